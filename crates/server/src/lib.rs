@@ -3,4 +3,5 @@
 pub mod admission;
 pub mod catalog;
 pub mod clock;
+pub mod ledger;
 pub mod metrics;
