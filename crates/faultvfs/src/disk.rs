@@ -4,9 +4,9 @@
 //! and only writes images into a directory of the test's.
 //!
 //! The model is that of a page cache in front of a disk with atomic sectors of 512 bytes: a successful sync makes all
-//! earlier changes of that file durable, and the file's name with them. Without it, changes survive or not each on its
-//! own, in any combination. A failed sync leaves its changes in doubt for good: Linux marks those pages clean, and no
-//! later sync writes them.
+//! earlier changes of that file durable. Without it, changes survive or not each on its own, in any combination. The
+//! first sync of a new file covers its directory as well, as the unix VFS does it for journals and WALs. A failed sync
+//! leaves its changes in doubt for good: Linux marks those pages clean, and no later sync writes them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,7 @@ impl Disk {
 
     pub(crate) fn synced(&mut self, path: &Path) {
         let Some(file) = self.files.get_mut(path) else { return };
+        let is_new = file.durable.is_none();
         file.settle(Fate::Durable);
         let doubtful = file.pending.iter().position(|pending| pending.fate == Fate::Doubtful);
         let settled = doubtful.unwrap_or(file.pending.len());
@@ -100,7 +101,19 @@ impl Disk {
         for pending in file.pending.drain(..settled) {
             pending.change.apply(durable);
         }
-        file.ghost = None;
+        if is_new {
+            self.directory_synced(path.parent());
+        }
+    }
+
+    /// All names are on disk: no deleted file comes back, no new one vanishes.
+    fn directory_synced(&mut self, directory: Option<&Path>) {
+        for (_, file) in self.files.iter_mut().filter(|(path, _)| path.parent() == directory) {
+            file.ghost = None;
+            if file.present {
+                file.durable.get_or_insert_default();
+            }
+        }
     }
 
     pub(crate) fn sync_failed(&mut self, path: &Path) {
@@ -110,11 +123,12 @@ impl Disk {
     }
 
     pub(crate) fn deleted(&mut self, path: &Path, directory_synced: bool) {
-        if directory_synced {
-            self.files.remove(path);
-        } else if let Some(file) = self.files.get_mut(path) {
+        if let Some(file) = self.files.get_mut(path) {
             let ghost = file.durable.take().or(file.ghost.take());
             *file = FileRecord { ghost, ..FileRecord::default() };
+        }
+        if directory_synced {
+            self.directory_synced(path.parent());
         }
     }
 

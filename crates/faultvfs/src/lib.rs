@@ -26,8 +26,10 @@
 //!   come back when the process is killed and the file opened again, unless another transaction overwrote them before.
 //!   Closing the last connection hides this: it checkpoints what the process believes, and deletes the WAL.
 //! - The kernel reports a failed sync once and then forgets it: a later sync succeeds although the bytes never reached
-//!   the disk. Transactions appended behind such bytes are lost with them in a power cut, *although they were
-//!   committed and synced*. A checkpoint before serving heals this, because it writes the pages again, to the database.
+//!   the disk. A transaction appended behind such bytes is lost with them in a power cut, *although it was committed
+//!   and synced*. `wal_checkpoint(TRUNCATE)` at the next start heals this only together with a commit after it: until
+//!   the truncation is synced, the old WAL may come back and hide what the checkpoint wrote. Writing the WAL anew
+//!   before SQLite opens it (copy, sync, rename, sync of the directory) heals without such a window.
 //! - An automatic checkpoint (`wal_autocheckpoint`, on by default) swallows every error, syncs included, and so does
 //!   the one at close. Who must know about failed syncs turns it off and checkpoints explicitly.
 
