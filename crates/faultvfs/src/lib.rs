@@ -2,7 +2,7 @@
 //!
 //! [`FaultVfs::register`] puts a shim over SQLite's `unix` VFS under a name of the test's choice. A connection opened
 //! with that name (`rusqlite::Connection::open_with_flags_and_vfs`) reads, writes, locks and maps shared memory as
-//! usual, and the test can
+//! usual (but its syncs are only recorded, for speed), and the test can
 //! - count its writes, syncs and growing writes, and make the N-th of them fail ([`FaultVfs::arm`]);
 //! - take the files as they would be after the process was killed ([`FaultVfs::process_kill`]) or after the power
 //!   failed ([`FaultVfs::power_cut`]), while the connection is still open.
@@ -54,7 +54,7 @@ pub struct FaultVfs {
     shared: &'static Shared,
 }
 
-/// What all files of one shim share. The lock is held through each real write, truncation and sync, so that a power
+/// What all files of one shim share. The lock is held through each write, truncation and sync, so that a power
 /// cut taken by another thread falls between two of them; reads and file locks do not take it.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {

@@ -22,7 +22,8 @@ pub struct Fault {
 pub enum Operation {
     /// A write, or a truncation in either direction.
     Write,
-    /// A sync; SQLite leaves them out with `synchronous=OFF`.
+    /// A sync; SQLite leaves them out with `synchronous=OFF`. One that succeeds is only recorded: the shim never syncs
+    /// the real file, so a test that counts on the machine's own disk must not use it.
     Sync,
     /// A write beyond the file's end, a truncation to more than its size, or an `SQLITE_FCNTL_SIZE_HINT` beyond it.
     /// The first two are counted as writes also. SQLite ignores the result of a size hint: the write that follows

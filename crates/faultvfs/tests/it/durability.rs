@@ -2,7 +2,7 @@
 
 use faultvfs::{Effect, Fault, Operation, Which};
 
-use crate::{Bed, checkpoint, ids_in, place};
+use crate::{Bed, checkpoint, ids_in, place, run};
 
 fn dead_disk(nth: u64) -> Fault {
     Fault { operation: Operation::Write, nth, effect: Effect::IoError, lasting: true, files: Which::Any }
@@ -18,16 +18,8 @@ fn cut_at_write(
     bed.vfs.record_unsynced(true);
     let connection = bed.open_checkpointed("FULL");
     bed.vfs.arm(dead_disk(nth));
-    let mut committed = 0;
-    for id in 1..=6 {
-        if place(&connection, id).is_err() {
-            break;
-        }
-        committed = id;
-        if id % 3 == 0 && checkpoint(&connection).is_err() {
-            break;
-        }
-    }
+    let (committed, _) = run(&connection);
+    let committed = i64::try_from(committed.len()).unwrap();
     for seed in seeds {
         let image = bed.image(&format!("cut-{seed}"));
         bed.vfs.power_cut(seed, &image).unwrap();

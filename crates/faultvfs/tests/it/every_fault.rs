@@ -1,37 +1,16 @@
 //! Every operation of a short run fails once, in every way: the run sees an error, and no committed row is lost.
 
 use faultvfs::{Effect, Fault, Operation, Which};
-use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
 
-use crate::{Bed, checkpoint, code, ids, place};
-
-const ROWS: i64 = 6;
-
-/// Six commits, with a checkpoint in the middle and one at the end, so that the WAL grows, is reused and is cut.
-/// Returns the rows that were committed, and the error that ended the run.
-fn run(connection: &Connection) -> (Vec<i64>, Option<rusqlite::Error>) {
-    let mut committed = Vec::new();
-    for id in 1..=ROWS {
-        if let Err(error) = place(connection, id) {
-            return (committed, Some(error));
-        }
-        committed.push(id);
-        if id % 3 == 0
-            && let Err(error) = checkpoint(connection)
-        {
-            return (committed, Some(error));
-        }
-    }
-    (committed, None)
-}
+use crate::{Bed, checkpoint, code, ids, ids_in, place, run};
 
 /// How many operations of each kind the run consists of.
 fn operations(files: Which, operation: Operation) -> u64 {
     let bed = Bed::new("count");
     let connection = bed.open_checkpointed("FULL");
     bed.vfs.reset_counts();
-    assert!(run(&connection).1.is_none());
+    run(&connection).1.unwrap();
     let counts = bed.vfs.counts_of(files);
     match operation {
         Operation::Write => counts.writes,
@@ -44,12 +23,12 @@ fn check(fault: Fault) {
     let bed = Bed::new("every-fault");
     let connection = bed.open_checkpointed("FULL");
     bed.vfs.arm(fault);
-    let (mut committed, error) = run(&connection);
+    let (mut committed, result) = run(&connection);
     assert!(bed.vfs.fired() > 0, "{fault:?}");
     bed.vfs.disarm();
     // SQLite ignores a failed size hint, so only the growth of the WAL, which it never announces, is sure to be seen.
     if fault.operation != Operation::Grow || fault.lasting || fault.files == Which::Wal {
-        let error = error.as_ref().unwrap_or_else(|| panic!("{fault:?} went unnoticed"));
+        let error = result.as_ref().expect_err("it went unnoticed");
         let expected: &[i32] = match (fault.operation, fault.effect) {
             (Operation::Sync, _) => &[SQLITE_IOERR_FSYNC],
             (_, Effect::DiskFull) => &[SQLITE_FULL],
@@ -96,4 +75,26 @@ fn every_sync_fails_once() {
 #[test]
 fn every_growth_fails_once() {
     check_each(Operation::Grow, &[Effect::IoError, Effect::DiskFull, Effect::ShortWrite], 2);
+}
+
+/// Without a restart: the same connection refuses while the disk is full, reads on, and serves as soon as there is room.
+#[test]
+fn a_full_disk_stops_commits_only_as_long_as_it_is_full() {
+    let bed = Bed::new("full");
+    bed.vfs.record_unsynced(true);
+    let connection = bed.open_checkpointed("FULL");
+    place(&connection, 1).unwrap();
+    let (operation, effect, files) = (Operation::Grow, Effect::DiskFull, Which::Any);
+    bed.vfs.arm(Fault { operation, nth: 1, effect, lasting: true, files });
+    for id in 2..=4 {
+        assert_eq!(code(&place(&connection, id).unwrap_err()), SQLITE_FULL);
+        assert_eq!(ids(&connection).unwrap(), [1]);
+    }
+    assert!(bed.vfs.fired() >= 3);
+    bed.vfs.disarm();
+    place(&connection, 5).unwrap();
+    checkpoint(&connection).unwrap();
+    place(&connection, 6).unwrap();
+    bed.vfs.process_kill(&bed.image("killed")).unwrap();
+    assert_eq!(ids_in(&bed.image("killed")).unwrap(), [1, 5, 6]);
 }

@@ -63,10 +63,37 @@ fn place(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     connection.execute_batch("COMMIT")
 }
 
+/// Everything into the database, and the WAL cut to nothing.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
-    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    assert_eq!(busy, 0, "no other connection is open");
+    checkpoint_mode(connection, "TRUNCATE")
+}
+
+/// Everything into the database; the next commit writes over the WAL from its beginning.
+fn checkpoint_to_reuse(connection: &Connection) -> rusqlite::Result<()> {
+    checkpoint_mode(connection, "RESTART")
+}
+
+fn checkpoint_mode(connection: &Connection, mode: &str) -> rusqlite::Result<()> {
+    let busy: i64 = connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))?;
+    assert_eq!(busy, 0, "no other connection is in the way");
     Ok(())
+}
+
+/// Rows 1 to 9 in one commit each, and a checkpoint after every third: the WAL grows, is reused, and is cut to nothing.
+/// Returns the rows that were committed, and the error that ended the run.
+fn run(connection: &Connection) -> (Vec<i64>, rusqlite::Result<()>) {
+    let mut committed = Vec::new();
+    let mut step = |id: i64| {
+        place(connection, id)?;
+        committed.push(id);
+        match id {
+            3 => checkpoint_to_reuse(connection),
+            6 | 9 => checkpoint(connection),
+            _ => Ok(()),
+        }
+    };
+    let result = (1..=9).try_for_each(&mut step);
+    (committed, result)
 }
 
 fn ids(connection: &Connection) -> rusqlite::Result<Vec<i64>> {

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
 use rusqlite::{Connection, ErrorCode};
 
-use crate::{Bed, checkpoint, code, ids, ids_in, place};
+use crate::{Bed, checkpoint, checkpoint_to_reuse, code, ids, ids_in, place};
 
 fn first(operation: Operation, effect: Effect, files: Which) -> Fault {
     Fault { operation, nth: 1, effect, lasting: false, files }
@@ -101,6 +101,22 @@ fn the_row_of_a_failed_sync_comes_back_after_a_kill_and_that_of_a_failed_write_d
             bed.vfs.process_kill(&bed.image("killed")).unwrap();
             assert_eq!(ids_in(&bed.image("killed")).unwrap(), [1], "{fault:?}");
         }
+    }
+}
+
+/// The first commit into a reused WAL syncs twice: the new header, then the frames. Only the second can leave a row.
+#[test]
+fn in_a_reused_wal_the_row_comes_back_if_the_sync_of_its_frames_failed() {
+    for (nth, expected) in [(1, vec![1]), (2, vec![1, 2])] {
+        let bed = Bed::new("reused");
+        bed.vfs.record_unsynced(true);
+        let connection = bed.open_checkpointed("FULL");
+        place(&connection, 1).unwrap();
+        checkpoint_to_reuse(&connection).unwrap();
+        bed.vfs.arm(Fault { nth, ..failed_sync(Which::Wal) });
+        assert_eq!(code(&place(&connection, 2).unwrap_err()), SQLITE_IOERR_FSYNC);
+        bed.vfs.process_kill(&bed.image("killed")).unwrap();
+        assert_eq!(ids_in(&bed.image("killed")).unwrap(), expected, "sync {nth}");
     }
 }
 
