@@ -1,1 +1,4 @@
+//! The server's tests: one binary.
 
+mod history;
+mod ledger;
