@@ -1,1 +1,5 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
+
+pub mod config;
+
+pub use config::Secrets;
