@@ -1,1 +1,28 @@
-//! engine
+//! The rules of a flash sale: commands in, outcomes out.
+//!
+//! Pure and deterministic: no I/O, no clock, no entropy, no threads. Whoever calls gives the time, the order
+//! ids and the payment ids; the same commands at the same times give the same state, which is why a ledger
+//! of [`Entry`]s is enough to rebuild a [`Book`]. A refusal is a result, not an error. The invariants are
+//! asserted here, in production too.
+//!
+//! Called by: the server's book writer and audit.
+#![forbid(unsafe_code)]
+
+mod book;
+mod buyers;
+mod id;
+mod order;
+mod payment;
+mod refusal;
+mod sale;
+mod stock;
+
+pub use book::{Accepted, Book, Command, Entry, Event, Inconsistent};
+pub use id::{
+    BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
+};
+pub use order::{Closing, OrderView, Place, Status};
+pub use payment::{Disposition, Pay, PaymentView, RefundReason};
+pub use refusal::Refusal;
+pub use sale::{ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
+pub use stock::{Adjust, Stock};

@@ -1,5 +1,9 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
 
+pub mod admission;
+pub mod catalog;
+pub mod clock;
 pub mod config;
+pub mod metrics;
 
 pub use config::Secrets;

@@ -1,0 +1,73 @@
+//! Payments. Every one that a provider tells us is recorded, whatever it comes to: money is never ignored.
+
+use super::{Accepted, Book, Closing, Disposition, Event, Pay, Refusal, UnixMs, view_payment};
+use crate::payment::RefundReason;
+use crate::sale::limits;
+use crate::{OrderView, Status};
+
+impl Book {
+    /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
+    pub(super) fn pay(&mut self, now: UnixMs, pay: Pay) -> Result<Accepted, Refusal> {
+        if let Some(index) = self.payment_by_id.get(&pay.id) {
+            let known = &self.payments[*index as usize];
+            return if known.pay == pay {
+                Ok(Accepted::Payment { payment: view_payment(known), replayed: true })
+            } else {
+                Err(Refusal::PaymentConflict)
+            };
+        }
+        if pay.id.is_empty() || pay.id.len() > limits::KEY_BYTES_MAX {
+            return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
+        }
+        let order = self.order(pay.order);
+        let (disposition, closing) = match &order {
+            None => (Disposition::RefundDue(RefundReason::UnknownOrder), None),
+            Some(order) => self.judge(order, pay.amount),
+        };
+        let id = pay.id.clone();
+        self.record(now, Event::PaymentRecorded { pay, disposition });
+        if let (Some(how), Some(order)) = (closing, order) {
+            self.record(now, Event::OrderClosed { order: order.seq, how });
+        }
+        let payment = &self.payments[self.payment_by_id[&id] as usize];
+        Ok(Accepted::Payment { payment: view_payment(payment), replayed: false })
+    }
+
+    /// What a payment of this amount does to an order as it stands.
+    fn judge(&self, order: &OrderView, amount: u64) -> (Disposition, Option<Closing>) {
+        let refund = |reason| (Disposition::RefundDue(reason), None);
+        if amount != order.amount() {
+            return refund(RefundReason::AmountDiffers);
+        }
+        match order.status {
+            Status::Held => (Disposition::Applied, Some(Closing::Paid)),
+            Status::Paid => refund(RefundReason::AlreadyPaid),
+            Status::Cancelled => refund(RefundReason::Cancelled),
+            Status::Expired => {
+                let available = self.skus[order.id.sku.0 as usize].stock.available();
+                if available < u64::from(order.quantity) {
+                    refund(RefundReason::ExpiredSoldOut)
+                } else if !self.within_limit(order.id, order.buyer, order.quantity) {
+                    refund(RefundReason::ExpiredOverLimit)
+                } else {
+                    (Disposition::Applied, Some(Closing::PaidLate))
+                }
+            }
+        }
+    }
+
+    /// Notes that a refund was paid out. Settling it again is answered as the first time.
+    pub(super) fn settle(&mut self, now: UnixMs, id: &str) -> Result<Accepted, Refusal> {
+        let index = *self.payment_by_id.get(id).ok_or(Refusal::UnknownPayment)? as usize;
+        let replayed = match self.payments[index].disposition {
+            Disposition::Applied => return Err(Refusal::NothingToSettle),
+            Disposition::Settled(_) => true,
+            Disposition::RefundDue(_) => {
+                let payment = self.payments[index].seq;
+                self.record(now, Event::RefundSettled { payment });
+                false
+            }
+        };
+        Ok(Accepted::Payment { payment: view_payment(&self.payments[index]), replayed })
+    }
+}

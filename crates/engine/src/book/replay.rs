@@ -1,0 +1,295 @@
+//! Carrying out events: the only code that writes the book. Live commands and replayed ledgers come this way.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use super::{
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Pay, Payment, SaleSpec,
+    Seq, Sku, Stock, UnixMs,
+};
+use crate::Status;
+use crate::order::Order;
+use crate::payment::{Recorded, RefundReason};
+use crate::sale::{Sale, apply_change};
+
+/// A ledger entry that does not follow from the ones before it: the ledger breaks an invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inconsistent {
+    pub seq: Seq,
+    pub why: &'static str,
+}
+
+impl fmt::Display for Inconsistent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {}: {}", self.seq.0, self.why)
+    }
+}
+
+impl std::error::Error for Inconsistent {}
+
+impl Book {
+    /// Makes room for this many orders more: a ledger that is being opened knows how many come.
+    pub fn reserve_orders(&mut self, additional: usize) {
+        self.orders.reserve(additional);
+        let orders = &self.orders;
+        self.order_by_id.reserve(additional, |index| super::table_hash(orders[*index as usize].hash));
+    }
+
+    /// Carries out an entry of the ledger, in the order of the sequence.
+    ///
+    /// # Errors
+    /// If the entry does not follow from the ones before it; the book is as it was.
+    pub fn replay(&mut self, entry: &Entry) -> Result<(), Inconsistent> {
+        self.check_entry(entry).map_err(|why| Inconsistent { seq: entry.seq, why })?;
+        self.apply(entry);
+        Ok(())
+    }
+
+    fn check_entry(&self, entry: &Entry) -> Result<(), &'static str> {
+        let known = |known: bool, why| if known { Ok(()) } else { Err(why) };
+        known(entry.seq == self.next_seq, "the sequence has a gap")?;
+        known(entry.at >= self.last_at, "time runs backwards")?;
+        match &entry.event {
+            Event::SaleCreated(spec) => {
+                known(!self.sale_by_id.contains_key(&spec.id), "the sale exists already")?;
+                known(spec.check().is_ok(), "the sale breaks a bound")
+            }
+            Event::SaleChanged { sale, .. }
+            | Event::SalePaused(sale)
+            | Event::SaleResumed(sale)
+            | Event::SaleEnded(sale) => known(self.sale_by_id.contains_key(sale), "the sale is unknown"),
+            Event::StockAdjusted { sku, how, units, key } => {
+                let stock = self.stock(*sku).ok_or("the SKU is unknown")?;
+                known(
+                    !self.adjustments.contains_key(&(*sku, key.clone())),
+                    "the adjustment was made before",
+                )?;
+                known(
+                    *how == Adjust::Restock || *units <= stock.available(),
+                    "a correction below held + sold",
+                )
+            }
+            Event::OrderPlaced { id, buyer, quantity, .. } => self.check_placed(*id, *buyer, *quantity),
+            Event::OrderClosed { order, how } => self.check_closed(*order, *how),
+            Event::PaymentRecorded { pay, .. } => {
+                known(!self.payment_by_id.contains_key(&pay.id), "the payment was recorded before")
+            }
+            Event::PaymentMatched { payment } | Event::RefundSettled { payment } => {
+                let index = self.payment_at(*payment).ok_or("the payment is unknown")?;
+                known(
+                    matches!(self.payments[index].disposition, Disposition::RefundDue(_)),
+                    "no refund was due",
+                )
+            }
+        }
+    }
+
+    fn check_placed(&self, id: OrderId, buyer: BuyerId, quantity: u32) -> Result<(), &'static str> {
+        let stock = self.stock(id.sku).ok_or("the SKU is unknown")?;
+        if self.find(id).is_some() {
+            return Err("the order exists already");
+        }
+        if quantity == 0 {
+            return Err("an order of no units");
+        }
+        if stock.available() < u64::from(quantity) {
+            return Err("the order was oversold");
+        }
+        if !self.within_limit(id, buyer, quantity) {
+            return Err("the buyer is over the limit");
+        }
+        Ok(())
+    }
+
+    fn check_closed(&self, seq: Seq, how: Closing) -> Result<(), &'static str> {
+        let index = self.index_at(seq).ok_or("the order is unknown")?;
+        let order = &self.orders[index];
+        let from = if how == Closing::PaidLate { Status::Expired } else { Status::Held };
+        if order.status != from {
+            return Err("the order was closed before");
+        }
+        if how == Closing::PaidLate {
+            if self.sku_of(order).stock.available() < u64::from(order.quantity) {
+                return Err("a late payment took units that were not free");
+            }
+            if !self.within_limit(order.id(), order.buyer, order.quantity) {
+                return Err("a late payment took the buyer over the limit");
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out an entry that is known to be right. Panics if it is not: a bug, never input.
+    pub(super) fn apply(&mut self, entry: &Entry) {
+        let Entry { seq, at, ref event } = *entry;
+        assert_eq!(seq, self.next_seq, "entries come without gaps");
+        self.next_seq = Seq(seq.0 + 1);
+        self.last_at = at;
+        match event {
+            Event::SaleCreated(spec) => self.apply_created(spec),
+            Event::SaleChanged { sale, change } => apply_change(&mut self.sale_mut(*sale).spec, change),
+            Event::SalePaused(sale) => self.sale_mut(*sale).paused = true,
+            Event::SaleResumed(sale) => self.sale_mut(*sale).paused = false,
+            Event::SaleEnded(sale) => self.sale_mut(*sale).ended = true,
+            Event::StockAdjusted { sku, how, units, key } => {
+                assert!(
+                    self.skus[sku.0 as usize].stock.adjust(*how, *units),
+                    "a correction was checked before"
+                );
+                self.adjustments.insert((*sku, key.clone()), (*how, *units));
+                self.touch(*sku);
+            }
+            Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
+                self.apply_placed(seq, at, *id, *buyer, *quantity, *unit_price, *fingerprint);
+            }
+            Event::OrderClosed { order, how } => self.apply_closed(*order, at, *how),
+            Event::PaymentRecorded { pay, disposition } => self.apply_payment(seq, at, pay, *disposition),
+            Event::PaymentMatched { payment } => self.end_refund(*payment, |_| Disposition::Applied),
+            Event::RefundSettled { payment } => self.end_refund(*payment, Disposition::Settled),
+        }
+    }
+
+    fn apply_created(&mut self, spec: &SaleSpec) {
+        let number = u32::try_from(self.sales.len()).expect("fewer sales than SKUs, and those fit");
+        let sku_number =
+            |len: usize| crate::SkuId(u32::try_from(len).expect("checked when the sale was made"));
+        let first_sku = sku_number(self.skus.len());
+        for item in &spec.items {
+            let sku = sku_number(self.skus.len());
+            self.skus.push(Sku {
+                sale: number,
+                price: item.price,
+                limit: item.limit,
+                stock: Stock::new(item.total),
+                orders: 0,
+                touched: false,
+            });
+            self.sku_by_product.insert((spec.id, item.product), sku);
+            self.touch(sku);
+        }
+        self.sale_by_id.insert(spec.id, number);
+        self.sales.push(Sale { spec: spec.clone(), first_sku, paused: false, ended: false });
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of one event, at the one place that applies it"
+    )]
+    fn apply_placed(
+        &mut self,
+        seq: Seq,
+        at: UnixMs,
+        id: OrderId,
+        buyer: BuyerId,
+        quantity: u32,
+        unit_price: u64,
+        fingerprint: Fingerprint,
+    ) {
+        let sku = &mut self.skus[id.sku.0 as usize];
+        assert_eq!(unit_price, sku.price, "a SKU's price never changes");
+        sku.orders += 1;
+        let spec = &self.sales[sku.sale as usize].spec;
+        let (payment_ms, status) = match spec.payment {
+            Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
+            Payment::OnPlacing => (0, Status::Paid),
+        };
+        if sku.limit.is_some() {
+            self.units.add(id.sku.0, buyer, quantity);
+        }
+        let index = u32::try_from(self.orders.len()).expect("fewer than 4 billion orders in a book");
+        if status == Status::Held {
+            sku.stock.hold(u64::from(quantity));
+            self.deadlines.push(Reverse((at.plus(u64::from(payment_ms)), index)));
+            if spec.open_holds_per_buyer_max.is_some() {
+                self.holds.add(sku.sale, buyer, 1);
+            }
+        } else {
+            sku.stock.sell(u64::from(quantity));
+        }
+        self.orders.push(Order {
+            hash: id.hash,
+            seq,
+            buyer,
+            placed_at: at,
+            closed_at: UnixMs(0),
+            fingerprint,
+            sku: id.sku,
+            quantity,
+            payment_ms,
+            status,
+        });
+        self.insert_order(index, id.hash);
+        self.touch(id.sku);
+    }
+
+    fn apply_closed(&mut self, seq: Seq, at: UnixMs, how: Closing) {
+        let index = self.index_at(seq).expect("only orders that exist are closed");
+        let order = &mut self.orders[index];
+        order.status = how.status();
+        order.closed_at = at;
+        let order = *order;
+        let units = u64::from(order.quantity);
+        let sku = &mut self.skus[order.sku.0 as usize];
+        match how {
+            Closing::Paid => sku.stock.confirm(units),
+            Closing::Cancelled | Closing::Expired => sku.stock.release(units),
+            Closing::PaidLate => sku.stock.sell(units),
+        }
+        if sku.limit.is_some() {
+            match how {
+                Closing::Paid => {}
+                Closing::Cancelled | Closing::Expired => {
+                    self.units.take(order.sku.0, order.buyer, order.quantity);
+                }
+                Closing::PaidLate => self.units.add(order.sku.0, order.buyer, order.quantity),
+            }
+        }
+        let bounded = self.sales[sku.sale as usize].spec.open_holds_per_buyer_max.is_some();
+        if bounded && how != Closing::PaidLate {
+            self.holds.take(sku.sale, order.buyer, 1);
+        }
+        self.touch(order.sku);
+    }
+
+    fn apply_payment(&mut self, seq: Seq, at: UnixMs, pay: &Pay, disposition: Disposition) {
+        let index = u32::try_from(self.payments.len()).expect("fewer than 4 billion payments in a book");
+        self.payment_by_id.insert(pay.id.clone(), index);
+        if let Disposition::RefundDue(reason) = disposition {
+            *self.refunds.entry(pay.order).or_insert(0) += 1;
+            if reason == RefundReason::UnknownOrder {
+                self.unmatched.entry(pay.order).or_default().push(index);
+            }
+        }
+        self.payments.push(Recorded { pay: pay.clone(), seq, at, disposition });
+    }
+
+    fn end_refund(&mut self, payment: Seq, to: impl Fn(RefundReason) -> Disposition) {
+        let index = self.payment_at(payment).expect("only payments that exist are changed");
+        let payment = &mut self.payments[index];
+        let Disposition::RefundDue(reason) = payment.disposition else {
+            unreachable!("only a refund that is due ends")
+        };
+        payment.disposition = to(reason);
+        let order = payment.pay.order;
+        let due = self.refunds.get_mut(&order).expect("a refund was due for the order");
+        *due -= 1;
+        if *due == 0 {
+            self.refunds.remove(&order);
+        }
+        if let Some(waiting) = self.unmatched.get_mut(&order) {
+            waiting.retain(|other| *other as usize != index);
+            if waiting.is_empty() {
+                self.unmatched.remove(&order);
+            }
+        }
+    }
+
+    fn payment_at(&self, seq: Seq) -> Option<usize> {
+        self.payments.binary_search_by_key(&seq, |payment| payment.seq).ok()
+    }
+
+    fn sale_mut(&mut self, id: crate::SaleId) -> &mut Sale {
+        let index = self.sale_by_id[&id];
+        &mut self.sales[index as usize]
+    }
+}

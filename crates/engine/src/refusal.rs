@@ -1,0 +1,99 @@
+//! Why a command was not carried out. A refusal changes nothing and binds no key.
+
+use std::fmt;
+
+use crate::Status;
+
+/// Each has a stable code, part of the public API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    UnknownSale,
+    UnknownSku,
+    UnknownOrder,
+    UnknownPayment,
+    NotStarted,
+    Paused,
+    Ended,
+    /// No unit is available.
+    SoldOut,
+    /// Some units are available, but fewer than were asked for.
+    NotEnoughLeft,
+    /// The buyer would hold and own more units of the SKU than the limit.
+    OverLimit,
+    /// The buyer has as many unpaid orders in this sale as one may have.
+    TooManyHolds,
+    /// The quantity is 0, or more than any order may have.
+    InvalidQuantity,
+    /// The key was used for another request.
+    KeyConflict,
+    /// The order can't be cancelled any more.
+    NotCancellable(Status),
+    /// The payment id was used for another order or amount.
+    PaymentConflict,
+    /// No refund is due for this payment.
+    NothingToSettle,
+    SaleExists,
+    /// The sale as described can't be; the text says which bound it breaks.
+    InvalidSale(&'static str),
+    /// The change can't be made any more; the text says why.
+    InvalidChange(&'static str),
+    /// More units than are available can't be taken out of the sale.
+    CorrectionTooLarge,
+}
+
+impl Refusal {
+    /// The stable code, as in the API's problem documents.
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::UnknownSale => "unknown_sale",
+            Refusal::UnknownSku => "unknown_sku",
+            Refusal::UnknownOrder => "unknown_order",
+            Refusal::UnknownPayment => "unknown_payment",
+            Refusal::NotStarted => "not_started",
+            Refusal::Paused => "paused",
+            Refusal::Ended => "ended",
+            Refusal::SoldOut => "sold_out",
+            Refusal::NotEnoughLeft => "not_enough_left",
+            Refusal::OverLimit => "over_limit",
+            Refusal::TooManyHolds => "too_many_holds",
+            Refusal::InvalidQuantity => "invalid_quantity",
+            Refusal::KeyConflict => "key_conflict",
+            Refusal::NotCancellable(_) => "not_cancellable",
+            Refusal::PaymentConflict => "payment_conflict",
+            Refusal::NothingToSettle => "nothing_to_settle",
+            Refusal::SaleExists => "sale_exists",
+            Refusal::InvalidSale(_) => "invalid_sale",
+            Refusal::InvalidChange(_) => "invalid_change",
+            Refusal::CorrectionTooLarge => "correction_too_large",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Refusal::UnknownSale => "there is no such sale",
+            Refusal::UnknownSku => "this product is not in this sale",
+            Refusal::UnknownOrder => "there is no such order of yours",
+            Refusal::UnknownPayment => "there is no such payment",
+            Refusal::NotStarted => "the sale has not started yet",
+            Refusal::Paused => "the sale is paused; try again later",
+            Refusal::Ended => "the sale is over",
+            Refusal::SoldOut => "sold out; units come back if orders are not paid in time",
+            Refusal::NotEnoughLeft => "fewer units are left than you ask for",
+            Refusal::OverLimit => "this is more than one buyer may have of this product",
+            Refusal::TooManyHolds => "pay or cancel your open orders of this sale first",
+            Refusal::InvalidQuantity => "the quantity must be at least 1 and at most 1,000,000",
+            Refusal::KeyConflict => "this idempotency key was used for another request; use a new one",
+            Refusal::NotCancellable(status) => {
+                return write!(f, "the order is {} and can't be cancelled", status.as_str());
+            }
+            Refusal::PaymentConflict => "this payment id was recorded with another order or amount",
+            Refusal::NothingToSettle => "no refund is due for this payment",
+            Refusal::SaleExists => "a sale with this id exists and is not the same",
+            Refusal::InvalidSale(why) | Refusal::InvalidChange(why) => why,
+            Refusal::CorrectionTooLarge => "fewer units are available than the correction takes away",
+        };
+        f.write_str(text)
+    }
+}

@@ -1,0 +1,229 @@
+//! A sale and its items: what an operator describes, and when it sells.
+
+use crate::{ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
+
+/// Bounds of what an operator may describe; each is checked by [`SaleSpec::check`].
+pub mod limits {
+    pub const TITLE_BYTES_MAX: usize = 200;
+    pub const DESCRIPTION_BYTES_MAX: usize = 2_000;
+    pub const ITEMS_MAX: usize = 10_000;
+    /// Minor units of the currency.
+    pub const PRICE_MAX: u64 = 1_000_000_000_000;
+    pub const TOTAL_MAX: u64 = 1_000_000_000_000;
+    pub const QUANTITY_MAX: u32 = 1_000_000;
+    pub const PAYMENT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+    /// Of an operator's idempotency key and of a payment provider's id.
+    pub const KEY_BYTES_MAX: usize = 64;
+}
+
+/// When the orders of a sale are paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payment {
+    /// An order is a hold until it is paid, at most this many milliseconds.
+    WithinMs(u64),
+    /// An order is paid by being placed (on account).
+    OnPlacing,
+}
+
+/// One product of a sale, as the operator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemSpec {
+    pub product: ProductId,
+    pub title: String,
+    pub description: String,
+    /// Minor units of the sale's currency, per unit.
+    pub price: u64,
+    pub list_price: u64,
+    /// Units on sale.
+    pub total: u64,
+    /// Units that one buyer may hold and own; `None`: as many as there are.
+    pub limit: Option<u32>,
+}
+
+/// A sale, as the operator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleSpec {
+    pub id: SaleId,
+    pub title: String,
+    /// ISO 4217, three capital letters.
+    pub currency: String,
+    pub starts_at: UnixMs,
+    /// The first moment at which nothing is sold any more.
+    pub ends_at: UnixMs,
+    pub payment: Payment,
+    /// Unpaid orders that one buyer may have in this sale; `None`: no bound.
+    pub open_holds_per_buyer_max: Option<u32>,
+    pub items: Vec<ItemSpec>,
+}
+
+impl SaleSpec {
+    /// Checks every bound.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let invalid = |why| Err(Refusal::InvalidSale(why));
+        if self.title.is_empty() || self.title.len() > limits::TITLE_BYTES_MAX {
+            return invalid("the title must have 1 to 200 bytes");
+        }
+        if self.currency.len() != 3 || !self.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return invalid("the currency must be three capital letters, as in ISO 4217");
+        }
+        if self.starts_at >= self.ends_at {
+            return invalid("the sale must end after it starts");
+        }
+        if let Payment::WithinMs(ms) = self.payment
+            && !(1..=limits::PAYMENT_MS_MAX).contains(&ms)
+        {
+            return invalid("the payment time must be more than 0 and at most 30 days");
+        }
+        if self.open_holds_per_buyer_max == Some(0) {
+            return invalid("a buyer must be allowed at least one open hold");
+        }
+        if self.items.is_empty() || self.items.len() > limits::ITEMS_MAX {
+            return invalid("a sale must have 1 to 10,000 items");
+        }
+        self.items.iter().try_for_each(ItemSpec::check)?;
+        let mut products: Vec<_> = self.items.iter().map(|item| item.product).collect();
+        products.sort_unstable();
+        if products.windows(2).any(|pair| pair[0] == pair[1]) {
+            return invalid("a product may stand in a sale only once");
+        }
+        Ok(())
+    }
+}
+
+impl ItemSpec {
+    fn check(&self) -> Result<(), Refusal> {
+        let invalid = |why| Err(Refusal::InvalidSale(why));
+        if self.title.is_empty() || self.title.len() > limits::TITLE_BYTES_MAX {
+            return invalid("an item's title must have 1 to 200 bytes");
+        }
+        if self.description.len() > limits::DESCRIPTION_BYTES_MAX {
+            return invalid("an item's description may have at most 2,000 bytes");
+        }
+        if self.price > limits::PRICE_MAX || self.list_price > limits::PRICE_MAX {
+            return invalid("a price may be at most 1,000,000,000,000 minor units");
+        }
+        if self.total > limits::TOTAL_MAX {
+            return invalid("an item may have at most 1,000,000,000,000 units");
+        }
+        if self.limit.is_some_and(|limit| limit == 0 || limit > limits::QUANTITY_MAX) {
+            return invalid("the limit per buyer must be 1 to 1,000,000 units");
+        }
+        Ok(())
+    }
+}
+
+/// What may be changed in a sale that exists; `None` leaves it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SaleChange {
+    pub title: Option<String>,
+    /// Only before the start.
+    pub starts_at: Option<UnixMs>,
+    pub ends_at: Option<UnixMs>,
+    /// For orders placed from now on. A sale whose orders are paid on placing stays so.
+    pub payment_ms: Option<u64>,
+}
+
+/// What a sale is doing at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    NotStarted,
+    Live,
+    Paused,
+    Ended,
+}
+
+impl Phase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::NotStarted => "not_started",
+            Phase::Live => "live",
+            Phase::Paused => "paused",
+            Phase::Ended => "ended",
+        }
+    }
+
+    /// Why nothing is sold in this phase, if nothing is.
+    pub fn refusal(self) -> Option<Refusal> {
+        match self {
+            Phase::NotStarted => Some(Refusal::NotStarted),
+            Phase::Live => None,
+            Phase::Paused => Some(Refusal::Paused),
+            Phase::Ended => Some(Refusal::Ended),
+        }
+    }
+
+    /// The one rule of the window: over beats paused, paused beats not started.
+    pub fn at(now: UnixMs, starts_at: UnixMs, ends_at: UnixMs, paused: bool, ended: bool) -> Phase {
+        if ended || now >= ends_at {
+            Phase::Ended
+        } else if paused {
+            Phase::Paused
+        } else if now < starts_at {
+            Phase::NotStarted
+        } else {
+            Phase::Live
+        }
+    }
+}
+
+/// A sale in the book.
+#[derive(Clone, Debug)]
+pub(crate) struct Sale {
+    pub(crate) spec: SaleSpec,
+    /// Of its first item; the others follow.
+    pub(crate) first_sku: SkuId,
+    pub(crate) paused: bool,
+    pub(crate) ended: bool,
+}
+
+impl Sale {
+    pub(crate) fn phase(&self, now: UnixMs) -> Phase {
+        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
+    }
+
+    /// Checks a change against the sale as it is now.
+    pub(crate) fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
+        let invalid = |why| Err(Refusal::InvalidChange(why));
+        if self.phase(now) == Phase::Ended {
+            return Err(Refusal::Ended);
+        }
+        if change.starts_at.is_some() && now >= self.spec.starts_at {
+            return invalid("the sale has started: its start can't be moved any more");
+        }
+        if change.payment_ms.is_some() && self.spec.payment == Payment::OnPlacing {
+            return invalid("the orders of this sale are paid on placing: it has no payment time");
+        }
+        let mut changed = self.spec.clone();
+        apply_change(&mut changed, change);
+        if changed.ends_at <= now {
+            return invalid("the new end is past: end the sale instead");
+        }
+        changed.check()
+    }
+}
+
+pub(crate) fn apply_change(spec: &mut SaleSpec, change: &SaleChange) {
+    if let Some(title) = &change.title {
+        spec.title.clone_from(title);
+    }
+    if let Some(starts_at) = change.starts_at {
+        spec.starts_at = starts_at;
+    }
+    if let Some(ends_at) = change.ends_at {
+        spec.ends_at = ends_at;
+    }
+    if let Some(ms) = change.payment_ms {
+        spec.payment = Payment::WithinMs(ms);
+    }
+}
+
+/// A sale to read: its description with the state and the stock of each item.
+#[derive(Debug)]
+pub struct SaleView<'a> {
+    pub spec: &'a SaleSpec,
+    pub paused: bool,
+    pub ended: bool,
+    pub first_sku: SkuId,
+    /// One per item, in the same order.
+    pub stocks: Vec<Stock>,
+}

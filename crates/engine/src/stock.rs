@@ -1,0 +1,93 @@
+//! The units of one SKU. Every move keeps `available + held + sold = total`; nothing else may write them.
+
+/// How the total was moved by an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Adjust {
+    /// More units than before.
+    Restock,
+    /// Fewer units than before, never below held + sold.
+    Correct,
+}
+
+/// Units of one SKU by what they are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stock {
+    total: u64,
+    available: u64,
+    held: u64,
+    sold: u64,
+}
+
+impl Stock {
+    pub fn new(total: u64) -> Stock {
+        Stock { total, available: total, held: 0, sold: 0 }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Units that can be ordered now.
+    pub fn available(&self) -> u64 {
+        self.available
+    }
+
+    /// Units of orders that await payment.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Units of paid orders.
+    pub fn sold(&self) -> u64 {
+        self.sold
+    }
+
+    /// available -> held. Panics if there are not enough: the caller has looked.
+    pub(crate) fn hold(&mut self, units: u64) {
+        self.available = self.available.checked_sub(units).expect("a hold takes available units only");
+        self.held += units;
+        self.assert_sum();
+    }
+
+    /// available -> sold: a late payment, or a sale whose orders are paid on placing.
+    pub(crate) fn sell(&mut self, units: u64) {
+        self.available = self.available.checked_sub(units).expect("a sale takes available units only");
+        self.sold += units;
+        self.assert_sum();
+    }
+
+    /// held -> sold.
+    pub(crate) fn confirm(&mut self, units: u64) {
+        self.held = self.held.checked_sub(units).expect("only held units are confirmed");
+        self.sold += units;
+        self.assert_sum();
+    }
+
+    /// held -> available.
+    pub(crate) fn release(&mut self, units: u64) {
+        self.held = self.held.checked_sub(units).expect("only held units are released");
+        self.available += units;
+        self.assert_sum();
+    }
+
+    /// Moves the total; `false`, and nothing moved, if a correction asks for more than is available.
+    pub(crate) fn adjust(&mut self, how: Adjust, units: u64) -> bool {
+        match how {
+            Adjust::Restock => {
+                self.total += units;
+                self.available += units;
+            }
+            Adjust::Correct => {
+                let Some(available) = self.available.checked_sub(units) else { return false };
+                self.available = available;
+                self.total -= units;
+            }
+        }
+        self.assert_sum();
+        true
+    }
+
+    fn assert_sum(&self) {
+        assert_eq!(self.available + self.held + self.sold, self.total, "units appeared or vanished");
+    }
+}

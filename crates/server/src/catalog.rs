@@ -1,0 +1,171 @@
+//! What readers see: sales as last committed, and the stock of each SKU as counters.
+//!
+//! The book belongs to the writer thread alone. After each commit the writer publishes here: stock into
+//! atomics, and, when a sale was created or changed, a whole new [`Catalog`]. So pages, stock reads and the
+//! sold-out fast path cost no hand-over, and show committed state only.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, SkuId, Stock, UnixMs};
+
+/// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
+#[derive(Debug, Default)]
+pub struct Counters {
+    available: AtomicU64,
+    held: AtomicU64,
+    sold: AtomicU64,
+    total: AtomicU64,
+    version: AtomicU64,
+}
+
+impl Counters {
+    pub fn publish(&self, stock: Stock) {
+        self.held.store(stock.held(), Ordering::Relaxed);
+        self.sold.store(stock.sold(), Ordering::Relaxed);
+        self.total.store(stock.total(), Ordering::Relaxed);
+        self.available.store(stock.available(), Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub fn available(&self) -> u64 {
+        self.available.load(Ordering::Relaxed)
+    }
+
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub fn sold(&self) -> u64 {
+        self.sold.load(Ordering::Relaxed)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Grows with each publication: whatever was derived from an older version is stale.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+}
+
+/// A sale as last committed.
+#[derive(Clone, Debug)]
+pub struct Sale {
+    pub spec: Arc<SaleSpec>,
+    pub paused: bool,
+    pub ended: bool,
+    /// Of the first item; the others follow in order.
+    pub first_sku: SkuId,
+}
+
+impl Sale {
+    pub fn phase(&self, now: UnixMs) -> Phase {
+        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
+    }
+}
+
+/// A SKU: where it stands, and its counters.
+#[derive(Clone, Debug)]
+pub struct Sku {
+    /// Position in [`Catalog::sales`].
+    pub sale: usize,
+    /// Position in the sale's items.
+    pub item: usize,
+    pub counters: Arc<Counters>,
+}
+
+/// All sales as last committed. Immutable; a change makes a new one that shares the counters.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Grows with each change.
+    pub version: u64,
+    /// In the order of creation.
+    pub sales: Vec<Sale>,
+    /// By [`SkuId`].
+    pub skus: Vec<Sku>,
+    by_product: HashMap<(SaleId, ProductId), SkuId>,
+    by_sale: HashMap<SaleId, usize>,
+}
+
+impl Catalog {
+    /// The catalog of a book, keeping the counters that readers already hold.
+    pub fn of(book: &engine::Book, before: &Catalog) -> Catalog {
+        let mut catalog = Catalog { version: before.version + 1, ..Catalog::default() };
+        for (position, view) in book.sales().enumerate() {
+            for (item, spec) in view.spec.items.iter().enumerate() {
+                let number = catalog.skus.len();
+                let counters =
+                    before.skus.get(number).map_or_else(Arc::default, |sku| Arc::clone(&sku.counters));
+                let id = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
+                catalog.by_product.insert((view.spec.id, spec.product), id);
+                catalog.skus.push(Sku { sale: position, item, counters });
+            }
+            let unchanged = before.sales.get(position).filter(|sale| *sale.spec == *view.spec);
+            catalog.by_sale.insert(view.spec.id, position);
+            catalog.sales.push(Sale {
+                spec: unchanged.map_or_else(|| Arc::new(view.spec.clone()), |sale| Arc::clone(&sale.spec)),
+                paused: view.paused,
+                ended: view.ended,
+                first_sku: view.first_sku,
+            });
+        }
+        catalog
+    }
+
+    pub fn sale(&self, id: SaleId) -> Option<&Sale> {
+        self.by_sale.get(&id).map(|position| &self.sales[*position])
+    }
+
+    pub fn sku_id(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
+        self.by_product.get(&(sale, product)).copied()
+    }
+
+    pub fn sku(&self, id: SkuId) -> Option<&Sku> {
+        self.skus.get(id.0 as usize)
+    }
+
+    /// The sale and the item that a SKU belongs to.
+    pub fn item(&self, id: SkuId) -> Option<(&Sale, &ItemSpec)> {
+        let sku = self.sku(id)?;
+        let sale = &self.sales[sku.sale];
+        Some((sale, &sale.spec.items[sku.item]))
+    }
+
+    /// The newest sale that has this product: for the published stock route, which names no sale.
+    pub fn newest_sku_of(&self, product: ProductId) -> Option<SkuId> {
+        self.sales.iter().rev().find_map(|sale| self.sku_id(sale.spec.id, product))
+    }
+}
+
+/// Where the writer publishes and readers look.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    version: AtomicU64,
+    current: Mutex<Arc<Catalog>>,
+}
+
+impl Shelf {
+    pub fn publish(&self, catalog: Catalog) -> Arc<Catalog> {
+        let catalog = Arc::new(catalog);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.version.store(catalog.version, Ordering::Release);
+        *current = Arc::clone(&catalog);
+        catalog
+    }
+
+    pub fn current(&self) -> Arc<Catalog> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Brings a reader's copy up to date; costs one atomic load when nothing changed. Returns whether it did.
+    pub fn refresh(&self, copy: &mut Arc<Catalog>) -> bool {
+        let stale = self.version.load(Ordering::Acquire) != copy.version;
+        if stale {
+            *copy = self.current();
+        }
+        stale
+    }
+}

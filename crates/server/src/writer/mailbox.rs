@@ -1,0 +1,138 @@
+//! Between the event loops and the writer: commands one way, answers the other, both in batches.
+//!
+//! An event loop hands over what one poll round brought with one lock; the writer takes all that waits with
+//! one lock, which is what makes the group of its commit. Answers wait per loop and wake it once per batch.
+//! The bound: one request is in flight per connection, so no more wait here than there are connections.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Envelope, Reply};
+use crate::net::{Ticket, Waker};
+
+#[derive(Debug, Default)]
+struct Waiting {
+    envelopes: Vec<Envelope>,
+    stopping: bool,
+}
+
+#[derive(Debug)]
+struct Outbox {
+    waker: Waker,
+    replies: Mutex<Vec<(Ticket, Reply)>>,
+}
+
+/// Shared by the event loops and the writer.
+#[derive(Debug)]
+pub struct Mailbox {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    outboxes: Vec<Outbox>,
+    commands_max: usize,
+}
+
+/// What an event loop uses of the mailbox.
+#[derive(Clone, Debug)]
+pub struct Client {
+    mailbox: Arc<Mailbox>,
+    event_loop: usize,
+}
+
+/// What the writer found in the mailbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Commands, or none because the time was over.
+    Commands,
+    /// No more commands can come.
+    Closed,
+}
+
+impl Mailbox {
+    /// One outbox per event loop, woken by its waker; at most `commands_max` commands wait.
+    pub fn new(wakers: Vec<Waker>, commands_max: usize) -> Arc<Mailbox> {
+        let outbox = |waker| Outbox { waker, replies: Mutex::default() };
+        Arc::new(Mailbox {
+            waiting: Mutex::default(),
+            filled: Condvar::new(),
+            outboxes: wakers.into_iter().map(outbox).collect(),
+            commands_max,
+        })
+    }
+
+    pub fn client(self: &Arc<Mailbox>, event_loop: usize) -> Client {
+        Client { mailbox: Arc::clone(self), event_loop }
+    }
+
+    /// The event loops have ended: the writer finishes what waits and stops.
+    pub fn close(&self) {
+        self.lock().stopping = true;
+        self.filled.notify_one();
+    }
+
+    /// Takes at most `max` commands, oldest first, into the empty `into`; waits at most `patience` for the first.
+    pub(crate) fn drain(&self, into: &mut Vec<Envelope>, max: usize, patience: Duration) -> Drained {
+        debug_assert!(into.is_empty(), "the last batch was answered");
+        let waiting = self.lock();
+        let (mut waiting, _) = self
+            .filled
+            .wait_timeout_while(waiting, patience, |waiting| waiting.envelopes.is_empty() && !waiting.stopping)
+            .unwrap_or_else(PoisonError::into_inner);
+        if waiting.envelopes.len() <= max {
+            std::mem::swap(&mut waiting.envelopes, into);
+        } else {
+            into.extend(waiting.envelopes.drain(..max));
+        }
+        if into.is_empty() && waiting.stopping { Drained::Closed } else { Drained::Commands }
+    }
+
+    /// Hands a loop its answers, in the order given, and wakes it. `replies` is left empty.
+    pub(crate) fn answer(&self, event_loop: usize, replies: &mut Vec<(Ticket, Reply)>) {
+        if replies.is_empty() {
+            return;
+        }
+        let outbox = &self.outboxes[event_loop];
+        outbox.replies.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
+        outbox.waker.wake();
+    }
+
+    pub(crate) fn event_loops(&self) -> usize {
+        self.outboxes.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    /// This loop's number, for [`Envelope::event_loop`].
+    pub fn event_loop(&self) -> usize {
+        self.event_loop
+    }
+
+    /// Hands over all that one poll round brought; `batch` is left empty.
+    ///
+    /// # Panics
+    /// If more wait than the bound: the config makes it at least the number of connections.
+    pub fn submit(&self, batch: &mut Vec<Envelope>) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut waiting = self.mailbox.lock();
+        let idle = waiting.envelopes.is_empty();
+        waiting.envelopes.append(batch);
+        assert!(waiting.envelopes.len() <= self.mailbox.commands_max, "more commands wait than connections exist");
+        drop(waiting);
+        if idle {
+            self.mailbox.filled.notify_one();
+        }
+    }
+
+    /// Takes the answers that are ready for this loop into the empty `into`.
+    pub fn take(&self, into: &mut Vec<(Ticket, Reply)>) {
+        debug_assert!(into.is_empty(), "the last answers were delivered");
+        let mut replies =
+            self.mailbox.outboxes[self.event_loop].replies.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *replies, into);
+    }
+}

@@ -1,0 +1,72 @@
+//! The book writer: one thread owns the book and its ledger, and everything that changes goes through it.
+//!
+//! It drains a bounded mailbox of commands, carries them out on the book, appends their events to the ledger
+//! in one transaction for the whole batch (group commit), and answers only after the commit is synced: also
+//! the answers that changed nothing, because they may have been computed from a change of the same batch.
+//!
+//! Called by: the HTTP service (commands from the event loops) and `server::run`.
+
+use std::sync::Arc;
+
+use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place, Refusal, UnixMs};
+
+use crate::admission::Rejection;
+use crate::net::Ticket;
+
+/// An order to place: parsed once, complete.
+#[derive(Debug)]
+pub struct NewOrder {
+    pub place: Place,
+    /// The address as JSON text, stored with the order.
+    pub address: Option<Box<[u8]>>,
+    /// The buyer gave a key, so the order may be known: look it up first, and judge admission only then.
+    /// Without one, admission was judged before.
+    pub keyed: bool,
+}
+
+/// What can be asked of the writer.
+#[derive(Debug)]
+pub enum Request {
+    Place(NewOrder),
+    /// Everything else that changes the book: cancel, pay, settle, what operators do.
+    Execute(Command),
+    /// One order, for its buyer; `None` for an operator, who may read all.
+    Read { order: OrderId, buyer: Option<BuyerId> },
+    /// One durable row of the message table.
+    Message(Box<[u8]>),
+    RefundsDue,
+    /// Sets the available units of every item of a sale to this balance, in one batch.
+    SetBalance { sale: engine::SaleId, balance: u64 },
+    /// Takes the wall clock's time.
+    Reanchor,
+}
+
+/// What the writer answers, after the commit.
+#[derive(Debug)]
+pub enum Reply {
+    Accepted(Accepted),
+    Refused(Refusal),
+    /// An order with a key that is unknown was not admitted.
+    Rejected(Rejection),
+    Order(OrderView),
+    Stored,
+    RefundsDue(Vec<PaymentView>),
+    /// Items whose balance was set.
+    BalanceSet { items: usize },
+    /// The difference to the wall clock that is left, in milliseconds.
+    Reanchored { difference_ms: i64 },
+    /// The commit failed: whether it happened is not known. Ask again with the same key.
+    Unknown,
+}
+
+/// A request with where its answer goes.
+#[derive(Debug)]
+pub struct Envelope {
+    pub event_loop: usize,
+    pub ticket: Ticket,
+    pub request: Request,
+}
+
+mod mailbox;
+
+pub use mailbox::{Client, Mailbox};
