@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use crate::admission::Limits;
+
 pub use secrets::{SecretBytes, Secrets};
 pub use sources::{ConfigErrors, Environment, Sources};
 
@@ -126,30 +128,21 @@ pub enum BuyerAuth {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admission {
-    orders_per_s: u32,
-    burst: u32,
-    pub in_flight_max: u32,
+    orders_per_s: u64,
+    burst: u64,
+    in_flight_max: usize,
     in_flight_per_buyer_max: u32,
 }
 
-/// The token bucket of admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    pub orders_per_s: u32,
-    /// Orders that may come at once; at least 1.
-    pub burst: u32,
-}
-
 impl Admission {
-    /// `None`: orders are not limited by rate.
-    pub fn rate(&self) -> Option<Rate> {
-        let burst = if self.burst == 0 { (self.orders_per_s / 10).max(1) } else { self.burst };
-        (self.orders_per_s > 0).then_some(Rate { orders_per_s: self.orders_per_s, burst })
-    }
-
-    /// `None`: a buyer's orders in flight are not limited.
-    pub fn in_flight_per_buyer_max(&self) -> Option<u32> {
-        (self.in_flight_per_buyer_max > 0).then_some(self.in_flight_per_buyer_max)
+    /// The bounds as admission takes them, with the burst worked out.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            orders_per_s: self.orders_per_s,
+            burst: if self.burst == 0 { (self.orders_per_s / 10).max(1) } else { self.burst },
+            in_flight_max: self.in_flight_max,
+            in_flight_per_buyer_max: self.in_flight_per_buyer_max,
+        }
     }
 }
 
@@ -327,9 +320,9 @@ impl Config {
             ("http.write_timeout_ms", http.write_timeout_ms, 100..=600_000),
             ("http.drain_timeout_ms", http.drain_timeout_ms, 0..=600_000),
             ("auth.payment_tolerance_s", self.auth.payment_tolerance_s, 1..=86_400),
-            ("admission.orders_per_s", admission.orders_per_s.into(), 0..=10_000_000),
-            ("admission.burst", admission.burst.into(), 0..=10_000_000),
-            ("admission.in_flight_max", admission.in_flight_max.into(), 1..=1_000_000),
+            ("admission.orders_per_s", admission.orders_per_s, 0..=10_000_000),
+            ("admission.burst", admission.burst, 0..=10_000_000),
+            ("admission.in_flight_max", admission.in_flight_max as u64, 1..=1_000_000),
             ("admission.in_flight_per_buyer_max", admission.in_flight_per_buyer_max.into(), 0..=1_000_000),
             ("ledger.batch_commands_max", ledger.batch_commands_max as u64, 1..=65_536),
             ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),

@@ -29,7 +29,8 @@ fn the_defaults_are_valid_and_the_file_as_it_stands_changes_nothing() {
     assert_eq!(load("", &[]), Ok(Config::default()));
     assert_eq!(Config::default().http.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(Config::default().http.tls_files(), None);
-    assert_eq!(Config::default().admission.rate(), None);
+    let limits = Config::default().admission.limits();
+    assert_eq!((limits.orders_per_s, limits.in_flight_max, limits.in_flight_per_buyer_max), (0, 20_000, 8));
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
     assert_eq!(config.http.listen.port(), 2);
     assert_eq!((config.http.threads, config.http.connections_max), (3, 9));
     assert_eq!(config.http.allowed_origins, ["https://a.example", "http://b.example:81"]);
-    assert_eq!(config.admission.rate(), Some(Rate { orders_per_s: 55, burst: 5 }));
+    assert_eq!((config.admission.limits().orders_per_s, config.admission.limits().burst), (55, 5));
     assert_eq!(config.pages.write_dir, Some(PathBuf::from("/srv/pages")));
     let config = Sources::default()
         .environment(&Environment::from_pairs(variables))
