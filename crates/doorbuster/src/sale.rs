@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use engine::limits;
 use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
@@ -77,7 +78,7 @@ struct StockChange {
     /// How many units to add (restock) or to take off (correct)
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     units: u64,
-    /// Names this change: 1 to 255 letters, digits and signs
+    /// Names this change: 1 to 64 letters, digits and signs
     #[arg(long, value_name = "K", value_parser = parse_key)]
     key: Option<String>,
     #[command(flatten)]
@@ -95,7 +96,8 @@ struct Sale {
     ends_at_ms: u64,
     /// `None`: its orders are paid on placing.
     payment_s: Option<u64>,
-    open_holds_per_buyer_max: u64,
+    /// `None`: no bound.
+    open_holds_per_buyer_max: Option<u64>,
     items: Vec<Item>,
 }
 
@@ -205,15 +207,18 @@ fn describe(sale: &Sale) -> String {
         Some(seconds) => format!("{} to pay", format_duration(Duration::from_secs(seconds))),
         None => "paid on placing".to_owned(),
     };
+    let holds = match sale.open_holds_per_buyer_max {
+        Some(max) => format!("{max} open holds per buyer at most"),
+        None => "any number of open holds".to_owned(),
+    };
     writeln!(
         text,
-        "sale {}: {}, {}\n{} to {}, {payment}, {} open holds per buyer at most\n",
+        "sale {}: {}, {}\n{} to {}, {payment}, {holds}\n",
         sale.id,
         plain(&sale.title),
         plain(&sale.state),
         format_utc(sale.starts_at_ms),
         format_utc(sale.ends_at_ms),
-        sale.open_holds_per_buyer_max,
     )
     .expect("a String takes every write");
     let rows: Vec<_> = sale
@@ -248,8 +253,9 @@ fn describe(sale: &Sale) -> String {
 }
 
 fn parse_key(text: &str) -> Result<String, String> {
-    let fits = (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if fits { Ok(text.to_owned()) } else { Err("write 1 to 255 visible ASCII characters".to_owned()) }
+    let max = limits::KEY_BYTES_MAX;
+    let fits = (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Ok(text.to_owned()) } else { Err(format!("write 1 to {max} visible ASCII characters")) }
 }
 
 /// 128 bits from the system's entropy, by way of the standard library's hash keys: enough to be unique, and it

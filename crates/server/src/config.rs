@@ -328,7 +328,7 @@ impl Config {
             ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),
             ("ledger.checkpoint_pages", ledger.checkpoint_pages.into(), 64..=1_048_576),
             ("ledger.address_retention_days", ledger.address_retention_days.into(), 1..=3_650),
-            ("sale.payment_s", self.sale.payment_s.into(), 1..=604_800),
+            ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
         ]
     }

@@ -29,6 +29,7 @@ with drop.toml (or the same as JSON):
   [[item]]
   product = 30
   title = \"Shoe\"
+  description = \"Red, size 42\"          # default: none
   price = 4999                           # in cents
   list = 9999                            # default: price
   total = 100                            # units
@@ -96,6 +97,7 @@ struct NewSale {
 struct NewItem {
     product: u64,
     title: Option<String>,
+    description: Option<String>,
     price: u64,
     list: Option<u64>,
     total: u64,
@@ -222,6 +224,7 @@ fn body(sale: &NewSale, starts_at_ms: u64, ends_at_ms: u64, payment: Payment) ->
             json!({
                 "product": item.product,
                 "title": item.title.clone().unwrap_or_else(|| format!("Product {}", item.product)),
+                "description": item.description.as_deref().unwrap_or_default(),
                 "price": item.price,
                 "list_price": item.list.unwrap_or(item.price),
                 "total": item.total,
@@ -274,7 +277,7 @@ fn parse_item(text: &str) -> Result<NewItem, String> {
     let (Some(product), Some(price), Some(total)) = (product, price, total) else {
         return Err("product, price and total are needed".to_owned());
     };
-    Ok(NewItem { product, title, price, list, total, limit })
+    Ok(NewItem { product, title, description: None, price, list, total, limit })
 }
 
 #[cfg(test)]
@@ -288,6 +291,7 @@ mod tests {
             Ok(NewItem {
                 product: 30,
                 title: Some("Red shoe".to_owned()),
+                description: None,
                 price: 4999,
                 list: Some(9999),
                 total: 100,

@@ -153,8 +153,8 @@ fn a_sale_is_created_from_arguments() {
         sent,
         serde_json::json!({"id":3,"title":"Winter drop","currency":"EUR","starts_at_ms":1_796_119_200_000_u64,
             "ends_at_ms":1_796_126_400_000_u64,"payment_s":900,"open_holds_per_buyer_max":2,"items":[
-            {"product":30,"title":"Shoe","price":4999,"list_price":9999,"total":100,"limit":1},
-            {"product":31,"title":"Product 31","price":500,"list_price":500,"total":7,"limit":null}]})
+            {"product":30,"title":"Shoe","description":"","price":4999,"list_price":9999,"total":100,"limit":1},
+            {"product":31,"title":"Product 31","description":"","price":500,"list_price":500,"total":7,"limit":null}]})
     );
 }
 
@@ -175,7 +175,7 @@ fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
         assert_eq!(
             sent,
             serde_json::json!({"title":"t","currency":"EUR","starts_at_ms":61_000,"ends_at_ms":7_261_000,
-                "payment_s":null,"items":[{"product":1,"title":"Product 1","price":2,"list_price":2,"total":3,"limit":null}]})
+                "payment_s":null,"items":[{"product":1,"title":"Product 1","description":"","price":2,"list_price":2,"total":3,"limit":null}]})
         );
     }
 }
