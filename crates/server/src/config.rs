@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::admission::Limits;
+use crate::ledger::sqlite::Synchronous;
 
 pub use secrets::{SecretBytes, Secrets};
 pub use sources::{ConfigErrors, Environment, Sources};
@@ -151,6 +152,7 @@ impl Admission {
 pub struct Ledger {
     pub backend: Backend,
     pub data_dir: PathBuf,
+    #[serde(with = "SynchronousText")]
     pub synchronous: Synchronous,
     pub batch_commands_max: usize,
     pub queue_commands_max: usize,
@@ -164,10 +166,10 @@ pub enum Backend {
     Sqlite,
 }
 
-/// When a commit is forced to the disk; what each survives is said in [`DEFAULTS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Synchronous {
+/// How the ledger's own type is written; what each survives is said in [`DEFAULTS`].
+#[derive(Deserialize)]
+#[serde(remote = "Synchronous", rename_all = "snake_case")]
+enum SynchronousText {
     Full,
     Normal,
     Off,
