@@ -3,5 +3,8 @@
 pub mod admission;
 pub mod catalog;
 pub mod clock;
+pub mod config;
 pub mod ledger;
 pub mod metrics;
+
+pub use config::Secrets;
