@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Accepted, Closing, Disposition, Event, Refusal, RefundReason, Status};
+use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
 const OUTCOMES: [&str; 56] = [

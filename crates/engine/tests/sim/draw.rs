@@ -4,7 +4,7 @@
 
 use engine::{
     Adjust, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId, SaleChange,
-    SaleId, SaleSpec, SkuId, UnixMs,
+    SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
 use crate::model::Model;
@@ -29,8 +29,12 @@ impl Random {
         self.below(100) < percent
     }
 
+    fn position(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).expect("below a usize")
+    }
+
     fn small(&mut self, bound: u32) -> u32 {
-        u32::try_from(self.below(u64::from(bound))).unwrap()
+        u32::try_from(self.below(u64::from(bound))).expect("below a u32")
     }
 }
 
@@ -73,17 +77,17 @@ impl Draw {
             return (self.now, Step::Do(Command::CreateSale(self.new_sale(model))));
         }
         let step = match self.random.below(100) {
-            0..44 => Step::Do(Command::Place(self.place(model))),
-            44..62 => Step::Do(Command::Pay(self.pay(model))),
-            62..70 => Step::Do(self.cancel(model)),
-            70..79 => Step::Expire { max: if self.random.percent(50) { 1 } else { 1_000 } },
-            79..86 => Step::Do(self.settle(model)),
-            86..91 => Step::Do(self.adjust(model)),
+            0..46 => Step::Do(Command::Place(self.place(model))),
+            46..59 => Step::Do(Command::Pay(self.pay(model))),
+            59..66 => Step::Do(self.cancel(model)),
+            66..74 => Step::Expire { max: if self.random.percent(50) { 1 } else { 1_000 } },
+            74..87 => Step::Do(self.settle(model)),
+            87..91 => Step::Do(self.adjust(model)),
             91..93 => Step::Do(self.create_again(model)),
             93..95 => Step::Do(Command::ChangeSale { sale: self.sale(model), change: self.change() }),
-            95..97 => Step::Do(Command::Pause(self.sale(model))),
-            97..99 => Step::Do(Command::Resume(self.sale(model))),
-            _ if self.random.percent(30) => Step::Do(Command::End(self.sale(model))),
+            95 => Step::Do(Command::Pause(self.sale(model))),
+            96..99 => Step::Do(Command::Resume(self.sale(model))),
+            _ if self.random.percent(15) => Step::Do(Command::End(self.sale(model))),
             _ => Step::Do(Command::Resume(self.sale(model))),
         };
         (self.now, step)
@@ -157,9 +161,7 @@ impl Draw {
         let random = &mut self.random;
         let near = |random: &mut Random, span| UnixMs(self.now - 20 + random.below(span));
         SaleChange {
-            title: random
-                .percent(40)
-                .then(|| if random.percent(10) { "" } else { "Second drop" }.to_owned()),
+            title: random.percent(40).then(|| if random.percent(10) { "" } else { "Second drop" }.to_owned()),
             starts_at: random.percent(30).then(|| near(random, 60)),
             ends_at: random.percent(40).then(|| near(random, self.shape.sale_ms_max)),
             payment_ms: random.percent(40).then(|| random.below(40)),
@@ -198,13 +200,15 @@ impl Draw {
 
     /// One of the latest orders, or one that may come later.
     fn some_order(&mut self, model: &Model) -> Place {
-        let len = model.orders.len() as u64;
+        let len = model.orders.len();
         if len == 0 || self.random.percent(12) {
             let sku = self.sku(model);
             return Draw::request(sku, self.keys_from + self.random.below(26));
         }
-        let back = self.random.below(len.min(20));
-        model.orders[usize::try_from(len - 1 - back).unwrap()].place
+        let pick = |back| model.orders[len - 1 - back];
+        let first = pick(self.random.position(len.min(20)));
+        // Paid orders are many and have little left to happen to them: draw again, once.
+        if first.status == Status::Paid { pick(self.random.position(len.min(20))).place } else { first.place }
     }
 
     fn cancel(&mut self, model: &Model) -> Command {
@@ -238,9 +242,9 @@ impl Draw {
     fn settle(&mut self, model: &Model) -> Command {
         let payment = match self.random.below(10) {
             0 => "nobody".into(),
-            1..4 if !model.payments.is_empty() => {
-                let back = self.random.below(model.payments.len().min(10) as u64);
-                model.payments[model.payments.len() - 1 - usize::try_from(back).unwrap()].pay.id.clone()
+            1 if !model.payments.is_empty() => {
+                let back = self.random.position(model.payments.len().min(10));
+                model.payments[model.payments.len() - 1 - back].pay.id.clone()
             }
             _ => match model.due.first() {
                 Some(due) => model.payments[*due].pay.id.clone(),

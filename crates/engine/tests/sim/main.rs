@@ -1,6 +1,6 @@
 //! Seeded histories of the engine against a naive model of the same rules: thousands of short ones, compared
 //! whole after every command, and a few long ones, compared whole at intervals. A failure prints its seed and
-//! step; to run one history again, give its row to `one_history`.
+//! step; to run one history again, give it a row in `single_histories_follow_the_model_in_every_step`.
 
 mod coverage;
 mod draw;
@@ -13,7 +13,7 @@ use crate::draw::{Draw, Random, Shape, Step};
 use crate::model::Model;
 
 const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160 };
-const LONG: Shape = Shape { steps: 200_000, sales_permille: 3, sale_ms_max: 1_500 };
+const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500 };
 /// Steps between two whole comparisons of a long history; odd, so that they fall on any kind of command.
 const LONG_INTERVAL: u64 = 9_973;
 
@@ -33,6 +33,20 @@ fn long_histories_follow_the_model() {
         one_history(seed, LONG, LONG_INTERVAL, &mut coverage);
     }
     coverage.assert_complete();
+}
+
+#[test]
+fn single_histories_follow_the_model_in_every_step() {
+    let rows = [
+        // Longer than the short ones and compared as often: holds of one sale meet the next sale's opening.
+        (1, Shape { steps: 1_500, ..LONG }, 1),
+        (2, Shape { steps: 1_500, ..SHORT }, 1),
+        // Sales so short that most of what happens to an order happens after its sale.
+        (3, Shape { steps: 600, sales_permille: 40, sale_ms_max: 12 }, 1),
+    ];
+    for (seed, shape, interval) in rows {
+        one_history(seed, shape, interval, &mut Coverage::default());
+    }
 }
 
 /// Says which history it was, whatever assertion has failed in it: the engine's own ones too.
@@ -106,7 +120,7 @@ fn without_text(answer: Result<Accepted, Refusal>) -> Result<Accepted, Refusal> 
 
 /// Everything that can be read of the book, against the model.
 fn assert_same(book: &Book, model: &Model) {
-    book.check_invariants().unwrap();
+    book.check_invariants().expect("no invariant is broken");
     assert_eq!(book.next_seq().0, model.events + 1);
     assert_eq!(book.sales().count(), model.sales.len());
     for (view, sale) in book.sales().zip(&model.sales) {
@@ -139,20 +153,19 @@ fn assert_touched(book: &mut Book, before: &[[u64; 4]]) {
     for (sku, stock) in &touched {
         assert_eq!(book.stock(*sku), Some(*stock));
     }
-    let skus: Vec<_> = touched.iter().map(|(sku, _)| sku.0 as usize).collect();
-    for sku in 0.. {
-        let Some(stock) = book.stock(SkuId(u32::try_from(sku).unwrap())) else { break };
+    for sku in (0..).map(SkuId) {
+        let Some(stock) = book.stock(sku) else { break };
         let now = [stock.total(), stock.available(), stock.held(), stock.sold()];
-        let times = skus.iter().filter(|touched| **touched == sku).count();
-        assert!(times <= 1, "SKU {sku} was told {times} times");
-        assert!(before.get(sku) == Some(&now) || times == 1, "nobody was told that SKU {sku} moved");
+        let times = touched.iter().filter(|(told, _)| *told == sku).count();
+        assert!(times <= 1, "{sku:?} was told {times} times");
+        assert!(before.get(sku.0 as usize) == Some(&now) || times == 1, "nobody was told that {sku:?} moved");
     }
 }
 
 fn replayed(journal: &[Entry]) -> Book {
     let mut book = Book::new();
     for entry in journal {
-        book.replay(entry).unwrap();
+        book.replay(entry).expect("a journal is consistent");
     }
     book
 }

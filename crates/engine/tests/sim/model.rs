@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::{
     Accepted, Adjust, BuyerId, Command, Disposition, OrderId, OrderView, Pay, Payment, PaymentView, Place,
-    Refusal, RefundReason, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
+    RefundReason, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -46,6 +46,8 @@ pub(crate) struct Model {
     by_id: BTreeMap<OrderId, usize>,
     /// Orders of each SKU that hold or own units; so that a long history is not counted from its beginning.
     taking: Vec<Vec<usize>>,
+    /// Orders that await payment.
+    held: Vec<usize>,
     pub(crate) payments: Vec<PaymentView>,
     payment_by_id: BTreeMap<Box<str>, usize>,
     /// Positions of payments for which a refund is due.
@@ -92,7 +94,7 @@ impl Model {
         if !can_be(spec) {
             return Err(Refusal::InvalidSale(ANY_TEXT));
         }
-        let first_sku = u32::try_from(self.skus.len()).unwrap();
+        let first_sku = self.skus_len();
         for (item, described) in spec.items.iter().enumerate() {
             self.skus.push(ModelSku { sale: self.sales.len(), item, total: described.total });
             self.taking.push(Vec::new());
@@ -183,7 +185,11 @@ impl Model {
         if let Some(index) = self.by_id.get(&place.id) {
             let same = self.orders[*index].place == *place;
             let order = self.as_placed(*index);
-            return if same { Ok(Accepted::Order { order, replayed: true }) } else { Err(Refusal::KeyConflict) };
+            return if same {
+                Ok(Accepted::Order { order, replayed: true })
+            } else {
+                Err(Refusal::KeyConflict)
+            };
         }
         self.may_place(now, place)?;
         let sku = self.skus[place.id.sku.0 as usize];
@@ -196,6 +202,9 @@ impl Model {
         self.orders.push(ModelOrder { place: *place, seq, status, placed_at: now, pay_by, closed_at: None });
         self.by_id.insert(place.id, index);
         self.taking[place.id.sku.0 as usize].push(index);
+        if status == Status::Held {
+            self.held.push(index);
+        }
         self.use_early_payment(now, index);
         Ok(Accepted::Order { order: self.as_placed(index), replayed: false })
     }
@@ -218,10 +227,11 @@ impl Model {
         if self.breaks_limit(place) {
             return Err(Refusal::OverLimit);
         }
-        let open = (0..sale.spec.items.len())
-            .flat_map(|item| &self.taking[sale.first_sku as usize + item])
-            .map(|index| self.orders[*index])
-            .filter(|order| order.status == Status::Held && order.place.buyer == place.buyer)
+        let open = self
+            .held
+            .iter()
+            .map(|index| self.orders[*index].place)
+            .filter(|held| held.buyer == place.buyer && self.skus[held.id.sku.0 as usize].sale == sku.sale)
             .count();
         if sale.spec.open_holds_per_buyer_max.is_some_and(|max| open >= max as usize) {
             return Err(Refusal::TooManyHolds);
@@ -261,9 +271,10 @@ impl Model {
         }
     }
 
-    /// Moves an order to another status; `taking` follows.
+    /// Moves an order to another status; the lists follow.
     fn close(&mut self, now: u64, index: usize, to: Status) {
         self.event();
+        self.held.retain(|other| *other != index);
         let order = &mut self.orders[index];
         let taking = &mut self.taking[order.place.id.sku.0 as usize];
         taking.retain(|other| *other != index);
@@ -303,13 +314,13 @@ impl Model {
             return Err(Refusal::InvalidChange(ANY_TEXT));
         }
         let index = self.by_id.get(&pay.order).copied();
-        let refund = index.map_or(Some(RefundReason::UnknownOrder), |index| self.why_refund(index, pay.amount));
+        let refund =
+            index.map_or(Some(RefundReason::UnknownOrder), |index| self.why_refund(index, pay.amount));
         let disposition = refund.map_or(Disposition::Applied, Disposition::RefundDue);
         let payment = PaymentView { pay: pay.clone(), seq: self.event(), at: UnixMs(now), disposition };
-        if refund.is_some() {
-            self.due.push(self.payments.len());
-        } else {
-            self.close(now, index.unwrap(), Status::Paid);
+        match (refund, index) {
+            (None, Some(index)) => self.close(now, index, Status::Paid),
+            _ => self.due.push(self.payments.len()),
         }
         self.payment_by_id.insert(pay.id.clone(), self.payments.len());
         self.payments.push(payment.clone());
@@ -348,11 +359,9 @@ impl Model {
     /// Expires the `max` earliest holds that are due, and says how many there were.
     pub(crate) fn expire(&mut self, now: u64, max: usize) -> usize {
         let mut due: Vec<_> = self
-            .taking
+            .held
             .iter()
-            .flatten()
-            .filter(|index| self.orders[**index].status == Status::Held)
-            .map(|index| (self.orders[*index].pay_by.unwrap(), *index))
+            .map(|index| (self.orders[*index].pay_by.expect("a hold has a deadline"), *index))
             .filter(|(pay_by, _)| *pay_by <= now)
             .collect();
         due.sort_unstable();
@@ -364,7 +373,7 @@ impl Model {
     }
 
     pub(crate) fn skus_len(&self) -> u32 {
-        u32::try_from(self.skus.len()).unwrap()
+        u32::try_from(self.skus.len()).expect("a few thousand")
     }
 
     /// Total, available, held and sold.
