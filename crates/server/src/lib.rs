@@ -8,3 +8,4 @@ pub mod ledger;
 pub mod metrics;
 
 pub use config::Secrets;
+pub mod demo;
