@@ -4,8 +4,10 @@ pub mod admission;
 pub mod catalog;
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod ledger;
 pub mod metrics;
+pub mod net;
+pub mod writer;
 
 pub use config::Secrets;
-pub mod demo;
