@@ -203,9 +203,9 @@ impl Book {
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
     ///
     /// # Panics
-    /// If `now` is before an earlier command's: the clock's guarantee is broken.
+    /// If `now` is before the latest event: the clock's guarantee is broken.
     pub fn execute(&mut self, now: UnixMs, command: Command) -> Result<Accepted, Refusal> {
-        assert!(now >= self.last_at, "time ran backwards: {now:?} after {:?}", self.last_at);
+        self.assert_not_past(now);
         match command {
             Command::CreateSale(spec) => self.create_sale(now, spec),
             Command::ChangeSale { sale, change } => self.change_sale(now, sale, change),
@@ -294,6 +294,11 @@ impl Book {
     /// No hold expires before this time; `None`: there is none.
     pub fn next_deadline(&self) -> Option<UnixMs> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// The clock never runs backwards; every way in asserts it, before it looks at anything.
+    fn assert_not_past(&self, now: UnixMs) {
+        assert!(now >= self.last_at, "time ran backwards: {now:?} after {:?}", self.last_at);
     }
 
     /// Appends an event and carries it out.

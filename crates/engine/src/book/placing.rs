@@ -14,7 +14,11 @@ impl Book {
     ///
     /// The id comes before everything else: only a request whose id is unknown can be refused by the window,
     /// a pause, the limits or the stock.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
     pub fn place(&mut self, now: UnixMs, place: &Place) -> Result<(OrderView, bool), Refusal> {
+        self.assert_not_past(now);
         if let Some(answer) = self.lookup(place) {
             return answer.map(|order| (order, true));
         }
@@ -87,7 +91,12 @@ impl Book {
     }
 
     /// Expires at most `max` holds whose time is over and returns how many; their units are on sale again.
+    /// Entries of orders that were closed before are skipped, and not counted.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
     pub fn expire_due(&mut self, now: UnixMs, max: usize) -> usize {
+        self.assert_not_past(now);
         let mut expired = 0;
         while expired < max {
             match self.deadlines.peek() {

@@ -352,3 +352,20 @@ fn an_order_tells_what_it_is() {
     assert_eq!(shop.book.order_at(order.seq), Some(order));
     assert_eq!(shop.book.orders_of(SKU), Some(1));
 }
+
+#[test]
+#[should_panic(expected = "time ran backwards")]
+fn placing_before_the_latest_event_breaks_the_clocks_promise() {
+    let mut shop = Shop::with(sale_of(9));
+    shop.run(START + 1, place(1, 1, 1));
+    drop(shop.book.place(UnixMs(START), &request(2, 1, 1)));
+}
+
+#[test]
+#[should_panic(expected = "time ran backwards")]
+fn expiring_before_the_latest_event_breaks_the_clocks_promise() {
+    let mut shop = Shop::with(sale_of(9));
+    shop.run(START, place(1, 1, 1));
+    shop.run(START + HOLD + 1, pause());
+    shop.run(START + HOLD, expire(1));
+}
