@@ -27,7 +27,7 @@ use crate::payment::Recorded;
 use crate::sale::Sale;
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Pay, Payment, PaymentView, Phase,
-    Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SaleView, Seq, SkuId, Stock, UnixMs,
+    Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SaleView, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use replay::Inconsistent;
@@ -334,7 +334,7 @@ impl Book {
             status: order.status,
             placed_at: order.placed_at,
             pay_by: (order.payment_ms > 0).then(|| order.pay_by()),
-            closed_at: (order.closed_at > UnixMs(0)).then_some(order.closed_at),
+            closed_at: (order.status != Status::Held && order.payment_ms > 0).then_some(order.closed_at),
             refund_due: !self.refunds.is_empty() && self.refunds.contains_key(&order.id()),
         }
     }

@@ -354,6 +354,17 @@ fn an_order_tells_what_it_is() {
 }
 
 #[test]
+fn an_order_closed_at_the_first_moment_of_time_has_a_closing_time() {
+    let mut spec = sale_of(1);
+    spec.starts_at = UnixMs(0);
+    let mut shop = Shop::with(spec);
+    assert_eq!(shop.run(0, place(1, 1, 1)), "held");
+    assert_eq!(shop.order(1).closed_at, None);
+    assert_eq!(shop.run(0, cancel(1, 1)), "cancelled");
+    assert_eq!(shop.order(1).closed_at, Some(UnixMs(0)));
+}
+
+#[test]
 #[should_panic(expected = "time ran backwards")]
 fn placing_before_the_latest_event_breaks_the_clocks_promise() {
     let mut shop = Shop::with(sale_of(9));
