@@ -165,6 +165,8 @@ pub struct Book {
     unmatched: HashMap<OrderId, Vec<u32>, FixedHash>,
     /// Payments per order for which a refund is due.
     refunds: HashMap<OrderId, u32, FixedHash>,
+    /// The order that the payment just recorded pays for: its closing must be the next event.
+    paying: Option<OrderId>,
     adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64), FixedHash>,
     journal: Vec<Entry>,
     touched: Vec<SkuId>,
@@ -194,6 +196,7 @@ impl Book {
             payment_by_id: HashMap::default(),
             unmatched: HashMap::default(),
             refunds: HashMap::default(),
+            paying: None,
             adjustments: HashMap::default(),
             journal: Vec::new(),
             touched: Vec::new(),

@@ -42,7 +42,8 @@ impl Book {
         Some(if same { Ok(self.view(index).as_placed()) } else { Err(Refusal::KeyConflict) })
     }
 
-    fn check_place(&self, now: UnixMs, place: &Place) -> Result<(), Refusal> {
+    /// Whether an order may be placed under an id that is unknown yet.
+    pub(super) fn check_place(&self, now: UnixMs, place: &Place) -> Result<(), Refusal> {
         let sku = self.skus.get(place.id.sku.0 as usize).ok_or(Refusal::UnknownSku)?;
         let sale = &self.sales[sku.sale as usize];
         if let Some(refusal) = sale.phase(now).refusal() {

@@ -5,4 +5,5 @@ mod operating;
 mod paying;
 mod placing;
 mod races;
+mod replay;
 mod shop;

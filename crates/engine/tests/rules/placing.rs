@@ -369,7 +369,7 @@ fn an_order_closed_at_the_first_moment_of_time_has_a_closing_time() {
 fn placing_before_the_latest_event_breaks_the_clocks_promise() {
     let mut shop = Shop::with(sale_of(9));
     shop.run(START + 1, place(1, 1, 1));
-    drop(shop.book.place(UnixMs(START), &request(2, 1, 1)));
+    assert!(shop.book.place(UnixMs(START), &request(2, 1, 1)).is_err());
 }
 
 #[test]
