@@ -276,6 +276,13 @@ fn changes_that_could_not_be_made() {
 }
 
 #[test]
+fn a_ledger_that_stops_between_a_payment_and_its_closing_is_no_sound_state() {
+    let torn = crate::shop::replayed(&sound()[..4]);
+    let broken = torn.check_invariants().expect_err("the order is held, but a payment paid for it");
+    assert_eq!(broken.len(), 1, "{broken:?}");
+}
+
+#[test]
 fn an_inconsistency_says_where_it_is() {
     let inconsistent = Inconsistent { seq: Seq(7), why: "the sequence has a gap" };
     assert_eq!(inconsistent.to_string(), "entry 7: the sequence has a gap");
