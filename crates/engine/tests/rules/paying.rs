@@ -119,12 +119,13 @@ fn a_refused_late_payment_buys_nothing_even_when_units_come_back() {
 #[test]
 fn a_payment_may_come_before_its_order() {
     let unknown = "due: unknown_order";
-    let cases: [(&str, Script<'_>, [u64; 4], usize); 6] = [
+    let cases: [(&str, Script<'_>, [u64; 4], usize); 7] = [
         ("it pays", &[(T, pay("p", 1, 2), unknown), (T, place(1, 1, 2), "held")], [3, 1, 0, 2], 0),
         (
             "the first of the right amount pays",
             &[
                 (T, pay("less", 1, 1), unknown),
+                (T, pay("more", 1, 3), unknown),
                 (T, pay("p", 1, 2), unknown),
                 (T, pay("q", 1, 2), unknown),
                 (T, place(1, 1, 2), "held"),
@@ -133,7 +134,19 @@ fn a_payment_may_come_before_its_order() {
                 (T, cancel(1, 1), "not_cancellable"),
             ],
             [3, 1, 0, 2],
-            2,
+            3,
+        ),
+        (
+            "one of two settled, the other pays",
+            &[
+                (T, pay("p", 1, 2), unknown),
+                (T, pay("q", 1, 2), unknown),
+                (T, settle("p"), "settled: unknown_order"),
+                (T, place(1, 1, 2), "held"),
+                (T, pay("q", 1, 2), "applied again"),
+            ],
+            [3, 1, 0, 2],
+            0,
         ),
         ("no right amount", &[(T, pay("less", 1, 1), unknown), (T, place(1, 1, 2), "held")], [3, 1, 2, 0], 1),
         (
