@@ -7,15 +7,15 @@
 //! judges its answer, the [`http::Driver`] moves the bytes, [`record`] keeps times and outcomes, [`process`] reads
 //! what it cost, and [`audit`] compares what was answered with what the ledger holds.
 
-//X pub mod audit;
-//X pub mod embedded;
-//X pub mod environment;
+pub mod audit;
+pub mod embedded;
+pub mod environment;
 pub mod http;
 pub mod nginx;
 pub mod process;
 pub mod record;
 pub mod schedule;
-//X pub mod target;
+pub mod target;
 pub mod token;
 
-//X pub use embedded::{EmbeddedOptions, Report, embedded};
+pub use embedded::{EmbeddedOptions, Report, embedded};
