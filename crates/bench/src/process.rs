@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -72,6 +73,8 @@ impl Guard {
     /// Starts a child that reads nothing and writes both outputs to `log`.
     pub fn start(command: &mut Command, log: &Path) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
+        // A group of its own: Ctrl-C on the terminal ends only us, and we end the children, in our order.
+        command.process_group(0);
         let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         Ok(Self { child })
     }

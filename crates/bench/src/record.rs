@@ -105,7 +105,7 @@ pub struct Record {
     pub reconnects: u64,
     /// Answers followed by bytes that belong to no answer.
     pub stray_answers: u64,
-    /// Requests due and never issued, because every connection was taken until the end; an open loop only.
+    /// Requests due and never issued, because the target no longer answered anything.
     pub unsent: u64,
     /// The first answer counted as failed or unknown, for a person to read.
     pub first_surprise: Option<String>,

@@ -92,14 +92,17 @@ impl Pace {
         Next::Send { planned }
     }
 
-    /// Requests that were due by `now` and could not be issued, because no connection was free.
-    pub fn overdue(&self, now: Instant) -> u64 {
-        let mut ahead = Self { schedule: self.schedule, started: self.started, issued: self.issued };
-        if ahead.schedule.arrivals == Arrivals::Closed {
-            return 0;
+    /// Requests that should have been issued by `now` and were not.
+    pub fn unissued(&self, now: Instant) -> u64 {
+        match (self.schedule.until, self.schedule.arrivals) {
+            (Until::Issued(requests), _) => requests - self.issued,
+            (Until::Elapsed(_), Arrivals::Closed) => 0,
+            (Until::Elapsed(_), Arrivals::Constant { .. }) => {
+                let mut ahead = Self { schedule: self.schedule, started: self.started, issued: self.issued };
+                while matches!(ahead.next(now), Next::Send { .. }) {}
+                ahead.issued - self.issued
+            }
         }
-        while matches!(ahead.next(now), Next::Send { .. }) {}
-        ahead.issued - self.issued
     }
 }
 
@@ -116,13 +119,14 @@ mod tests {
         assert_eq!(pace.next(start), Next::Send { planned: start });
         assert_eq!(pace.next(start + 9 * MS), Next::Send { planned: start + 9 * MS });
         assert_eq!(pace.next(start + 10 * MS), Next::Finished);
-        assert_eq!(pace.overdue(start + 10 * MS), 0);
+        assert_eq!(pace.unissued(start + 10 * MS), 0);
     }
 
     #[test]
     fn closed_loop_issues_exactly_the_requests_asked_for() {
         let start = Instant::now();
         let mut pace = Pace::start(Schedule::closed_requests(3), start);
+        assert_eq!(pace.unissued(start), 3);
         let sends = (0..10).filter(|_| matches!(pace.next(start), Next::Send { .. })).count();
         assert_eq!(sends, 3);
         assert_eq!(pace.next(start), Next::Finished);
@@ -142,8 +146,8 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace::start(Schedule::constant(1000.0, 5 * MS), start);
         let late = start + Duration::from_secs(1);
-        assert_eq!(pace.overdue(start + 2 * MS), 3);
-        assert_eq!(pace.overdue(late), 5);
+        assert_eq!(pace.unissued(start + 2 * MS), 3);
+        assert_eq!(pace.unissued(late), 5);
         let planned: Vec<Instant> = std::iter::from_fn(|| match pace.next(late) {
             Next::Send { planned } => Some(planned),
             _ => None,
@@ -151,6 +155,6 @@ mod tests {
         .collect();
         assert_eq!(planned, (0..5).map(|n| start + n * MS).collect::<Vec<_>>());
         assert_eq!(pace.next(late), Next::Finished);
-        assert_eq!(pace.overdue(late), 0);
+        assert_eq!(pace.unissued(late), 0);
     }
 }

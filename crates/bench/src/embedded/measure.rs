@@ -12,8 +12,6 @@ use crate::process;
 use crate::record::{LatencyUs, Outcome, Outcomes, Record};
 use crate::schedule::Schedule;
 
-/// Connections are open and caches warm after this; its answers count for the audit only.
-const WARM_UP: Duration = Duration::from_millis(300);
 /// Of the answers, at least this share must be the wanted outcome or an honest refusal for want of capacity.
 const SOUND_SHARE_MIN: f64 = 0.999;
 
@@ -23,6 +21,8 @@ pub(super) struct Probe {
     pub(super) address: SocketAddr,
     pub(super) pid: u32,
     pub(super) connections: usize,
+    /// Connections are open and caches warm after this; its answers count for the audit only.
+    pub(super) warm_up: Duration,
     pub(super) schedule: Schedule,
     /// The outcome that is counted.
     pub(super) wanted: Outcome,
@@ -56,7 +56,7 @@ pub(super) fn sample<W: Workload>(
 ) -> anyhow::Result<Sample> {
     let settings = Settings::keep_alive(probe.address, probe.connections);
     let mut driver = Driver::connect(settings).with_context(|| format!("connecting to {}", probe.address))?;
-    settle(&driver.run(Schedule::closed(WARM_UP), workload, stop)?);
+    settle(&driver.run(Schedule::closed(probe.warm_up), workload, stop)?);
     let (target_before, own_before) = (process::cpu(probe.pid)?, process::own_cpu()?);
     let record = driver.run(probe.schedule, workload, stop)?;
     let target_cpu = process::cpu(probe.pid)? - target_before;

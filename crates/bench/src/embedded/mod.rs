@@ -24,7 +24,7 @@ use self::scenario::{Arrival, Load, SCENARIOS, Scenario, Side};
 use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
 use self::traffic::{Reference, Traffic};
 use crate::environment::Environment;
-use crate::http::once;
+use crate::http::{RunError, once};
 use crate::nginx::Nginx;
 use crate::schedule::Schedule;
 use crate::target::TOKEN_SECRET;
@@ -37,6 +37,7 @@ pub use self::shop::Footprint;
 /// The demo's sale page and stock, as published.
 const PAGE: &str = "seckill_3_29.html";
 const STOCK: &str = "/cache/stock?productId=29";
+const WARM_UP_MAX: Duration = Duration::from_millis(300);
 const GZIP: &str = "Accept-Encoding: gzip";
 
 #[derive(Debug, Clone)]
@@ -45,9 +46,10 @@ pub struct EmbeddedOptions {
     pub program: PathBuf,
     /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
     pub folder: PathBuf,
+    /// At least 5 for a result; fewer are allowed, and the report says so.
     pub rounds: usize,
-    /// Of each single measurement.
-    pub seconds: u64,
+    /// Length of each single measurement.
+    pub window: Duration,
     /// Orders in the ledger before the own route is measured.
     pub prefill_orders: u64,
     /// Raised by the caller on SIGINT or SIGTERM: the run ends with an error, its children and files are removed.
@@ -60,7 +62,7 @@ impl EmbeddedOptions {
             program,
             folder: std::env::temp_dir(),
             rounds: 5,
-            seconds: 5,
+            window: Duration::from_secs(5),
             prefill_orders: 1_000_000,
             stop: Arc::default(),
         }
@@ -68,7 +70,7 @@ impl EmbeddedOptions {
 
     /// About a minute: shows that everything works, gives no figures to compare.
     pub fn quick(self) -> Self {
-        Self { rounds: 1, seconds: 1, prefill_orders: 100_000, ..self }
+        Self { rounds: 1, window: Duration::from_secs(1), prefill_orders: 100_000, ..self }
     }
 }
 
@@ -78,7 +80,7 @@ impl EmbeddedOptions {
 /// If anything can't be started or measured, if the stop flag is raised, or if an audit fails. A missed goal is no
 /// error: see [`Report::missed`].
 pub fn embedded(options: &EmbeddedOptions) -> anyhow::Result<Report> {
-    ensure!(options.rounds > 0 && options.seconds > 0, "a benchmark needs a round and a second");
+    ensure!(options.rounds > 0 && !options.window.is_zero(), "a benchmark needs a round, and time for it");
     let folder = tempfile::Builder::new()
         .prefix("doorbuster-bench-")
         .tempdir_in(&options.folder)
@@ -160,9 +162,8 @@ impl<'a> Bench<'a> {
     }
 
     fn schedule(&self, round: usize, scenario: &Scenario) -> Schedule {
-        let duration = Duration::from_secs(self.options.seconds);
         if scenario.arrival == Arrival::Peak {
-            return Schedule::closed(duration);
+            return Schedule::closed(self.options.window);
         }
         let peak = self
             .measurements
@@ -174,7 +175,7 @@ impl<'a> Bench<'a> {
                     && earlier.connections == scenario.connections
             })
             .expect("the table has each peak before its half");
-        Schedule::constant(peak.server.answers_per_s / 2.0, duration)
+        Schedule::constant(peak.server.answers_per_s / 2.0, self.options.window)
     }
 
     fn sample_server(&mut self, scenario: &Scenario, schedule: Schedule) -> anyhow::Result<Sample> {
@@ -186,11 +187,18 @@ impl<'a> Bench<'a> {
             address: shop.target.address(),
             pid: shop.target.pid(),
             connections: scenario.connections,
+            warm_up: WARM_UP_MAX.min(self.options.window),
             schedule,
             wanted: scenario.load.wanted(),
         };
         let traffic = find(&mut self.traffic, scenario.load);
         let sample = measure::sample(probe, traffic, &self.options.stop, |record| shop.settle(record));
+        if let Err(error) = &sample
+            && error.is::<RunError>()
+        {
+            // What was answered in an interrupted run is not known, so there is nothing to audit.
+            return sample;
+        }
         // The audit comes first: an invalid measurement may be the lesser news.
         shop.check()?;
         sample
@@ -201,6 +209,7 @@ impl<'a> Bench<'a> {
             address: self.nginx.address(),
             pid: self.nginx.pid(),
             connections: scenario.connections,
+            warm_up: WARM_UP_MAX.min(self.options.window),
             schedule,
             wanted: crate::record::Outcome::Served,
         };

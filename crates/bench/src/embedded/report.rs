@@ -46,7 +46,8 @@ pub struct Row {
 pub struct Report {
     pub environment: Environment,
     pub rounds: usize,
-    pub seconds: u64,
+    /// Of each measurement.
+    pub seconds: f64,
     pub rows: Vec<Row>,
     pub footprint: Footprint,
     /// Orders accepted, and requests without an answer, on the demo's and on the own server; both audited.
@@ -63,7 +64,7 @@ impl Report {
         measurements: Vec<Measurement>,
     ) -> Self {
         let rows = rows(&measurements);
-        let EmbeddedOptions { rounds, seconds, .. } = *options;
+        let (rounds, seconds) = (options.rounds, options.window.as_secs_f64());
         Self { environment, rounds, seconds, rows, footprint, told, measurements }
     }
 
@@ -151,8 +152,8 @@ impl fmt::Display for Report {
         let [demo, own] = self.told;
         writeln!(
             f,
-            "Audit: clean. {} orders on the published route and {} on the own route were accepted, {} requests were \
-             left without an answer; the ledgers hold exactly those orders.",
+            "Audit: clean. {} orders on the published route and {} on the own route were accepted: the ledgers hold \
+             every one of them, and none beside but at most the {} whose answers were lost.",
             demo.accepted,
             own.accepted,
             demo.unknown + own.unknown

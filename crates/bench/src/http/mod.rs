@@ -29,6 +29,13 @@ const SWEEP: Duration = Duration::from_millis(50);
 /// epoll counts in milliseconds. Below that an open loop sleeps in steps of this, and so sends, and notices
 /// answers, at most about twice this late.
 const NAP: Duration = Duration::from_micros(50);
+/// Connections are opened so many at a time, with a pause in between, before a run: many servers keep a queue of
+/// only 128 to accept from, and each connection that overflows it costs a second.
+const CONNECT_BURST: usize = 32;
+const CONNECT_PAUSE: Duration = Duration::from_millis(2);
+/// After this many answer timeouts without one whole answer the target is given up: what the schedule still has is
+/// counted as unsent, instead of being tried for hours.
+const SILENCE: u32 = 2;
 /// A connection that was refused tries again after this, instead of spinning.
 const REST: Duration = Duration::from_millis(100);
 
@@ -108,7 +115,10 @@ struct Run<'a, W> {
     record: Record,
     in_flight: usize,
     started: Instant,
-    last_answer: Instant,
+    /// When the last request was answered or given up.
+    last_settled: Instant,
+    /// When the last whole answer came.
+    last_whole: Instant,
 }
 
 /// What the schedule says once no more can be issued.
@@ -130,6 +140,9 @@ impl Driver {
         if settings.reuse == Reuse::KeepAlive {
             for (index, connection) in connections.iter_mut().enumerate() {
                 connection.open(settings.address, poll.registry(), Token(index))?;
+                if index % CONNECT_BURST == CONNECT_BURST - 1 {
+                    std::thread::sleep(CONNECT_PAUSE);
+                }
             }
         }
         Ok(Self {
@@ -149,10 +162,14 @@ impl Driver {
         workload: &mut W,
         stop: &AtomicBool,
     ) -> Result<Record, RunError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
         let started = Instant::now();
         let pace = Pace::start(schedule, started);
         let record = Record::default();
-        let mut run = Run { pace, workload, record, in_flight: 0, started, last_answer: started };
+        let mut run =
+            Run { pace, workload, record, in_flight: 0, started, last_settled: started, last_whole: started };
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut swept = started;
         loop {
@@ -164,12 +181,10 @@ impl Driver {
                 self.sweep(now, &mut run);
                 swept = now;
             }
-            let ahead = self.dispatch(now, &mut run);
+            let silent = now.duration_since(run.last_whole) > self.settings.answer_timeout * SILENCE;
+            let ahead = if silent { Ahead::Finished } else { self.dispatch(now, &mut run) };
             if run.in_flight == 0 && ahead == Ahead::Finished {
-                break;
-            }
-            if self.hopeless(now, &run) {
-                run.record.unsent = run.pace.overdue(now);
+                run.record.unsent = run.pace.unissued(now);
                 break;
             }
             self.wait(now, ahead, &mut events).map_err(RunError::Poll)?;
@@ -177,16 +192,8 @@ impl Driver {
                 self.handle(event, &mut run);
             }
         }
-        run.record.elapsed = run.last_answer.duration_since(run.started);
+        run.record.elapsed = run.last_settled.duration_since(run.started);
         Ok(run.record)
-    }
-
-    /// Nothing is in flight, and every connection rests after a refusal: with the target gone for a whole answer
-    /// timeout, what the schedule still has is counted as unsent instead of being tried for ever.
-    fn hopeless<W>(&self, now: Instant, run: &Run<'_, W>) -> bool {
-        run.in_flight == 0
-            && self.resting.len() == self.connections.len()
-            && now.duration_since(run.last_answer) > self.settings.answer_timeout
     }
 
     /// Issues requests while any is due and a connection is free.
@@ -305,6 +312,7 @@ impl Driver {
                     connection.close();
                 }
                 let now = Instant::now();
+                run.last_whole = now;
                 self.settle(index, outcome, now, run);
                 self.dispatch(now, run);
             }
@@ -317,7 +325,7 @@ impl Driver {
         let clocks = Clocks { planned: connection.planned, sent: connection.sent, answered: now };
         run.record.settle(outcome, clocks);
         run.in_flight -= 1;
-        run.last_answer = now;
+        run.last_settled = now;
         self.idle.push_back(index);
     }
 

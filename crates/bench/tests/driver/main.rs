@@ -185,6 +185,17 @@ fn a_target_that_is_gone_fails_requests_and_leaves_the_rest_unsent() {
 }
 
 #[test]
+fn a_target_that_never_answers_is_given_up() {
+    let fake = Fake::start(|_, _| Answer::Silence);
+    let settings = Settings { answer_timeout: 100 * MS, ..settings(fake.address, 2) };
+    let record = run(settings, Schedule::closed_requests(1000));
+    let Outcomes { unknown, .. } = record.outcomes;
+    assert!(unknown >= 2, "{:?}", record.outcomes);
+    assert_eq!(record.outcomes, Outcomes { unknown, ..Outcomes::default() });
+    assert_eq!(record.unsent, 1000 - unknown);
+}
+
+#[test]
 fn a_raised_stop_flag_ends_the_run() {
     let fake = Fake::start(|_, _| GOOD);
     let mut driver = Driver::connect(settings(fake.address, 2)).unwrap();
