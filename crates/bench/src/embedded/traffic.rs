@@ -160,8 +160,11 @@ fn judge_published(status: u16, body: &[u8]) -> Outcome {
         200 => Outcome::Won,
         409 => Outcome::SoldOut,
         429 => Outcome::Limited,
-        503 if contains(body, b"unknown") => Outcome::Unknown,
+        // The published shape has no place for a type: "unknown" and "not known" are to be told by the message.
+        503 if contains(body, b"known") => Outcome::Unknown,
         503 => Outcome::Busy,
+        // The server does not say how far it came, so an order may exist.
+        500.. => Outcome::Unknown,
         _ => Outcome::Failed,
     }
 }
@@ -185,6 +188,7 @@ fn judge_own(status: u16, body: &[u8]) -> Outcome {
         429 => Outcome::Limited,
         503 if contains(body, b"/outcome-unknown\"") => Outcome::Unknown,
         503 => Outcome::Busy,
+        500.. => Outcome::Unknown,
         _ => Outcome::Failed,
     }
 }
@@ -226,6 +230,12 @@ mod tests {
         assert_eq!(own(503, "{}"), Outcome::Busy);
         assert_eq!(own(429, ""), Outcome::Limited);
         assert_eq!(own(401, ""), Outcome::Failed);
+        assert_eq!(own(500, ""), Outcome::Unknown);
+        let published = |status, body: &str| Traffic::published().judge(status, body.as_bytes());
+        assert_eq!(published(200, "{}"), Outcome::Won);
+        assert_eq!(published(503, "busy, try again"), Outcome::Busy);
+        assert_eq!(published(503, "it is not known whether this happened"), Outcome::Unknown);
+        assert_eq!((published(500, ""), published(404, "")), (Outcome::Unknown, Outcome::Failed));
         let refused = |status| Traffic::sold_out(9, 90).judge(status, br#"{"code":500}"#);
         assert_eq!(
             (refused(409), refused(503), refused(200)),
