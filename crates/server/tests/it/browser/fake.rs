@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, MemberView, Pages, Picture, Rendered, SaleState, SaleView, Session,
-    Settings,
+    CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, ItemView, MemberView, Pages, Picture, Rendered, SaleState,
+    SaleView, Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -82,6 +82,7 @@ struct Request {
 
 enum Reply {
     Page(u16, Rendered),
+    Html(Vec<u8>),
     Json(u16, Value),
     RetryAfter(Value),
     /// The connection is closed without a word.
@@ -159,6 +160,7 @@ fn serve(mut stream: TcpStream, shop: &Shop) {
     let (status, kind, body, more) = match shop.answer(&request) {
         Reply::None => return,
         Reply::Page(status, page) => (status, page.content_type, page.body, ""),
+        Reply::Html(body) => (200, HTML_CONTENT_TYPE, body, ""),
         Reply::Json(status, Value::Null) => (status, "application/json", Vec::new(), ""),
         Reply::Json(status, value) => (status, "application/json", value.to_string().into_bytes(), ""),
         Reply::RetryAfter(value) => {
@@ -217,7 +219,7 @@ impl Shop {
         match path {
             "/" => Reply::Page(200, self.pages.index(&[sale])),
             "/api" => Reply::Page(200, self.pages.api()),
-            "/product" => Reply::Page(200, self.product(&sale, request)),
+            "/product" => Reply::Html(self.product(&sale, request)),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
                 Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
@@ -253,13 +255,12 @@ impl Shop {
         }
     }
 
-    fn product(&self, sale: &SaleView, request: &Request) -> Rendered {
+    fn product(&self, sale: &SaleView, request: &Request) -> Vec<u8> {
         let taken = if request.target.contains("memberId=1&taken") { 1 } else { 0 };
         let member = MemberView { member: "1".into(), taken, open_orders: Vec::new() };
-        let mut page = self.pages.not_found();
-        page.body.clear();
-        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut page.body);
-        page
+        let mut body = Vec::new();
+        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut body);
+        body
     }
 
     /// Rendered as a CDN would hold it: with the state and stock of long ago.

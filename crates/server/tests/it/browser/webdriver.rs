@@ -2,7 +2,7 @@
 //!
 //! Needs `chromedriver` (Debian: `chromium-driver`) in the path; without it the test fails and says so.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,6 +66,18 @@ impl Browser {
         self.send("/url", None).as_str().expect("a url").to_owned()
     }
 
+    /// Opens another tab of the same profile and goes to it; returns the one that was left.
+    pub(crate) fn new_tab(&self) -> String {
+        let left = self.send("/window", None).as_str().expect("a window handle").to_owned();
+        let opened = self.send("/window/new", Some(&json!({ "type": "tab" })));
+        self.switch_to(opened["handle"].as_str().expect("a window handle"));
+        left
+    }
+
+    pub(crate) fn switch_to(&self, tab: &str) {
+        self.send("/window", Some(&json!({ "handle": tab })));
+    }
+
     /// The viewport's width, as a phone or a desktop has it.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         let metrics =
@@ -105,7 +117,11 @@ impl Browser {
 
     /// The text of the first match as a reader sees it; empty while there is none or it is hidden.
     pub(crate) fn text(&self, css: &str) -> String {
-        let script = format!("return document.querySelector({})?.innerText ?? ''", json!(css));
+        let script = format!(
+            "const found = document.querySelector({});
+             return found?.checkVisibility() ? found.innerText : ''",
+            json!(css)
+        );
         self.run(&script).as_str().unwrap_or_default().trim().to_owned()
     }
 
@@ -204,13 +220,16 @@ fn start_driver() -> (Child, u16) {
         .stderr(Stdio::null())
         .spawn()
         .expect("the browser tests need chromedriver in the path (Debian: apt install chromium-driver)");
-    let lines = BufReader::new(driver.stdout.take().expect("its output is piped")).lines();
-    for line in lines {
-        let line = line.expect("chromedriver prints text");
-        if let Some((_, port)) = line.split_once("started successfully on port ") {
-            let port = port.trim_end_matches('.').parse().expect("chromedriver prints its port");
-            return (driver, port);
-        }
-    }
-    panic!("chromedriver ended before it served");
+    let mut output = BufReader::new(driver.stdout.take().expect("its output is piped"));
+    let port = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    // Kept open: a later line of the driver's must not end it.
+    driver.stdout = Some(output.into_inner());
+    let Some(port) = port else {
+        let killed = driver.kill().and_then(|()| driver.wait());
+        panic!("chromedriver ended before it served: {killed:?}");
+    };
+    (driver, port)
 }
