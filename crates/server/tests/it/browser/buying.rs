@@ -1,7 +1,5 @@
 //! Buying: whatever happens between the press and the answer, there is one order.
 
-use std::time::Duration;
-
 use server::pages::Session;
 
 use super::fake::{FakeShop, Fault, PRODUCT, SALE};
@@ -42,12 +40,13 @@ fn a_purchase_sends_what_the_buyer_entered() {
 #[test]
 fn a_double_click_sends_one_order() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
-    shop.state().faults.push_back(Fault::Delay(Duration::from_millis(300)));
+    shop.state().faults.push_back(Fault::HoldAnswer);
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     wait_until_open(&browser);
     browser.run("const button = document.getElementById('submit'); button.click(); button.click();");
     browser.click("#submit");
+    shop.state().released = true;
     let id = wait_for_order(&browser);
     assert_one_order(&shop, &id);
     assert_eq!(shop.state().placings.len(), 1);
@@ -79,7 +78,7 @@ fn an_unknown_outcome_and_a_busy_shop_are_asked_again() {
 #[test]
 fn a_reload_in_mid_order_leads_to_the_one_order() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
-    shop.state().faults.push_back(Fault::Delay(Duration::from_secs(20)));
+    shop.state().faults.push_back(Fault::HoldAnswer);
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     press_buy(&browser);
@@ -94,7 +93,7 @@ fn a_reload_in_mid_order_leads_to_the_one_order() {
 fn two_tabs_at_once_make_one_order() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
     // The limit does not save the second tab here: the scripted shop knows none.
-    shop.state().faults.push_back(Fault::Delay(Duration::from_secs(3)));
+    shop.state().faults.push_back(Fault::HoldAnswer);
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     let first = browser.new_tab();
@@ -106,6 +105,7 @@ fn two_tabs_at_once_make_one_order() {
     browser.wait_until("the request to arrive", |_| !shop.state().placings.is_empty());
     browser.switch_to(&second);
     browser.click("#submit");
+    shop.state().released = true;
     let id = wait_for_order(&browser);
     browser.switch_to(&first);
     assert_eq!(wait_for_order(&browser), id);
@@ -115,7 +115,7 @@ fn two_tabs_at_once_make_one_order() {
 #[test]
 fn an_attempt_outlives_the_sale_that_it_was_made_in() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
-    shop.state().faults.push_back(Fault::Delay(Duration::from_secs(20)));
+    shop.state().faults.push_back(Fault::HoldAnswer);
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     press_buy(&browser);

@@ -29,8 +29,8 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// The connection breaks before anything was done.
     LoseRequest,
-    /// It is placed, and answered as usual this much later.
-    Delay(Duration),
+    /// It is placed, and answered as usual once the test has set `released`.
+    HoldAnswer,
     /// 503 `outcome_unknown`, though it was placed.
     Unknown,
     /// 503 `busy` with `Retry-After: 1`; not placed.
@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) total: u64,
     pub(crate) available: u64,
     pub(crate) faults: VecDeque<Fault>,
+    /// Lets held answers go.
+    pub(crate) released: bool,
     /// By id.
     pub(crate) orders: HashMap<String, Value>,
     /// Key and body of every request that wanted to place an order, in order of arrival.
@@ -105,6 +107,7 @@ impl FakeShop {
             total: 100,
             available: 100,
             faults: VecDeque::new(),
+            released: false,
             orders: HashMap::new(),
             placings: Vec::new(),
             authorization: String::new(),
@@ -242,16 +245,23 @@ impl Shop {
                 let key = request.headers.get("idempotency-key").cloned().unwrap_or_default();
                 state.placings.push((key.clone(), request.body.clone()));
                 let fault = state.faults.pop_front();
-                if let Some(Fault::Delay(delay)) = fault {
-                    // Placed before the wait and the lock let go, as on a real server with a slow network.
-                    let reply = state.place(&key, &request.body, None, now_ms);
-                    drop(state);
-                    std::thread::sleep(delay);
-                    return reply;
+                let reply = state.place(&key, &request.body, fault, now_ms);
+                drop(state);
+                if fault == Some(Fault::HoldAnswer) {
+                    self.wait_for_release();
                 }
-                state.place(&key, &request.body, fault, now_ms)
+                reply
             }
             (method, other) => state.order(method, other, now_ms),
+        }
+    }
+
+    fn wait_for_release(&self) {
+        while !self.stopping.load(Ordering::SeqCst) {
+            if self.state.lock().expect("no request panicked").released {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

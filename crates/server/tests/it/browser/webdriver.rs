@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,9 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 
-/// Browsers are heavy: the tests take turns, whatever the number of test threads.
-static TURN: Mutex<()> = Mutex::new(());
+/// Browsers are heavy: so many run at once, whatever the number of test threads.
+static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+static NEXT_TURN: AtomicUsize = AtomicUsize::new(0);
 
 /// A browser with a new profile. Dropping it ends the browser and the driver, by their own handles.
 pub(crate) struct Browser {
@@ -33,7 +35,8 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start() -> Browser {
         // A test that failed has poisoned nothing but its own browser.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = NEXT_TURN.fetch_add(1, Ordering::Relaxed) % TURNS.len();
+        let turn = TURNS[turn].lock().unwrap_or_else(PoisonError::into_inner);
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary directory");
         let config = ureq::Agent::config_builder()
