@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::bench::BenchArguments;
 use crate::config::ConfigArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::sale::SaleArguments;
+use crate::serve::ServeArguments;
 
 /// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
 #[derive(Parser, Debug)]
@@ -35,12 +37,14 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    Serve(ServeArguments),
     Sale(SaleArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Backup(BackupArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
+    Bench(BenchArguments),
 }
 
 /// Shows help and version on standard output (0), everything else on standard error (64) in a line or two.

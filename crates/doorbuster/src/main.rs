@@ -2,14 +2,18 @@
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
 
+mod bench;
 mod cli;
 mod client;
 mod config;
 mod demo;
 mod failure;
 mod ledger;
+mod live;
+mod logging;
 mod output;
 mod sale;
+mod serve;
 mod time;
 
 use std::process::ExitCode;
@@ -37,11 +41,13 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let environment = Environment::from_process();
     match cli.command {
+        Command::Serve(arguments) => serve::run(&arguments, &environment),
         Command::Sale(arguments) => sale::run(&arguments, &environment),
         Command::Demo(arguments) => demo::run(&arguments, &environment),
         Command::Audit(arguments) => ledger::audit(&arguments),
         Command::Orders(arguments) => ledger::orders(&arguments),
         Command::Backup(arguments) => ledger::backup(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Config(arguments) => config::run(&arguments, &environment),
     }
 }

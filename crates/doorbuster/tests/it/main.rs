@@ -5,6 +5,7 @@
 mod arguments;
 mod client;
 mod ledger;
+mod serve;
 mod stand_in;
 
 use std::path::Path;

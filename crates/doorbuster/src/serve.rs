@@ -1,0 +1,152 @@
+//! `doorbuster serve`: checked configuration, secrets, a bound port, and then the server.
+//!
+//! The order matters: nothing is opened before the whole configuration is known to be right, so a server never
+//! half starts. Must not: serve anything itself.
+
+use std::io::{self, IsTerminal};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use server::config::{Config, Demo, Environment, Sources};
+use server::net::Stop;
+use server::{Running, Secrets};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::failure::Failure;
+use crate::live::{LiveLine, Snapshot};
+use crate::time::parse_duration;
+use crate::{logging, output};
+
+/// Serve the sales of a data directory.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  doorbuster serve --demo                           a sale to look at, which starts at once
+  doorbuster serve --demo --starts-in 60s           with a countdown
+  doorbuster serve --config doorbuster.toml         `doorbuster config` writes that file
+  DOORBUSTER_HTTP_LISTEN=0.0.0.0:80 doorbuster serve --config doorbuster.toml
+
+Arguments stand above DOORBUSTER_<SECTION>_<KEY> variables, and these above the file. SIGTERM or Ctrl-C stops
+gracefully: requests in flight are answered. A second Ctrl-C ends the process at once; accepted orders are on
+disk by then. Exit code 69: the port is taken, or another server uses the data directory.")]
+pub(crate) struct ServeArguments {
+    /// Configuration file; without one, the defaults
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port to serve on [http.listen]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Directory of the ledger, made if it is missing [ledger.data_dir]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Serve sale 3 and a small shop, where every browser is a buyer and a button pays
+    #[arg(long)]
+    demo: bool,
+    /// Start the demo's sale after a countdown
+    #[arg(long, value_name = "DURATION", requires = "demo", value_parser = parse_duration)]
+    starts_in: Option<Duration>,
+    /// Let the demo listen on an address that other machines reach
+    #[arg(long, requires = "demo")]
+    demo_public: bool,
+}
+
+pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Result<(), Failure> {
+    let config = configuration(arguments, environment)?;
+    let secrets = Secrets::load(&config, environment)?;
+    logging::start(&config.log);
+    let listener = bind(config.http.listen)?;
+    let address = listener.local_addr().map_err(Failure::unavailable)?;
+    let stop = Stop::new();
+    stop_on_signals(stop.clone())?;
+    let addresses = addresses(&config, address);
+    let mut live = None;
+    let on_ready = |running: &Running| {
+        // A reader that left must not keep the orders out; what it would have read is in the log.
+        output::print(&addresses).ok();
+        tracing::info!(%address, "serving");
+        if io::stdout().is_terminal() {
+            let (metrics, shelf) = (running.metrics.clone(), running.shelf.clone());
+            live = LiveLine::start(move || Snapshot::of(&metrics, &shelf.current())).ok();
+        }
+    };
+    let served = server::run(config, secrets, listener, stop, on_ready);
+    drop(live);
+    served.map_err(Failure::unavailable)
+}
+
+fn configuration(arguments: &ServeArguments, environment: &Environment) -> Result<Config, Failure> {
+    let mut sources = Sources::default();
+    if let Some(path) = &arguments.config {
+        sources = sources.file(path);
+    }
+    sources = sources.environment(environment);
+    if let Some(listen) = arguments.listen {
+        sources = sources.argument("http.listen", &listen.to_string(), "--listen");
+    }
+    if let Some(data_dir) = &arguments.data_dir {
+        sources = sources.argument("ledger.data_dir", data_dir, "--data-dir");
+    }
+    if arguments.demo {
+        let starts_in = arguments.starts_in.unwrap_or(Duration::ZERO);
+        sources = sources.demo(Demo { starts_in, public: arguments.demo_public });
+    }
+    Ok(sources.load()?)
+}
+
+/// Binds by way of mio, which asks for a longer queue of waiting connections (1,024) than the standard library
+/// (128): the first second of a sale brings more than that.
+fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listener = mio::net::TcpListener::bind(address).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another --listen",
+            io::ErrorKind::PermissionDenied => {
+                "a port below 1024 needs the right to it; give another --listen"
+            }
+            _ => "give another --listen",
+        };
+        Failure::unavailable(format!("{address} can't be served ({error}): {advice}"))
+    })?;
+    Ok(TcpListener::from(OwnedFd::from(listener)))
+}
+
+/// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody
+/// listened for it.
+fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::unavailable)?;
+    let wait = move || {
+        for (earlier, signal) in signals.forever().enumerate() {
+            match earlier {
+                0 => {
+                    tracing::info!("stopping: answering what is in flight; Ctrl-C again ends at once");
+                    stop.request();
+                }
+                1 => stop.abort(),
+                // If even that fails there is nobody to tell; the stop goes on.
+                _ => drop(emulate_default_handler(signal)),
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(Failure::unavailable)?;
+    Ok(())
+}
+
+/// What to open in a browser, and in a demo what to point a load tool at.
+fn addresses(config: &Config, address: SocketAddr) -> String {
+    let scheme = if config.http.tls_files().is_some() { "https" } else { "http" };
+    let base = format!("{scheme}://{address}");
+    let mut text = format!("serving       {base}/\nAPI           {base}/api\n");
+    if config.demo.is_some() {
+        text += &format!(
+            "for people    {base}/seckill_3_30.html   (100 units, one each)\n\
+             for ab        {base}/seckill_3_29.html   (10,000,000 units)\n\
+             operator      doorbuster sale list --server {base} --data-dir {}\n",
+            config.ledger.data_dir.display()
+        );
+    }
+    text
+}

@@ -1,0 +1,112 @@
+//! Starting and stopping the server: what it prints, what it refuses to start with, and how it ends.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::{doorbuster, run};
+
+/// A demo on a free port; killed if a test fails before its end.
+struct Demo {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// Without a slash at its end.
+    url: String,
+}
+
+impl Demo {
+    fn start(directory: &Path) -> Self {
+        let mut command = doorbuster(directory);
+        command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let url = line.strip_prefix("serving       ").expect("the first line is the address").trim_end();
+        let url = url.strip_suffix('/').unwrap().to_owned();
+        Self { child, stdout, url }
+    }
+
+    fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    /// Its exit code after a signal.
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It has ended already unless a test failed.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn a_demo_prints_its_addresses_is_steered_and_stops_gracefully() {
+    let directory = tempfile::tempdir().unwrap();
+    for signal in ["-TERM", "-INT"] {
+        let mut demo = Demo::start(directory.path());
+        let mut second = String::new();
+        demo.stdout.read_line(&mut second).unwrap();
+        assert_eq!(second, format!("API           {}/api\n", demo.url));
+        let (code, stdout, stderr) =
+            run(directory.path(), &["sale", "list", "--server", &demo.url, "--data-dir", "data"]);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        assert_eq!(demo.end(signal), Some(0));
+    }
+    assert_eq!(run(directory.path(), &["audit", "--data-dir", "data"]).0, 0);
+}
+
+#[test]
+fn what_is_taken_exits_69() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = Demo::start(directory.path());
+    for (address, data_dir, reason) in [
+        (demo.address(), "other", "another program serves there; stop it, or give another --listen\n"),
+        (
+            "127.0.0.1:0",
+            "data",
+            "data is used by another doorbuster; stop that one or give another --data-dir\n",
+        ),
+    ] {
+        let arguments = ["serve", "--demo", "--listen", address, "--data-dir", data_dir];
+        let (code, stdout, stderr) = run(directory.path(), &arguments);
+        assert_eq!((code, stdout.as_str()), (69, ""), "{stderr}");
+        let last = stderr.lines().last().unwrap();
+        assert!(last.starts_with("error: ") && stderr.ends_with(reason), "{stderr}");
+    }
+    assert_eq!(demo.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_wrong_start_exits_64_and_touches_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for (arguments, reason) in [
+        (&["serve", "--data-dir", "data"][..], "auth.buyer = \"token\" needs the secret"),
+        (
+            &["serve", "--demo", "--data-dir", "data", "--listen", "0.0.0.0:0"],
+            "--listen: http.listen = 0.0.0.0:0 is",
+        ),
+        (&["serve", "--config", "none.toml"], "none.toml: can't be read: "),
+        (
+            &["serve", "--starts-in", "60s"],
+            "error: the following required arguments were not provided: --demo",
+        ),
+        (
+            &["serve", "--demo", "--starts-in", "soon"],
+            "error: invalid value 'soon' for '--starts-in <DURATION>'",
+        ),
+        (&["serve", "--listen", "localhost"], "error: invalid value 'localhost' for '--listen <ADDR>'"),
+    ] {
+        let (code, stdout, stderr) = run(directory.path(), arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(reason), "{arguments:?}: {stderr}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
