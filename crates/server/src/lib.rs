@@ -5,10 +5,13 @@ pub mod catalog;
 pub mod clock;
 pub mod config;
 pub mod demo;
+pub mod http;
 pub mod ledger;
 pub mod metrics;
 pub mod net;
 pub mod pages;
+mod serve;
 pub mod writer;
 
 pub use config::Secrets;
+pub use serve::{Running, ServeError, run};

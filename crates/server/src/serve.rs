@@ -16,7 +16,9 @@ use crate::admission::Admission;
 use crate::catalog::Shelf;
 use crate::clock::{Clock, wall_clock};
 use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, ServerState, Shared};
+use crate::http::{
+    AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, ServerState, Shared,
+};
 use crate::ledger::AppendError;
 use crate::ledger::sqlite::{self, OpenError, SqliteLedger};
 use crate::metrics::Metrics;

@@ -4,8 +4,11 @@
 
 mod arguments;
 mod client;
+mod crash;
+mod exchange;
 mod ledger;
 mod serve;
+mod serving;
 mod stand_in;
 
 use std::path::Path;

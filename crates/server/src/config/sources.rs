@@ -137,11 +137,16 @@ impl Sources {
         self
     }
 
-    /// Makes it a demo: [`Config::demo`], and buyers by cookie whatever the file says.
+    /// Makes it a demo: [`Config::demo`], buyers by cookie whatever the file says, and no bound of orders in
+    /// flight per buyer: the published load commands are one buyer, a thousand times at once.
     #[must_use]
     pub fn demo(mut self, demo: Demo) -> Self {
         self.demo = Some(demo);
-        self.argument("auth.buyer", "demo_cookie", "--demo")
+        self.argument("auth.buyer", "demo_cookie", "--demo").argument(
+            "admission.in_flight_per_buyer_max",
+            "0",
+            "--demo",
+        )
     }
 
     /// The whole configuration, checked.

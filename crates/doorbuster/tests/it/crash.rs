@@ -1,0 +1,233 @@
+//! The server is killed in the middle of a rush, again and again, and every answer that it ever gave must hold.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::exchange::{Connection, Response};
+use crate::run;
+use crate::serving::{OPERATOR, Serving};
+
+const ROUNDS: u64 = 32;
+const CLIENTS: u64 = 6;
+/// Few enough that the small product sells out and buyers reach their limit in the first rounds.
+const BUYERS: u64 = 150;
+
+/// One attempt to buy, and what its client was told.
+#[derive(Clone, Debug)]
+struct Attempt {
+    buyer: u64,
+    key: String,
+    body: String,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    Accepted {
+        id: String,
+        closed: Option<&'static str>,
+    },
+    Refused(String),
+    /// The answer never came.
+    Lost,
+}
+
+/// splitmix64; the seed is the round and the client.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+#[test]
+fn killed_in_the_middle_of_a_rush_nothing_answered_is_lost_and_nothing_is_sold_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("data");
+    let mut serving = Serving::demo(&data_dir, &[]);
+    create_sale(serving.address);
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for round in 0..ROUNDS {
+        let address = serving.address;
+        let fresh = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let fresh = &fresh;
+                scope.spawn(move || {
+                    let done = rush(address, round, client);
+                    fresh.lock().unwrap().extend(done);
+                });
+            }
+            std::thread::sleep(Duration::from_millis(15 + Random(round).below(160)));
+            serving.kill();
+        });
+        attempts.extend(fresh.into_inner().unwrap());
+        let (code, output, errors) = run(dir.path(), &["audit", "--data-dir", "data"]);
+        assert_eq!(code, 0, "round {round}: the audit says\n{output}{errors}");
+        check(dir.path(), &attempts, round);
+        serving = Serving::demo(&data_dir, &[]);
+        resolve(serving.address, &mut attempts);
+    }
+    assert_eq!(serving.stop(), 0);
+    let (code, output, _) = run(dir.path(), &["audit", "--data-dir", "data"]);
+    assert_eq!(code, 0, "{output}");
+    check_all(dir.path(), &attempts);
+}
+
+fn create_sale(address: SocketAddr) {
+    let body = serde_json::json!({
+        "id": 50, "title": "Rush", "currency": "EUR", "starts_at_ms": 0, "ends_at_ms": 9_999_999_999_999_u64,
+        "payment_s": 1, "open_holds_per_buyer_max": 0,
+        "items": [
+            {"product": 1, "title": "Plenty", "price": 100, "list_price": 100, "total": 1_000_000, "limit": null},
+            {"product": 2, "title": "Few", "price": 100, "list_price": 100, "total": 120, "limit": 2},
+        ],
+    });
+    let authorization = format!("Bearer {OPERATOR}");
+    let response = Connection::open(address)
+        .unwrap()
+        .exchange("POST", "/api/v1/sales", &[("Authorization", &authorization)], &body.to_string())
+        .unwrap();
+    assert_eq!(response.status, 201, "{response:?}");
+}
+
+/// Buys, repeats, pays and cancels until the connection breaks.
+fn rush(address: SocketAddr, round: u64, client: u64) -> Vec<Attempt> {
+    let mut random = Random(round * 1_000 + client);
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let Ok(mut connection) = Connection::open(address) else { return attempts };
+    for number in 0.. {
+        let repeat = random.below(10) == 0 && !attempts.is_empty();
+        let mut attempt = if repeat {
+            attempts[random.below(attempts.len() as u64) as usize].clone()
+        } else {
+            Attempt {
+                buyer: 1 + random.below(BUYERS),
+                key: format!("r{round}-c{client}-{number}"),
+                body: format!(
+                    "{{\"sale\":50,\"product\":{},\"quantity\":1,\"address\":{{\"city\":\"No. {number}\"}}}}",
+                    1 + random.below(2)
+                ),
+                outcome: Outcome::Lost,
+            }
+        };
+        let answer = place(&mut connection, &attempt);
+        if repeat {
+            match (&attempt.outcome, &answer) {
+                (_, Outcome::Lost) => return attempts,
+                (Outcome::Accepted { id, .. }, Outcome::Accepted { id: again, .. }) => assert_eq!(id, again),
+                // A refusal binds no key: the same request may succeed later.
+                (Outcome::Refused(_), _) => {
+                    let place = attempts.iter_mut().find(|other| other.key == attempt.key).unwrap();
+                    place.outcome = answer;
+                }
+                (before, after) => panic!("{}: first {before:?}, then {after:?}", attempt.key),
+            }
+            continue;
+        }
+        attempt.outcome = answer;
+        let lost = attempt.outcome == Outcome::Lost;
+        attempts.push(attempt);
+        if lost || !close(&mut connection, &mut random, attempts.last_mut().unwrap()) {
+            return attempts;
+        }
+    }
+    attempts
+}
+
+fn place(connection: &mut Connection, attempt: &Attempt) -> Outcome {
+    let buyer = attempt.buyer.to_string();
+    let headers = [("memberId", buyer.as_str()), ("Idempotency-Key", &attempt.key)];
+    match connection.exchange("POST", "/api/v1/orders", &headers, &attempt.body) {
+        Err(_) => Outcome::Lost,
+        Ok(response) if response.status == 201 => {
+            let id = response.json()["id"].as_str().unwrap().to_owned();
+            Outcome::Accepted { id, closed: None }
+        }
+        Ok(response) if (400..500).contains(&response.status) => {
+            Outcome::Refused(response.json()["code"].as_str().unwrap().to_owned())
+        }
+        Ok(response) => panic!("a server with a good disk answered {response:?}"),
+    }
+}
+
+/// Sometimes pays or cancels what was just placed. `false`: the connection is broken.
+fn close(connection: &mut Connection, random: &mut Random, attempt: &mut Attempt) -> bool {
+    let Outcome::Accepted { id, closed } = &mut attempt.outcome else { return true };
+    let (action, status) = match random.below(4) {
+        0 => ("pay", "paid"),
+        1 => ("cancel", "cancelled"),
+        _ => return true,
+    };
+    let buyer = attempt.buyer.to_string();
+    match connection.exchange("POST", &format!("/api/v1/orders/{id}/{action}"), &[("memberId", &buyer)], "") {
+        Ok(Response { status: 200, .. }) => *closed = Some(status),
+        // It had expired before.
+        Ok(response) => assert_eq!(response.status, 409, "{response:?}"),
+        Err(_) => return false,
+    }
+    true
+}
+
+/// The orders in the ledger, by id.
+fn export(dir: &Path) -> HashMap<String, Value> {
+    let (code, output, errors) = run(dir, &["orders", "export", "--data-dir", "data", "--format", "jsonl"]);
+    assert_eq!(code, 0, "{errors}");
+    output
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|order| (order["id"].as_str().unwrap().to_owned(), order))
+        .collect()
+}
+
+/// Everything that was answered as accepted, paid or cancelled is so in the ledger.
+fn check(dir: &Path, attempts: &[Attempt], round: u64) {
+    let orders = export(dir);
+    for attempt in attempts {
+        if let Outcome::Accepted { id, closed } = &attempt.outcome {
+            let order = orders.get(id).unwrap_or_else(|| panic!("round {round}: {attempt:?} is not there"));
+            assert_eq!(order["buyer"].as_str().unwrap(), attempt.buyer.to_string(), "{attempt:?}");
+            if let Some(status) = closed {
+                assert_eq!(order["status"].as_str().unwrap(), *status, "round {round}: {attempt:?}");
+            }
+        }
+    }
+}
+
+/// Asks again, with the same key, for every attempt whose answer was lost.
+fn resolve(address: SocketAddr, attempts: &mut [Attempt]) {
+    let mut connection = Connection::open(address).unwrap();
+    for attempt in attempts.iter_mut().filter(|attempt| attempt.outcome == Outcome::Lost) {
+        attempt.outcome = place(&mut connection, attempt);
+        assert_ne!(attempt.outcome, Outcome::Lost, "nobody kills the server now");
+    }
+}
+
+/// At the end every order in the ledger is one that somebody was told of: none of a refused attempt.
+fn check_all(dir: &Path, attempts: &[Attempt]) {
+    check(dir, attempts, ROUNDS);
+    let mut accepted: Vec<&str> = attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Accepted { id, .. } => Some(id.as_str()),
+            _ => None,
+        })
+        .collect();
+    let refused = attempts.len() - accepted.len();
+    accepted.sort_unstable();
+    let attempts_accepted = accepted.len();
+    accepted.dedup();
+    assert_eq!(accepted.len(), attempts_accepted, "two attempts were given the same order");
+    assert_eq!(export(dir).len(), accepted.len(), "an order is there that nobody was told of");
+    assert!(accepted.len() > 500 && refused > 50, "too little happened: {} and {refused}", accepted.len());
+}
