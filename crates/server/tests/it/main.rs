@@ -5,3 +5,4 @@
 mod faults;
 mod history;
 mod ledger;
+mod net;
