@@ -7,6 +7,7 @@ mod client;
 mod config;
 mod demo;
 mod failure;
+mod ledger;
 mod output;
 mod sale;
 mod time;
@@ -38,6 +39,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Sale(arguments) => sale::run(&arguments, &environment),
         Command::Demo(arguments) => demo::run(&arguments, &environment),
+        Command::Audit(arguments) => ledger::audit(&arguments),
+        Command::Orders(arguments) => ledger::orders(&arguments),
+        Command::Backup(arguments) => ledger::backup(&arguments),
         Command::Config(arguments) => config::run(&arguments, &environment),
     }
 }

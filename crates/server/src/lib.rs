@@ -8,6 +8,7 @@ pub mod demo;
 pub mod ledger;
 pub mod metrics;
 pub mod net;
+pub mod pages;
 pub mod writer;
 
 pub use config::Secrets;

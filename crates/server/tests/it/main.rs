@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
+mod browser;
 mod faults;
 mod history;
 mod ledger;
 mod net;
+mod writer;
