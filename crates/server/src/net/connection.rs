@@ -115,6 +115,12 @@ impl Connection {
         self.fin_announced |= fin;
     }
 
+    /// Makes the next drive read once, event or not. A connection that waits for an answer is left alone:
+    /// its events alone tell whether another request has followed.
+    pub(super) fn look_again(&mut self) {
+        self.readable |= self.state == State::Open;
+    }
+
     /// Does all that can be done now: sends, takes buffered requests, reads.
     pub(super) fn drive(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> Fate {
         let mut reads = 0;
@@ -163,6 +169,11 @@ impl Connection {
     /// No byte of a request is here, none is being answered, and TLS is not in its handshake.
     fn is_idle(&self) -> bool {
         self.state == State::Open && self.input.is_empty() && !self.transport.is_handshaking()
+    }
+
+    /// The socket holds input, as far as that is known: TLS has to try.
+    fn has_unread(&self) -> bool {
+        self.readable && !self.eof && self.transport.short_read_means_empty()
     }
 
     fn has_pending_output(&self) -> bool {
@@ -265,7 +276,8 @@ impl Connection {
             match self.framer.next(input, &mut slots, &shared.limits, allowed) {
                 Ok(Step::Complete { head, body, consumed }) => {
                     rest.start += consumed;
-                    self.call(index, &head, body, rest.is_empty(), shared, service);
+                    let last = rest.is_empty() && !self.has_unread();
+                    self.call(index, &head, body, last, shared, service);
                 }
                 Ok(Step::Decode) => {}
                 Ok(Step::More { send_continue }) => {
@@ -383,7 +395,7 @@ impl Connection {
         if self.state != (State::Waiting { generation }) {
             return None;
         }
-        let last = self.input.is_empty();
+        let last = self.input.is_empty() && !self.has_unread();
         self.shape.keep_alive = self.keeps_alive(last, shared);
         let mut response = ResponseWriter::new(&mut shared.out, shared.date.line(), self.shape);
         write(&mut response);

@@ -326,7 +326,7 @@ impl EventLoop {
         let open: Vec<usize> = self.connections.iter().map(|(index, _)| index).collect();
         for index in open {
             // A request that arrived since the last event still counts: one look, then idle ones close.
-            self.connections[index].note_readable(false);
+            self.connections[index].look_again();
             self.drive(index, service);
         }
     }

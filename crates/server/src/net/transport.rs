@@ -44,7 +44,7 @@ impl Transport {
         }
     }
 
-    /// Takes as much plain text as fits; what it took may still wait for [`flush`](Transport::flush).
+    /// Takes as much plain text as fits (`bytes` is never empty); what it took may still wait for [`flush`](Transport::flush).
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let result = match self {
@@ -140,11 +140,15 @@ impl TlsStream {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = self.session.writer().write(bytes)?;
-        match self.send_records() {
-            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            _ if taken == 0 && !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),
-            _ => Ok(taken),
+        loop {
+            let taken = self.session.writer().write(bytes)?;
+            match self.send_records() {
+                Err(error) if error.kind() != ErrorKind::WouldBlock || taken == 0 => return Err(error),
+                // The session was full of records from before and has room now. To say WouldBlock here
+                // would be to wait for an event that never comes: the socket did not block.
+                Ok(()) if taken == 0 => {}
+                _ => return Ok(taken),
+            }
         }
     }
 

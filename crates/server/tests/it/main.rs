@@ -6,4 +6,5 @@ mod browser;
 mod faults;
 mod history;
 mod ledger;
+mod net;
 mod writer;
