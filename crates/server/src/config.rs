@@ -146,7 +146,7 @@ pub struct Admission {
     orders_per_s: u64,
     burst: u64,
     in_flight_max: usize,
-    in_flight_per_buyer_max: u32,
+    pub(crate) in_flight_per_buyer_max: u32,
 }
 
 impl Admission {

@@ -142,11 +142,7 @@ impl Sources {
     #[must_use]
     pub fn demo(mut self, demo: Demo) -> Self {
         self.demo = Some(demo);
-        self.argument("auth.buyer", "demo_cookie", "--demo").argument(
-            "admission.in_flight_per_buyer_max",
-            "0",
-            "--demo",
-        )
+        self.argument("auth.buyer", "demo_cookie", "--demo")
     }
 
     /// The whole configuration, checked.
@@ -158,6 +154,9 @@ impl Sources {
         let mut config: Config =
             self.merged.try_into().expect("defaults with values that were each accepted alone");
         config.demo = self.demo;
+        if config.demo.is_some() {
+            config.admission.in_flight_per_buyer_max = 0;
+        }
         for (key, message) in config.problems() {
             match self.origins.get(key) {
                 Some(origin) => problems.push(format!("{origin}: {key} {message}")),
