@@ -4,3 +4,4 @@ pub mod admission;
 pub mod catalog;
 pub mod clock;
 pub mod metrics;
+pub mod pages;

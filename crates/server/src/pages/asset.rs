@@ -1,0 +1,123 @@
+//! The pages' style, scripts and drawings, compiled in and served under names that change with their
+//! content, so that a browser may keep each one for ever.
+//!
+//! Must not: load anything from another host. Called by: the pages.
+
+use std::collections::HashMap;
+
+use super::rendered::{Rendered, content_tag};
+
+/// A script comes after those that it imports: its text holds their fingerprinted names.
+const SOURCES: [(&str, &str); 15] = [
+    ("icon.svg", include_str!("../../templates/assets/icon.svg")),
+    ("phone.svg", include_str!("../../templates/assets/phone.svg")),
+    ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
+    ("watch.svg", include_str!("../../templates/assets/watch.svg")),
+    ("sneaker.svg", include_str!("../../templates/assets/sneaker.svg")),
+    ("speaker.svg", include_str!("../../templates/assets/speaker.svg")),
+    ("parcel.svg", include_str!("../../templates/assets/parcel.svg")),
+    ("shop.css", include_str!("../../templates/assets/shop.css")),
+    ("shop.js", include_str!("../../templates/assets/shop.js")),
+    ("clock.js", include_str!("../../templates/assets/clock.js")),
+    ("buy.js", include_str!("../../templates/assets/buy.js")),
+    ("sale.js", include_str!("../../templates/assets/sale.js")),
+    ("index.js", include_str!("../../templates/assets/index.js")),
+    ("order.js", include_str!("../../templates/assets/order.js")),
+    ("api.js", include_str!("../../templates/assets/api.js")),
+];
+
+/// Every asset, by name and by path.
+#[derive(Debug)]
+pub(super) struct Assets {
+    /// `sale.js` to `/assets/sale-0123456789.js`.
+    paths: HashMap<&'static str, String>,
+    by_path: HashMap<String, Rendered>,
+}
+
+impl Assets {
+    pub(super) fn new() -> Assets {
+        let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new() };
+        for (name, source) in SOURCES {
+            let body = assets.with_imports(name, source);
+            let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
+            let path = format!("/assets/{stem}-{}.{extension}", content_tag(body.as_bytes(), 5));
+            assets.by_path.insert(path.clone(), Rendered::new(content_type(extension), body.into_bytes()));
+            assets.paths.insert(name, path);
+        }
+        assets
+    }
+
+    /// Panics on an unknown name: only our own code names assets.
+    pub(super) fn path(&self, name: &str) -> &str {
+        self.paths.get(name).expect("the asset is in SOURCES")
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&Rendered> {
+        self.by_path.get(path)
+    }
+
+    /// A drawing as it stands inside of a page: the text that follows `<svg `, where the page puts attributes
+    /// of its own. In HTML it needs no name space.
+    pub(super) fn drawing(&self, name: &str) -> &str {
+        let source = self.get(self.path(name)).expect("every path has its asset");
+        let text = std::str::from_utf8(&source.body).expect("it was compiled in as text");
+        text.strip_prefix("<svg xmlns=\"http://www.w3.org/2000/svg\" ")
+            .expect("every drawing starts so")
+            .trim_end()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Rendered)> {
+        self.by_path.iter().map(|(path, rendered)| (path.as_str(), rendered))
+    }
+
+    /// `import .. from "./shop.js"` must name the fingerprinted file, or a browser would mix versions.
+    fn with_imports(&self, name: &str, source: &str) -> String {
+        let mut body = source.to_owned();
+        if name.ends_with(".js") {
+            for (imported, path) in &self.paths {
+                body = body.replace(&format!("\"./{imported}\""), &format!("\"{path}\""));
+            }
+        }
+        body
+    }
+}
+
+fn content_type(extension: &str) -> &'static str {
+    match extension {
+        "css" => "text/css; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => unreachable!("an asset is a style, a script or a drawing: {extension}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_asset_is_found_by_its_path_only() {
+        let assets = Assets::new();
+        for (name, _) in SOURCES {
+            let path = assets.path(name);
+            assert!(path.starts_with("/assets/"), "{path}");
+            assert!(assets.get(path).is_some(), "{path}");
+            assert!(assets.get(&format!("/assets/{name}")).is_none(), "{name} has no unversioned path");
+        }
+        assert_eq!(assets.iter().count(), SOURCES.len());
+    }
+
+    #[test]
+    fn imports_name_fingerprinted_files() {
+        let assets = Assets::new();
+        for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
+            let text = std::str::from_utf8(&asset.body).unwrap();
+            assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");
+            for (_, rest) in text.match_indices(" from \"").map(|(at, found)| (at, &text[at + found.len()..]))
+            {
+                let imported = rest.split('"').next().unwrap();
+                assert!(assets.get(imported).is_some(), "{path} imports {imported}");
+            }
+        }
+    }
+}

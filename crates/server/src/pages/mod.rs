@@ -1,0 +1,282 @@
+//! The pages that buyers see, rendered from plain data: the sales, a product in a sale (the same for
+//! everybody, or with one member's context), an order, the documentation of the API, and "not found".
+//!
+//! Everything is same-origin: the style, scripts and drawings are compiled in, and no page holds a script
+//! or a style of its own, so the strict [`CONTENT_SECURITY_POLICY`] holds. All that the scripts need to
+//! know stands in `data-` attributes.
+//!
+//! Must not: route, read a clock, or decide anything about an order. Called by: `http`, which renders a
+//! page when what it shows changes, not per request.
+
+mod asset;
+mod format;
+mod rendered;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use minijinja::{Environment, Value, context};
+
+use asset::Assets;
+pub use rendered::Rendered;
+pub use view::{ItemView, MemberView, Picture, SaleState, SaleView};
+
+/// Sent with every page. `data:` is for the browser's own drawings of form controls.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// `Cache-Control` of everything under `/assets/`: the name changes with the content.
+pub const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
+
+/// Cards per sale on the index: the demo's shop has a thousand goods, and a page is not a catalogue.
+const INDEX_ITEMS_MAX: usize = 12;
+/// Quantity that the form offers where the sale sets no limit.
+const QUANTITY_MAX: u32 = 99;
+/// Where a member's context goes. No title can contain it: titles are escaped.
+const MEMBER_SLOT: &str = "<!--member-->";
+const HTML: &str = "text/html; charset=utf-8";
+
+const TEMPLATES: [(&str, &str); 7] = [
+    ("layout.html", include_str!("../../templates/layout.html")),
+    ("index.html", include_str!("../../templates/index.html")),
+    ("product.html", include_str!("../../templates/product.html")),
+    ("member.html", include_str!("../../templates/member.html")),
+    ("order.html", include_str!("../../templates/order.html")),
+    ("api.html", include_str!("../../templates/api.html")),
+    ("not_found.html", include_str!("../../templates/not_found.html")),
+];
+
+/// How the page's script proves who the buyer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// A cookie that the server hands to any browser.
+    Demo,
+    /// A bearer token that the shop passes in the page's fragment, `#token=..`.
+    Token,
+    /// Nothing to do: a trusted edge names the buyer.
+    Edge,
+}
+
+/// What is the same on every page.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub shop: String,
+    pub session: Session,
+    /// Offer a button that pays without a payment provider.
+    pub demo_pay: bool,
+}
+
+/// The compiled templates and the fingerprinted assets. Made once, at the start; a few milliseconds.
+#[derive(Debug)]
+pub struct Pages {
+    environment: Environment<'static>,
+    assets: Assets,
+    settings: Settings,
+}
+
+/// A product page without its member: rendering it for one is two copies and a small template.
+#[derive(Clone, Debug)]
+pub struct ProductPage {
+    before: Vec<u8>,
+    after: Vec<u8>,
+    limit: Option<u32>,
+}
+
+/// The parts of a page that differ outside of its content.
+struct Frame<'a> {
+    title: &'a str,
+    description: &'a str,
+    /// The script that runs the page; those that it imports follow, to be fetched along with it.
+    scripts: &'a [&'static str],
+}
+
+impl Pages {
+    pub fn new(settings: Settings) -> Pages {
+        let mut environment = Environment::new();
+        for (name, source) in TEMPLATES {
+            environment.add_template(name, source).expect("the templates are compiled in and tested");
+        }
+        environment.add_filter("grouped", format::grouped);
+        environment.add_filter("duration", format::duration);
+        environment.add_filter("rfc3339", format::rfc3339);
+        environment.add_filter("utc", format::utc);
+        Pages { environment, assets: Assets::new(), settings }
+    }
+
+    /// `/`: the sales in the order given, each with its first products.
+    pub fn index(&self, sales: &[SaleView]) -> Rendered {
+        let sales: Vec<Value> = sales
+            .iter()
+            .map(|sale| {
+                let shown = sale.items.len().min(INDEX_ITEMS_MAX);
+                let items: Vec<Value> =
+                    sale.items[..shown].iter().map(|item| self.item_values(sale, item)).collect();
+                context! { items, more => sale.items.len() - shown, ..sale_values(sale) }
+            })
+            .collect();
+        let frame = Frame {
+            title: "Flash sales",
+            description: "Limited stock, sold exactly: the sales that run now and those that start soon.",
+            scripts: &["index.js", "clock.js", "shop.js"],
+        };
+        self.page(&frame, &self.content("index.html", context! { sales }))
+    }
+
+    /// `/seckill_{sale}_{product}.html`: the same for everybody, rendered once per change.
+    pub fn sale(&self, sale: &SaleView, item: &ItemView) -> Rendered {
+        Rendered::new(HTML, self.product_html(sale, item, "").into_bytes())
+    }
+
+    /// The static page's address, which is also its file name.
+    pub fn sale_file_name(sale: u64, product: u64) -> String {
+        format!("seckill_{sale}_{product}.html")
+    }
+
+    /// `/product`, but for the member; to be kept until the sale changes.
+    pub fn prepare_product(&self, sale: &SaleView, item: &ItemView) -> ProductPage {
+        let html = self.product_html(sale, item, MEMBER_SLOT);
+        let (before, after) = html.split_once(MEMBER_SLOT).expect("the template has the slot");
+        ProductPage { before: before.into(), after: after.into(), limit: item.limit }
+    }
+
+    /// `/product` for one member, appended to `out`. It is private: not to be cached, nor given a tag.
+    pub fn product(&self, page: &ProductPage, member: &MemberView, out: &mut Vec<u8>) {
+        let remaining = page.limit.map(|limit| limit.saturating_sub(member.taken));
+        let values = context! {
+            member => member.member,
+            taken => member.taken,
+            open_orders => member.open_orders,
+            limit => page.limit,
+            remaining,
+        };
+        out.extend_from_slice(&page.before);
+        out.extend_from_slice(self.content("member.html", values).as_bytes());
+        out.extend_from_slice(&page.after);
+    }
+
+    /// `/orders/{id}`: one shell for all orders; its script reads the order.
+    pub fn order(&self) -> Rendered {
+        let frame = Frame {
+            title: "Your order",
+            description: "An order in a flash sale: what it holds, and until when it can be paid.",
+            scripts: &["order.js", "clock.js", "shop.js"],
+        };
+        self.page(&frame, &self.content("order.html", context! {}))
+    }
+
+    /// `/api`: the documentation, drawn by its script from the served OpenAPI document.
+    pub fn api(&self) -> Rendered {
+        let frame = Frame {
+            title: "HTTP API",
+            description: "The operations of the Doorbuster HTTP API, their parameters and answers.",
+            scripts: &["api.js"],
+        };
+        self.page(&frame, &self.content("api.html", context! {}))
+    }
+
+    /// For any address that leads nowhere.
+    pub fn not_found(&self) -> Rendered {
+        let frame =
+            Frame { title: "Page not found", description: "There is no page at this address.", scripts: &[] };
+        let values = context! { picture => self.asset_path(Picture::Parcel.file_name()) };
+        self.page(&frame, &self.content("not_found.html", values))
+    }
+
+    /// The asset at this path, `/assets/sale-0123456789.js`.
+    pub fn asset(&self, path: &str) -> Option<&Rendered> {
+        self.assets.get(path)
+    }
+
+    /// Every asset with its path, for copying them to a CDN.
+    pub fn assets(&self) -> impl Iterator<Item = (&str, &Rendered)> {
+        self.assets.iter()
+    }
+
+    fn product_html(&self, sale: &SaleView, item: &ItemView, slot: &str) -> String {
+        let values = context! {
+            member => Value::from_safe_string(slot.to_owned()),
+            sale => sale_values(sale),
+            // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
+            drawing => Value::from_safe_string(self.assets.drawing(item.picture.file_name()).to_owned()),
+            ..self.item_values(sale, item)
+        };
+        let frame = Frame {
+            title: &item.title,
+            description: &item.description,
+            scripts: &["sale.js", "buy.js", "clock.js", "shop.js"],
+        };
+        self.html(&frame, &self.content("product.html", values))
+    }
+
+    fn item_values(&self, sale: &SaleView, item: &ItemView) -> Value {
+        let compared = item.list_price.filter(|&list| list > item.price);
+        context! {
+            product => item.product,
+            url => format!("/{}", Pages::sale_file_name(sale.id, item.product)),
+            title => item.title,
+            description => item.description,
+            currency => sale.currency,
+            price => item.price,
+            price_text => format::money(item.price, &sale.currency),
+            list_price_text => compared.map(|list| format::money(list, &sale.currency)),
+            off_percent => compared.map(|list| off_percent(item.price, list)),
+            total => item.total,
+            available => item.available,
+            limit => item.limit,
+            quantity_max => item.limit.unwrap_or(QUANTITY_MAX),
+            picture => self.asset_path(item.picture.file_name()),
+        }
+    }
+
+    fn content(&self, template: &str, values: Value) -> String {
+        let template = self.environment.get_template(template).expect("the template is in TEMPLATES");
+        template.render(values).expect("every template is rendered by a test with all of its values")
+    }
+
+    fn page(&self, frame: &Frame<'_>, content: &str) -> Rendered {
+        Rendered::new(HTML, self.html(frame, content).into_bytes())
+    }
+
+    fn html(&self, frame: &Frame<'_>, content: &str) -> String {
+        let session = match self.settings.session {
+            Session::Demo => "demo",
+            Session::Token => "token",
+            Session::Edge => "edge",
+        };
+        let scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
+        let values = context! {
+            title => frame.title,
+            description => frame.description,
+            shop => self.settings.shop,
+            session,
+            demo_pay => self.settings.demo_pay,
+            icon => self.asset_path("icon.svg"),
+            style => self.asset_path("shop.css"),
+            scripts,
+            content => Value::from_safe_string(content.to_owned()),
+        };
+        self.content("layout.html", values)
+    }
+
+    /// Safe as it is: escaping would spell out every slash of our own paths.
+    fn asset_path(&self, name: &str) -> Value {
+        Value::from_safe_string(self.assets.path(name).to_owned())
+    }
+}
+
+fn sale_values(sale: &SaleView) -> Value {
+    context! {
+        id => sale.id,
+        title => sale.title,
+        state => sale.state.name(),
+        starts_at_ms => sale.starts_at_ms,
+        ends_at_ms => sale.ends_at_ms,
+        payment_time_ms => sale.payment_time_ms,
+    }
+}
+
+/// Rounded down, so that the page never promises more than the price gives.
+fn off_percent(price: u64, list: u64) -> u64 {
+    assert!(price < list, "a reduced price is below the list price: {price}, {list}");
+    u64::try_from(u128::from(list - price) * 100 / u128::from(list)).expect("a percentage is at most 100")
+}

@@ -1,0 +1,261 @@
+//! The pages as text: complete, escaped, small, and free of anything that the policy forbids.
+
+use super::*;
+
+fn pages() -> Pages {
+    Pages::new(Settings { shop: "Doorbuster".into(), session: Session::Demo, demo_pay: true })
+}
+
+fn item(product: u64, title: &str) -> ItemView {
+    ItemView {
+        product,
+        title: title.into(),
+        description: "A pocket telescope of a phone: two lenses, three days of battery, one hundred made."
+            .into(),
+        price: 499_900,
+        list_price: Some(699_900),
+        total: 100,
+        available: 100,
+        limit: Some(1),
+        picture: Picture::for_title(title),
+    }
+}
+
+fn sale(items: Vec<ItemView>) -> SaleView {
+    SaleView {
+        id: 3,
+        title: "Opening night".into(),
+        currency: "EUR".into(),
+        state: SaleState::NotStarted,
+        starts_at_ms: 1_795_176_000_000,
+        ends_at_ms: 1_795_262_400_000,
+        payment_time_ms: 900_000,
+        items,
+    }
+}
+
+fn member(taken: u32, open_orders: &[&str]) -> MemberView {
+    MemberView {
+        member: "462245".into(),
+        taken,
+        open_orders: open_orders.iter().map(|&id| id.to_owned()).collect(),
+    }
+}
+
+fn text(rendered: &Rendered) -> &str {
+    std::str::from_utf8(&rendered.body).unwrap()
+}
+
+fn product_text(pages: &Pages, sale: &SaleView, member: &MemberView) -> String {
+    let mut out = Vec::new();
+    pages.product(&pages.prepare_product(sale, &sale.items[0]), member, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Every kind of page, in every state that changes its text.
+fn every_page(pages: &Pages) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("order".to_owned(), text(&pages.order()).to_owned()),
+        ("api".to_owned(), text(&pages.api()).to_owned()),
+        ("not found".to_owned(), text(&pages.not_found()).to_owned()),
+        ("empty index".to_owned(), text(&pages.index(&[])).to_owned()),
+    ];
+    for state in [SaleState::NotStarted, SaleState::Live, SaleState::Paused, SaleState::Ended] {
+        let mut sale = sale(vec![item(30, "Aurora phone"), item(31, "Harbour headphones")]);
+        sale.state = state;
+        sale.items[1].limit = None;
+        sale.items[1].list_price = None;
+        let name = state.name();
+        all.push((format!("index, {name}"), text(&pages.index(std::slice::from_ref(&sale))).to_owned()));
+        all.push((format!("sale, {name}"), text(&pages.sale(&sale, &sale.items[0])).to_owned()));
+        all.push((format!("no limit, {name}"), text(&pages.sale(&sale, &sale.items[1])).to_owned()));
+        all.push((format!("product, {name}"), product_text(pages, &sale, &member(1, &["0f"]))));
+    }
+    all
+}
+
+#[test]
+fn the_static_page_is_about_ten_kilobytes() {
+    let sale = sale(vec![item(30, "Aurora phone")]);
+    let page = pages().sale(&sale, &sale.items[0]);
+    let product = product_text(&pages(), &sale, &member(0, &[]));
+    for bytes in [page.body.len(), product.len()] {
+        assert!((8_000..=11_500).contains(&bytes), "{bytes} bytes");
+    }
+    assert!(page.gzip.len() < 4_500, "{} bytes compressed", page.gzip.len());
+}
+
+#[test]
+fn hostile_titles_are_text() {
+    let hostile = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>'&<!--member-->";
+    let mut sale = sale(vec![item(30, hostile)]);
+    sale.items[0].description = hostile.into();
+    sale.title = hostile.into();
+    sale.currency = "\"><b>".into();
+    let pages = pages();
+    let mut visitor = member(0, &["\"><script>"]);
+    visitor.member = hostile.into();
+    for page in [
+        text(&pages.sale(&sale, &sale.items[0])).to_owned(),
+        text(&pages.index(std::slice::from_ref(&sale))).to_owned(),
+        product_text(&pages, &sale, &visitor),
+    ] {
+        for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", MEMBER_SLOT] {
+            assert!(!page.contains(raw), "{raw} in {page}");
+        }
+        assert!(page.contains("&lt;script&gt;alert(1)"));
+    }
+}
+
+#[test]
+fn nothing_is_inline_and_nothing_comes_from_another_host() {
+    let pages = pages();
+    for (name, page) in every_page(&pages) {
+        for forbidden in ["<style", " style=", " onclick=", " onload=", "javascript:", "http://", "https://"]
+        {
+            assert!(!page.contains(forbidden), "{name}: {forbidden}");
+        }
+        for (at, _) in page.match_indices("<script") {
+            let tag = &page[at..at + page[at..].find("</script>").unwrap()];
+            assert!(tag.starts_with("<script type=\"module\" src=\"/assets/"), "{name}: {tag}");
+            assert!(tag.ends_with('>'), "{name}: the script has a body: {tag}");
+        }
+    }
+    for (path, asset) in pages.assets() {
+        let source = text(asset).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for forbidden in ["http://", "https://", "//cdn", "@import", "url(//", "innerHTML", "eval("] {
+            assert!(!source.contains(forbidden), "{path}: {forbidden}");
+        }
+    }
+}
+
+#[test]
+fn every_address_that_a_page_loads_is_an_asset() {
+    let pages = pages();
+    for (name, page) in every_page(&pages) {
+        let mut found = 0;
+        for (at, _) in page.match_indices("\"/assets/") {
+            let path = page[at + 1..].split('"').next().unwrap();
+            assert!(pages.asset(path).is_some(), "{name}: {path}");
+            found += 1;
+        }
+        assert!(found >= 2, "{name} has at least its style and icon");
+    }
+}
+
+/// An id twice breaks labels and scripts alike.
+#[test]
+fn ids_are_unique_and_every_reference_has_its_target() {
+    for (name, page) in every_page(&pages()) {
+        let values = |attribute: &str| -> Vec<String> {
+            let start = format!(" {attribute}=\"");
+            let found = page.match_indices(&start).map(|(at, _)| at + start.len());
+            found.map(|at| page[at..].split('"').next().unwrap().to_owned()).collect()
+        };
+        let mut ids = values("id");
+        ids.sort();
+        let total = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), total, "{name}: an id occurs twice");
+        for attribute in ["for", "aria-labelledby", "aria-describedby"] {
+            for target in values(attribute) {
+                assert!(ids.contains(&target), "{name}: {attribute}={target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tag_changes_with_the_content_only() {
+    let pages = pages();
+    let before = sale(vec![item(30, "Aurora phone")]);
+    let mut after = before.clone();
+    let tag = |sale: &SaleView| pages.sale(sale, &sale.items[0]).etag;
+    assert_eq!(tag(&before), tag(&after));
+    after.items[0].price += 1;
+    assert_ne!(tag(&before), tag(&after));
+}
+
+#[test]
+fn the_member_is_told_what_they_may_still_take() {
+    let pages = pages();
+    let mut sale = sale(vec![item(30, "Aurora phone")]);
+    for (limit, taken, said) in [
+        (Some(2), 0, "you can take 2 of 2"),
+        (Some(2), 1, "you can take 1 of 2"),
+        (Some(2), 2, "you have your 2 of 2"),
+        // An operator may lower a limit below what somebody has.
+        (Some(2), 5, "you have your 2 of 2"),
+        (None, 0, "no limit per person."),
+        (None, 7, "no limit per person; you have 7."),
+    ] {
+        sale.items[0].limit = limit;
+        let page = product_text(&pages, &sale, &member(taken, &["a1b2c3d4e5f6"]));
+        assert!(page.contains(said), "{limit:?} {taken}: {said}");
+        assert!(page.contains("href=\"/orders/a1b2c3d4e5f6\""));
+        assert_eq!(page.contains("data-remaining"), limit.is_some());
+    }
+}
+
+#[test]
+fn the_index_lists_only_so_many_products() {
+    let items = (101..=1100).map(|product| item(product, "Good")).collect();
+    let page = pages().index(&[sale(items)]);
+    assert_eq!(text(&page).matches("class=\"card\"").count(), INDEX_ITEMS_MAX);
+    assert!(text(&page).contains("And 988 more products"));
+}
+
+#[test]
+fn a_reduction_is_rounded_down() {
+    for (price, list, percent) in [(1, 100, 99), (999, 1000, 0), (0, 5, 100), (u64::MAX - 1, u64::MAX, 0)] {
+        assert_eq!(off_percent(price, list), percent);
+    }
+}
+
+/// WCAG AA: 4.5 to 1 for text, 3 to 1 for the borders of controls, in both schemes.
+#[test]
+fn colours_have_enough_contrast() {
+    let style = include_str!("../../templates/assets/shop.css");
+    let (light, rest) = style.split_once("@media (prefers-color-scheme: dark)").unwrap();
+    let dark = rest.split_once("}\n}").unwrap().0;
+    for (scheme, block) in [("light", light), ("dark", dark)] {
+        let colour = |name: &str| {
+            let value = block.split_once(&format!("--{name}: #")).unwrap().1;
+            let hex = u32::from_str_radix(&value[..6], 16).unwrap();
+            [16, 8, 0].map(|shift| f64::from(hex >> shift & 0xff) / 255.0)
+        };
+        for (front, back, least) in [
+            ("ink", "ground", 4.5),
+            ("ink", "card", 4.5),
+            ("ink", "sunk", 4.5),
+            ("soft", "ground", 4.5),
+            ("soft", "card", 4.5),
+            ("soft", "sunk", 4.5),
+            ("accent", "ground", 4.5),
+            ("accent", "card", 4.5),
+            ("on-accent", "accent", 4.5),
+            ("on-accent", "accent-hover", 4.5),
+            ("good", "good-ground", 4.5),
+            ("warn", "warn-ground", 4.5),
+            ("bad", "bad-ground", 4.5),
+            ("ground", "bad", 4.5),
+            ("edge", "ground", 3.0),
+            ("edge", "card", 3.0),
+            ("good", "sunk", 3.0),
+        ] {
+            let ratio = contrast(colour(front), colour(back));
+            assert!(ratio >= least, "{scheme}: {front} on {back} is {ratio:.2}");
+        }
+    }
+}
+
+fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+fn luminance(colour: [f64; 3]) -> f64 {
+    let [red, green, blue] =
+        colour.map(|part| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) });
+    0.2126 * red + 0.7152 * green + 0.0722 * blue
+}

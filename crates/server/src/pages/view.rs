@@ -1,0 +1,111 @@
+//! What a page shows, as plain data. `http` fills these from the book; [`super::Pages`] renders them.
+//!
+//! Must not: know the engine's types, so that a page can be rendered, and tested, without a sale running.
+
+/// The phase of a sale as its page shows it. Sold out is no phase: it is live with no unit available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaleState {
+    NotStarted,
+    Live,
+    Paused,
+    Ended,
+}
+
+impl SaleState {
+    /// The name on the wire (`GET /api/v1/stock`) and in the pages' `data-state`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SaleState::NotStarted => "not_started",
+            SaleState::Live => "live",
+            SaleState::Paused => "paused",
+            SaleState::Ended => "ended",
+        }
+    }
+}
+
+/// One of our own drawings. A shop's photographs are the shop's affair: the pages load from no other host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    Phone,
+    Headphones,
+    Watch,
+    Sneaker,
+    Speaker,
+    /// For everything else.
+    Parcel,
+}
+
+impl Picture {
+    /// The picture whose subject the product's title names; a parcel if it names none.
+    pub fn for_title(title: &str) -> Picture {
+        const SUBJECTS: [(&str, Picture); 10] = [
+            ("headphone", Picture::Headphones),
+            ("earbud", Picture::Headphones),
+            ("phone", Picture::Phone),
+            ("watch", Picture::Watch),
+            ("sneaker", Picture::Sneaker),
+            ("shoe", Picture::Sneaker),
+            ("runner", Picture::Sneaker),
+            ("speaker", Picture::Speaker),
+            ("radio", Picture::Speaker),
+            ("parcel", Picture::Parcel),
+        ];
+        let title = title.to_lowercase();
+        let found = SUBJECTS.iter().find(|(word, _)| title.contains(word));
+        found.map_or(Picture::Parcel, |&(_, picture)| picture)
+    }
+
+    /// The asset's file name before its fingerprint.
+    pub(super) fn file_name(self) -> &'static str {
+        match self {
+            Picture::Phone => "phone.svg",
+            Picture::Headphones => "headphones.svg",
+            Picture::Watch => "watch.svg",
+            Picture::Sneaker => "sneaker.svg",
+            Picture::Speaker => "speaker.svg",
+            Picture::Parcel => "parcel.svg",
+        }
+    }
+}
+
+/// A sale, with those of its products that its page lists.
+#[derive(Clone, Debug)]
+pub struct SaleView {
+    pub id: u64,
+    pub title: String,
+    /// ISO 4217, three capital letters.
+    pub currency: String,
+    pub state: SaleState,
+    pub starts_at_ms: u64,
+    pub ends_at_ms: u64,
+    /// How long an order waits for its payment before it expires.
+    pub payment_time_ms: u64,
+    pub items: Vec<ItemView>,
+}
+
+/// A product in a sale. Money is in minor units of the sale's currency.
+#[derive(Clone, Debug)]
+pub struct ItemView {
+    pub product: u64,
+    pub title: String,
+    pub description: String,
+    pub price: u64,
+    /// The price outside of the sale; `None`, or no more than `price`, shows no comparison.
+    pub list_price: Option<u64>,
+    pub total: u64,
+    /// As of rendering: the page asks for the current figure itself.
+    pub available: u64,
+    /// Units per buyer; `None` is no limit.
+    pub limit: Option<u32>,
+    pub picture: Picture,
+}
+
+/// What the product page says to one member.
+#[derive(Clone, Debug)]
+pub struct MemberView {
+    pub member: String,
+    /// Units of this product that the member holds or owns.
+    pub taken: u32,
+    /// Ids of the member's orders that await payment.
+    pub open_orders: Vec<String>,
+}

@@ -1,0 +1,96 @@
+// The server's clock, as near as the network lets us know it, and countdowns by it. The device's own clock
+// is used only for how fast time passes, never for what time it is: it may be minutes off.
+
+import { call, jittered, pause } from "./shop.js";
+
+const SAMPLES = 5;
+const SYNC_MS = 60_000;
+
+// Server time minus `performance.now()`. Until the first answer the device's clock has to do.
+let offset = Date.now() - performance.now();
+let bestTrip = Infinity;
+
+/** The server's time in milliseconds. */
+export const now = () => performance.now() + offset;
+
+/**
+ * Takes in one answer that carried the server's time. The answer was made somewhere between sending and
+ * receiving: assuming the middle is wrong by at most half of the round trip, so the shortest trip wins.
+ */
+export function observe(serverMs, sentAt, receivedAt) {
+  const trip = receivedAt - sentAt;
+  if (trip > bestTrip) return;
+  bestTrip = trip;
+  offset = serverMs + trip / 2 - receivedAt;
+}
+
+async function sample() {
+  const sentAt = performance.now();
+  const { now_ms } = await call("GET", "/api/v1/time");
+  observe(now_ms, sentAt, performance.now());
+}
+
+/** Several samples, the best of which holds; earlier ones are forgotten, for clocks drift and devices sleep. */
+async function sync() {
+  bestTrip = Infinity;
+  for (let i = 0; i < SAMPLES; i++) {
+    await sample();
+    await pause(jittered(80));
+  }
+}
+
+/** Keeps the clock right for as long as the page is open. `changed` is called after each round. */
+export async function keepSynced(changed) {
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) sync().then(changed, () => {});
+  });
+  for (;;) {
+    let wait = SYNC_MS;
+    try {
+      await sync();
+      changed();
+    } catch (error) {
+      wait = Math.max(2000, error.retryAfterMs ?? 0);
+    }
+    await pause(jittered(wait));
+  }
+}
+
+/** Calls `tick` now and at each full second that remains until `target()`, and at the target itself. */
+export function everySecond(target, tick) {
+  let timer = 0;
+  const run = () => {
+    clearTimeout(timer);
+    tick();
+    const left = target() - now();
+    const next = left > 0 ? left % 1000 || 1000 : 1000;
+    timer = setTimeout(run, Math.max(next, 20));
+  };
+  run();
+  return run;
+}
+
+/** Writes a span of time into the `data-unit` elements of `root`; only those that changed. */
+export function showSpan(root, ms) {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const parts = {
+    days: Math.floor(seconds / 86_400),
+    hours: Math.floor(seconds / 3600) % 24,
+    minutes: Math.floor(seconds / 60) % 60,
+    seconds: seconds % 60,
+  };
+  for (const unit of root.querySelectorAll("[data-unit]")) {
+    const name = unit.dataset.unit;
+    const text = name === "days" ? String(parts.days) : String(parts[name]).padStart(2, "0");
+    if (unit.textContent !== text) unit.textContent = text;
+  }
+}
+
+/** A span in words, for one line of text: "2 d 4 h", "4 min 10 s". */
+export function spanText(ms) {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  if (seconds >= 86_400) return `${Math.floor(seconds / 86_400)} d ${Math.floor(seconds / 3600) % 24} h`;
+  if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
+  if (seconds >= 60) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${seconds} s`;
+}

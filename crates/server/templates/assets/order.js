@@ -1,0 +1,172 @@
+// One order of the buyer: what it holds, until when it can be paid, paying (in a demonstration) and
+// cancelling. The page is a shell; everything about the order comes from the API.
+
+import { everySecond, keepSynced, now, showSpan } from "./clock.js";
+import {
+  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, openSession, pause, say,
+} from "./shop.js";
+
+const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
+const path = `/api/v1/orders/${encodeURIComponent(id)}`;
+const canPay = document.body.dataset.pay === "demo";
+const HELD_POLL_MS = 4000;
+const TRIES = 8;
+
+const VIEWS = {
+  held: ["Reserved", "Reserved for you", "Your units are set aside. Pay in time and they are yours."],
+  pending: ["Accepted", "Your order is accepted", "It is being written into the books; this takes a moment."],
+  paid: ["Paid", "Paid. It is yours!", "Thank you. The shop prepares your delivery."],
+  cancelled: ["Cancelled", "This order is cancelled", "Its units went back on sale. Nothing is owed."],
+  expired: ["Expired", "This order has expired", "It was not paid in time, so its units went back on sale."],
+  rejected: ["Not possible", "This order could not be kept", "Nothing is owed."],
+  refund_due: ["Refund due", "Your payment comes back",
+    "It arrived when the order was closed already, and no unit was left. The shop will refund it."],
+};
+const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", rejected: "Rejected" };
+
+let order = null;
+let busy = false;
+
+const viewOf = (shown) => (shown.refund_due ? "refund_due" : shown.status);
+
+function draw(fresh) {
+  const before = order && viewOf(order);
+  order = fresh;
+  const view = viewOf(order);
+  const [badge, heading, lead] = VIEWS[view] ?? [view, "Your order", ""];
+  byId("order").dataset.view = view;
+  byId("badge").textContent = badge;
+  byId("badge").hidden = false;
+  byId("heading").textContent = heading;
+  byId("lead").textContent = view === "held" && !canPay ? `${lead} The shop takes your payment.` : lead;
+  document.title = `${heading} · ${document.title.split(" · ").pop()}`;
+  drawFacts();
+  const held = view === "held";
+  byId("clock").hidden = !held || order.pay_by_ms === null;
+  byId("actions").hidden = !held;
+  byId("pay").hidden = !canPay;
+  if (before && before !== view) {
+    say(byId("outcome"), `${heading}.`, view === "paid" ? "good" : "");
+    // The buttons are gone: whoever was on one of them is taken to the news.
+    if (!held) byId("heading").focus();
+  }
+}
+
+function drawFacts() {
+  byId("facts").hidden = false;
+  const product = byId("product");
+  product.textContent = local.get(`doorbuster.title.${order.id}`) ?? `Product ${order.product}, sale ${order.sale}`;
+  const sale = `/seckill_${Number(order.sale)}_${Number(order.product)}.html`;
+  product.href = sale;
+  byId("back").href = sale;
+  byId("back").textContent = "Back to the product";
+  byId("quantity").textContent = count(order.quantity);
+  byId("unit-price").textContent = money(order.unit_price, order.currency);
+  byId("amount").textContent = money(order.amount, order.currency);
+  byId("placed").textContent = moment(order.placed_at_ms);
+  byId("id").textContent = order.id;
+  byId("closed-row").hidden = order.closed_at_ms === null;
+  byId("closed-label").textContent = CLOSED[order.status] ?? "Closed";
+  if (order.closed_at_ms !== null) byId("closed").textContent = moment(order.closed_at_ms);
+}
+
+const payBy = () => order?.pay_by_ms ?? 0;
+
+function tick() {
+  if (order?.status !== "held" || order.pay_by_ms === null) return;
+  showSpan(byId("clock"), payBy() - now());
+  if (now() >= payBy() && !busy) wake();
+}
+
+async function read() {
+  await openSession();
+  draw(await call("GET", path));
+}
+
+function lost(error) {
+  if (!(error instanceof Problem) || ![401, 403, 404].includes(error.status)) return false;
+  byId("order").dataset.view = "lost";
+  byId("heading").textContent = error.status === 401 ? "Sign in to see this order" : "No such order";
+  byId("lead").textContent = error.status === 401
+    ? error.message
+    : "There is no order with this number among yours. Orders are shown only to the buyer who placed them.";
+  return true;
+}
+
+let wake = () => {};
+
+// Until the order is closed for good; a late payment can still change an expired one, so that is watched too.
+async function follow() {
+  for (let failures = 0; ; ) {
+    let wait;
+    try {
+      if (!busy) await read();
+      failures = 0;
+      wait = jittered(document.hidden ? 30_000 : waitFor(order?.status));
+    } catch (error) {
+      failures += 1;
+      if (error.status === 401) closeSession();
+      if (lost(error) && (error.status !== 401 || failures > 1)) return;
+      if (!order) say(byId("outcome"), "No answer from the shop yet. Trying again…");
+      wait = backoff(failures, error.retryAfterMs);
+    }
+    if (["paid", "cancelled", "rejected"].includes(order?.status)) return;
+    const woken = new Promise((now) => (wake = now));
+    await Promise.all([Promise.race([pause(wait), woken]), pause(500)]);
+  }
+}
+
+function waitFor(status) {
+  if (status === "pending") return 1000;
+  return status === "expired" ? 20_000 : Math.min(HELD_POLL_MS, Math.max(300, payBy() - now() + 200));
+}
+
+// Paying and cancelling are safe to repeat: each changes an order at most once.
+async function act(name, doing) {
+  if (busy) return;
+  setBusy(true);
+  say(byId("outcome"), doing);
+  try {
+    await repeat(`${path}/${name}`);
+  } catch (error) {
+    say(byId("outcome"), error.message, "bad");
+  } finally {
+    setBusy(false);
+    wake();
+  }
+}
+
+async function repeat(url) {
+  for (let tries = 1; ; tries++) {
+    try {
+      await openSession();
+      const changed = await call("POST", url);
+      say(byId("outcome"), "");
+      return draw(changed);
+    } catch (error) {
+      const refused = error.status >= 400 && error.status < 500 && ![401, 408, 425, 429].includes(error.status);
+      if (refused || tries === TRIES) throw error;
+      if (error.status === 401) closeSession();
+      say(byId("outcome"), `No answer yet. Asking again; it can't happen twice (try ${tries + 1})…`);
+      await pause(backoff(tries, error.retryAfterMs));
+    }
+  }
+}
+
+function setBusy(now) {
+  busy = now;
+  for (const button of [byId("pay"), byId("cancel")]) {
+    button.setAttribute("aria-disabled", String(now));
+    button.setAttribute("aria-busy", String(now));
+  }
+}
+
+byId("pay").addEventListener("click", () => act("pay", "Paying…"));
+byId("cancel").addEventListener("click", () => busy || byId("sure").showModal());
+byId("sure").addEventListener("close", () => {
+  if (byId("sure").returnValue === "cancel") act("cancel", "Cancelling…");
+  byId("sure").returnValue = "";
+});
+document.addEventListener("visibilitychange", () => document.hidden || wake());
+follow();
+keepSynced(everySecond(payBy, tick));

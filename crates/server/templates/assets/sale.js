@@ -1,0 +1,162 @@
+// The page of a product in a sale: which state it is in, by the server's clock and stock, and when that
+// changes. The page itself is the same for everybody and may come from a cache; nothing in it is trusted
+// longer than until the first answer.
+
+import { Checkout } from "./buy.js";
+import { everySecond, keepSynced, now, observe, showSpan } from "./clock.js";
+import { byId, call, count, jittered, moment, pause, say, units } from "./shop.js";
+
+const data = byId("offer").dataset;
+const offer = {
+  sale: Number(data.sale),
+  product: Number(data.product),
+  price: Number(data.price),
+  currency: data.currency,
+  phase: data.state,
+  total: Number(data.total),
+  available: Number(data.available),
+  startsAt: Number(data.startsAt),
+  endsAt: Number(data.endsAt),
+  // False until the server has told the stock: what the page was rendered with may be hours old.
+  known: false,
+};
+
+const VIEWS = {
+  not_started: { badge: "Starts soon", button: "Not open yet" },
+  live: { badge: "Live", button: "Buy now", said: "The sale is open." },
+  few: { badge: "Almost gone", button: "Buy now", said: "Almost gone." },
+  sold_out: { badge: "Sold out", button: "Sold out" },
+  paused: { badge: "Paused", button: "Paused", said: "The sale is paused. It will go on here by itself." },
+  ended: { badge: "Ended", button: "Sale ended", said: "The sale is over." },
+};
+const SOLD_OUT = "Every unit is taken, but units may come back: held orders expire. This page will notice.";
+
+let view = "";
+let limitReached = false;
+
+/** The state by the server's clock: the start and the end need no answer from the server. */
+function currentView() {
+  const time = now();
+  if (offer.phase === "ended" || time >= offer.endsAt) return "ended";
+  if (offer.phase === "paused") return "paused";
+  if (time < offer.startsAt) return "not_started";
+  if (!offer.known) return "live";
+  if (offer.available === 0) return "sold_out";
+  const few = offer.available <= Math.max(10, offer.total / 10);
+  return few && offer.available < offer.total ? "few" : "live";
+}
+
+function draw() {
+  const next = currentView();
+  if (next !== view) change(next);
+  const target = view === "not_started" ? offer.startsAt : offer.endsAt;
+  showSpan(byId("digits"), target - now());
+  announceStart(offer.startsAt - now());
+}
+
+function change(next) {
+  const before = view;
+  view = next;
+  data.view = view;
+  byId("badge").textContent = VIEWS[view].badge;
+  const open = (view === "live" || view === "few") && !limitReached;
+  checkout.setOpen(open, limitReached ? "You have reached the limit" : VIEWS[view].button);
+  byId("ready").hidden = view !== "not_started";
+  byId("digits").hidden = view === "ended";
+  const label = { not_started: "Starts", ended: "Ended" }[view] ?? "Ends";
+  byId("clock-label").textContent = label;
+  const time = byId("clock-time");
+  time.textContent = moment(view === "not_started" ? offer.startsAt : offer.endsAt);
+  drawStock();
+  say(byId("status"), statusText(before));
+}
+
+// At load the page speaks for itself; later a change is told to those who can't see it.
+function statusText(before) {
+  if (view === "sold_out") return SOLD_OUT;
+  if (before === "sold_out" && offer.available > 0) return `Units are back: ${units(offer.available)} left.`;
+  if (view === "paused") return VIEWS.paused.said;
+  return before ? VIEWS[view].said ?? "" : "";
+}
+
+function drawStock() {
+  const running = offer.known && !["not_started", "ended"].includes(view);
+  const bar = byId("bar");
+  bar.max = Math.max(offer.total, 1);
+  bar.value = running ? offer.available : view === "ended" ? 0 : offer.total;
+  byId("left").textContent = running
+    ? `${count(offer.available)} of ${units(offer.total)} left`
+    : `${units(offer.total)} in this sale`;
+}
+
+let toldBefore = Infinity;
+
+function announceStart(left) {
+  if (view !== "not_started") return;
+  for (const [ms, text] of [[60_000, "Starts in one minute."], [10_000, "Starts in ten seconds."]]) {
+    if (left <= ms && toldBefore > ms && left > ms - 1500) say(byId("status"), text);
+  }
+  toldBefore = left;
+}
+
+/** How long until the stock is worth asking for again. */
+function pollDelay() {
+  if (document.hidden) return 30_000;
+  const startsIn = offer.startsAt - now();
+  if (view === "ended") return 60_000;
+  if (view === "not_started" && startsIn > 15_000) return Math.min(startsIn - 10_000, 20_000);
+  if (view === "paused") return 3000;
+  return 1500;
+}
+
+async function ask() {
+  const sentAt = performance.now();
+  const stock = await call("GET", `/api/v1/stock?sale=${offer.sale}&product=${offer.product}`);
+  observe(stock.now_ms, sentAt, performance.now());
+  Object.assign(offer, {
+    phase: stock.state,
+    available: stock.available,
+    total: stock.total,
+    startsAt: stock.starts_at_ms,
+    endsAt: stock.ends_at_ms,
+    known: true,
+  });
+  draw();
+  drawStock();
+}
+
+let wake = () => {};
+
+async function pollForEver() {
+  for (let failures = 0; ; ) {
+    let wait;
+    try {
+      await ask();
+      failures = 0;
+      wait = jittered(pollDelay());
+    } catch (error) {
+      failures += 1;
+      wait = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, 30_000)));
+    }
+    await Promise.race([pause(wait), new Promise((now) => (wake = now))]);
+  }
+}
+
+// A member who has had their share finds the button closed, and a smaller maximum before that.
+function applyMember() {
+  const remaining = byId("member")?.dataset.remaining;
+  if (remaining === undefined) return;
+  limitReached = Number(remaining) === 0;
+  const { quantity } = byId("buy").elements;
+  if (quantity.type !== "hidden") quantity.max = Math.max(1, Math.min(Number(quantity.max), Number(remaining)));
+}
+
+for (const time of document.querySelectorAll("time[data-local]")) {
+  time.textContent = moment(Date.parse(time.dateTime));
+}
+applyMember();
+const checkout = new Checkout(offer, () => wake());
+const tick = everySecond(() => (view === "not_started" ? offer.startsAt : offer.endsAt), draw);
+keepSynced(tick);
+pollForEver();
+document.addEventListener("visibilitychange", () => document.hidden || wake());

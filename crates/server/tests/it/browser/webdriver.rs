@@ -1,0 +1,216 @@
+//! A small WebDriver client: one chromedriver, one session, and the few commands that the tests need.
+//!
+//! Needs `chromedriver` (Debian: `chromium-driver`) in the path; without it the test fails and says so.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long any condition may take: far longer than it does, for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(25);
+/// How WebDriver marks a reference to an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// `key("Tab")` and so on: the private-use code points of the WebDriver standard.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
+
+/// Browsers are heavy: the tests take turns, whatever the number of test threads.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A browser with a new profile. Dropping it ends the browser and the driver, by their own handles.
+pub(crate) struct Browser {
+    driver: Child,
+    agent: ureq::Agent,
+    session: String,
+    _profile: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Browser {
+    pub(crate) fn start() -> Browser {
+        // A test that failed has poisoned nothing but its own browser.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (driver, port) = start_driver();
+        let profile = tempfile::tempdir().expect("a temporary directory");
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(DEADLINE * 2))
+            .proxy(None)
+            .build();
+        let mut browser = Browser {
+            driver,
+            agent: config.into(),
+            session: format!("http://127.0.0.1:{port}/session"),
+            _profile: profile,
+            _turn: turn,
+        };
+        let answer = browser.send("", Some(&capabilities(browser._profile.path())));
+        let id = answer["sessionId"].as_str().expect("a session id").to_owned();
+        browser.session = format!("{}/{id}", browser.session);
+        browser
+    }
+
+    pub(crate) fn open(&self, url: &str) {
+        self.send("/url", Some(&json!({ "url": url })));
+    }
+
+    pub(crate) fn reload(&self) {
+        self.send("/refresh", Some(&json!({})));
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.send("/url", None).as_str().expect("a url").to_owned()
+    }
+
+    /// The viewport's width, as a phone or a desktop has it.
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": metrics });
+        self.send("/goog/cdp/execute", Some(&command));
+    }
+
+    /// Runs the body of a function in the page and returns what it returns.
+    pub(crate) fn run(&self, script: &str) -> Value {
+        self.send("/execute/sync", Some(&json!({ "script": script, "args": [] })))
+    }
+
+    /// A real click: it fails on an element that is covered or not displayed.
+    pub(crate) fn click(&self, css: &str) {
+        let element = self.element(css);
+        self.send(&format!("/element/{element}/click"), Some(&json!({})));
+    }
+
+    pub(crate) fn type_into(&self, css: &str, text: &str) {
+        let element = self.element(css);
+        self.send(&format!("/element/{element}/clear"), Some(&json!({})));
+        self.send(&format!("/element/{element}/value"), Some(&json!({ "text": text })));
+    }
+
+    /// Keys for whatever has the focus.
+    pub(crate) fn press(&self, keys: &str) {
+        let presses: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
+            })
+            .collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": presses });
+        self.send("/actions", Some(&json!({ "actions": [keyboard] })));
+    }
+
+    /// The text of the first match as a reader sees it; empty while there is none or it is hidden.
+    pub(crate) fn text(&self, css: &str) -> String {
+        let script = format!("return document.querySelector({})?.innerText ?? ''", json!(css));
+        self.run(&script).as_str().unwrap_or_default().trim().to_owned()
+    }
+
+    pub(crate) fn attribute(&self, css: &str, name: &str) -> Option<String> {
+        let (css, name) = (json!(css), json!(name));
+        let script = format!("return document.querySelector({css})?.getAttribute({name}) ?? null");
+        self.run(&script).as_str().map(str::to_owned)
+    }
+
+    /// Waits until the condition holds; the failure says what was waited for and what the page said.
+    pub(crate) fn wait_until(&self, what: &str, condition: impl Fn(&Browser) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !condition(self) {
+            if Instant::now() > deadline {
+                let (url, text) = (self.url(), self.text("main"));
+                panic!("waited for {what} at {url}; the page says:\n{text}\nlog: {:?}", self.complaints());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    pub(crate) fn wait_for_text(&self, css: &str, part: &str) {
+        self.wait_until(&format!("{part:?} in {css}"), |browser| browser.text(css).contains(part));
+    }
+
+    /// What the browser has complained about since it was last asked: script errors, refused resources,
+    /// violations of the policy. Failed requests are not among them; tests cause those on purpose.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let entries = self.send("/se/log", Some(&json!({ "type": "browser" })));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        entries
+            .iter()
+            .filter(|entry| entry["level"] == "SEVERE" && entry["source"] != "network")
+            .map(|entry| entry["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    fn element(&self, css: &str) -> String {
+        let found = self.send("/element", Some(&json!({ "using": "css selector", "value": css })));
+        found[ELEMENT].as_str().unwrap_or_else(|| panic!("no element {css}: {found}")).to_owned()
+    }
+
+    /// POST with a body, GET without; the `value` of the answer. An error of the driver fails the test.
+    fn send(&self, command: &str, body: Option<&Value>) -> Value {
+        let url = format!("{}{command}", self.session);
+        let answer = match body {
+            Some(body) => self.agent.post(&url).send_json(body),
+            None => self.agent.get(&url).call(),
+        };
+        let mut answer = answer.unwrap_or_else(|error| panic!("WebDriver {command}: {error}"));
+        let status = answer.status();
+        let mut value: Value = answer.body_mut().read_json().expect("WebDriver answers in JSON");
+        assert!(status.is_success(), "WebDriver {command} {body:?}: {}", value["value"]["message"]);
+        value["value"].take()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ending the session ends Chromium; the driver is our own child.
+        let ended = self.agent.delete(&self.session).call();
+        let killed = self.driver.kill().and_then(|()| self.driver.wait());
+        if !std::thread::panicking() {
+            ended.expect("chromedriver ends its session");
+            killed.expect("chromedriver is ours to end");
+        }
+    }
+}
+
+fn capabilities(profile: &std::path::Path) -> Value {
+    let arguments = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1200,900",
+        &format!("--user-data-dir={}", profile.display()),
+    ];
+    json!({ "capabilities": { "alwaysMatch": {
+        "browserName": "chrome",
+        "goog:chromeOptions": { "args": arguments },
+        "goog:loggingPrefs": { "browser": "ALL" },
+    } } })
+}
+
+/// Starts chromedriver on a port of its own choice and reads which one from what it prints.
+fn start_driver() -> (Child, u16) {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the browser tests need chromedriver in the path (Debian: apt install chromium-driver)");
+    let lines = BufReader::new(driver.stdout.take().expect("its output is piped")).lines();
+    for line in lines {
+        let line = line.expect("chromedriver prints text");
+        if let Some((_, port)) = line.split_once("started successfully on port ") {
+            let port = port.trim_end_matches('.').parse().expect("chromedriver prints its port");
+            return (driver, port);
+        }
+    }
+    panic!("chromedriver ended before it served");
+}
