@@ -3,5 +3,12 @@
 pub mod admission;
 pub mod catalog;
 pub mod clock;
+pub mod config;
+pub mod demo;
+pub mod ledger;
 pub mod metrics;
+pub mod net;
 pub mod pages;
+pub mod writer;
+
+pub use config::Secrets;

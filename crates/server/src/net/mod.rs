@@ -6,6 +6,30 @@
 //!
 //! Must not: know a route, block, or allocate per request on the usual path. Called by: `server::run`.
 
+mod body;
+mod connection;
+mod date;
+mod event_loop;
+mod framer;
+mod head;
+mod limits;
+mod outbox;
+mod replies;
+mod response;
+mod shared;
+mod stats;
+mod stop;
+mod tls;
+mod transport;
+
+pub use event_loop::EventLoop;
+pub use limits::Limits;
+pub use replies::Replies;
+pub use response::{Prepared, ResponseWriter};
+pub use stats::NetStats;
+pub use stop::{Stop, Waker};
+pub use tls::{TlsError, server_config};
+
 /// Names one request that is waiting for its answer. Stale tickets (the connection is gone) are ignored on
 /// delivery. One request at a time is in flight on a connection; pipelined ones wait in its input buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,7 +75,9 @@ impl Mailbox {
         let waiting = self.lock();
         let (mut waiting, _) = self
             .filled
-            .wait_timeout_while(waiting, patience, |waiting| waiting.envelopes.is_empty() && !waiting.stopping)
+            .wait_timeout_while(waiting, patience, |waiting| {
+                waiting.envelopes.is_empty() && !waiting.stopping
+            })
             .unwrap_or_else(PoisonError::into_inner);
         if waiting.envelopes.len() <= max {
             std::mem::swap(&mut waiting.envelopes, into);
@@ -121,7 +123,10 @@ impl Client {
         let mut waiting = self.mailbox.lock();
         let idle = waiting.envelopes.is_empty();
         waiting.envelopes.append(batch);
-        assert!(waiting.envelopes.len() <= self.mailbox.commands_max, "more commands wait than connections exist");
+        assert!(
+            waiting.envelopes.len() <= self.mailbox.commands_max,
+            "more commands wait than connections exist"
+        );
         drop(waiting);
         if idle {
             self.mailbox.filled.notify_one();

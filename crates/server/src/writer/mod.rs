@@ -6,9 +6,13 @@
 //!
 //! Called by: the HTTP service (commands from the event loops) and `server::run`.
 
-use std::sync::Arc;
+mod mailbox;
+mod run;
 
-use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place, Refusal, UnixMs};
+use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place, Refusal};
+
+pub use mailbox::{Client, Mailbox};
+pub use run::{Options, Shared, Writer};
 
 use crate::admission::Rejection;
 use crate::net::Ticket;
@@ -31,12 +35,18 @@ pub enum Request {
     /// Everything else that changes the book: cancel, pay, settle, what operators do.
     Execute(Command),
     /// One order, for its buyer; `None` for an operator, who may read all.
-    Read { order: OrderId, buyer: Option<BuyerId> },
+    Read {
+        order: OrderId,
+        buyer: Option<BuyerId>,
+    },
     /// One durable row of the message table.
     Message(Box<[u8]>),
     RefundsDue,
     /// Sets the available units of every item of a sale to this balance, in one batch.
-    SetBalance { sale: engine::SaleId, balance: u64 },
+    SetBalance {
+        sale: engine::SaleId,
+        balance: u64,
+    },
     /// Takes the wall clock's time.
     Reanchor,
 }
@@ -52,9 +62,13 @@ pub enum Reply {
     Stored,
     RefundsDue(Vec<PaymentView>),
     /// Items whose balance was set.
-    BalanceSet { items: usize },
+    BalanceSet {
+        items: usize,
+    },
     /// The difference to the wall clock that is left, in milliseconds.
-    Reanchored { difference_ms: i64 },
+    Reanchored {
+        difference_ms: i64,
+    },
     /// The commit failed: whether it happened is not known. Ask again with the same key.
     Unknown,
 }
@@ -66,7 +80,3 @@ pub struct Envelope {
     pub ticket: Ticket,
     pub request: Request,
 }
-
-mod mailbox;
-
-pub use mailbox::{Client, Mailbox};

@@ -1,0 +1,67 @@
+//! The command line as a whole: the list of commands, and what becomes of a wrong one.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::config::ConfigArguments;
+use crate::demo::DemoArguments;
+use crate::failure;
+use crate::sale::SaleArguments;
+
+/// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
+#[derive(Parser, Debug)]
+#[command(
+    name = "doorbuster",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Start here:
+  doorbuster serve --demo                    a running sale to look at: http://127.0.0.1:8080
+  doorbuster config > doorbuster.toml        every setting, with its meaning and bounds
+  doorbuster serve --config doorbuster.toml
+  doorbuster sale create --help              your first sale
+
+Exit codes: 0 done; 1 a check failed or the server refused; 64 wrong arguments or configuration; 69 can't serve,
+or the server can't be reached."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Sale(SaleArguments),
+    Demo(DemoArguments),
+    Config(ConfigArguments),
+}
+
+/// Shows help and version on standard output (0), everything else on standard error (64) in a line or two.
+pub(crate) fn exit_code_of(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        // Nobody can be told if the writing fails; `| head` is no error.
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            error.print().ok();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            error.print().ok();
+            failure::usage_exit_code()
+        }
+        _ => {
+            io::stderr().write_all(in_two_lines(&error.to_string()).as_bytes()).ok();
+            failure::usage_exit_code()
+        }
+    }
+}
+
+/// The parser's error without its blank lines and its usage summary, for which `--help` is the better place.
+fn in_two_lines(rendered: &str) -> String {
+    let reason = rendered.lines().take_while(|line| !line.starts_with("Usage:"));
+    let words: Vec<&str> = reason.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let end = rendered.lines().last().filter(|line| line.starts_with("For more")).unwrap_or_default();
+    format!("{}\n{end}\n", words.join(" ")).replace("\n\n", "\n")
+}

@@ -1,0 +1,234 @@
+//! The HTTP client of the operator's commands: one request, one answer or a [`Failure`] that says what to do.
+//!
+//! Must not: know what a sale is. Called by: the command groups that talk to a running server.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use server::config::Environment;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body};
+
+use crate::failure::Failure;
+
+const DEFAULT_SERVER: &str = "http://127.0.0.1:8080";
+const SERVER_VARIABLE: &str = "DOORBUSTER_SERVER";
+const TOKEN_VARIABLE: &str = "DOORBUSTER_OPERATOR_TOKEN";
+/// Where a demo keeps its operator token, below its data directory.
+const TOKEN_FILE: &str = "operator-token";
+/// Longer than any bound of the server on answering one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Enough for a list of ten thousand sales.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Which server, and with which token.
+#[derive(Args, Debug)]
+pub(crate) struct ServerArguments {
+    /// The server's URL [default: http://127.0.0.1:8080, or DOORBUSTER_SERVER]
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    server: Option<String>,
+
+    /// File that holds the operator token [default: DOORBUSTER_OPERATOR_TOKEN, or the data directory's]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    token_file: Option<PathBuf>,
+
+    /// Data directory of a demo on this machine, whose operator-token is used
+    #[arg(long, value_name = "DIR", default_value = "./var/doorbuster", help_heading = "Server")]
+    data_dir: PathBuf,
+
+    /// Certificates (PEM) that vouch for an https server
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/ssl/certs/ca-certificates.crt",
+        help_heading = "Server"
+    )]
+    ca_file: PathBuf,
+
+    /// Print the server's answer as it came, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A server, with the token that it wants.
+pub(crate) struct Client {
+    agent: Agent,
+    base: String,
+    token: String,
+}
+
+/// An answer that is no refusal.
+pub(crate) struct Answer(String);
+
+impl Answer {
+    /// The answer as it came, with a line end.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n", self.0.trim_end())
+    }
+
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_str(&self.0).map_err(|error| {
+            Failure::unavailable(format!(
+                "the server's answer is not understood ({error}): is it a doorbuster of this version?"
+            ))
+        })
+    }
+}
+
+/// RFC 9457; other servers may leave each field out.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Problem {
+    title: String,
+    detail: String,
+    code: String,
+}
+
+impl Client {
+    /// Finds the server and its token. Sends nothing yet.
+    pub(crate) fn connect(arguments: &ServerArguments, environment: &Environment) -> Result<Self, Failure> {
+        let base = arguments.server.as_deref().or(environment.get(SERVER_VARIABLE)).unwrap_or(DEFAULT_SERVER);
+        let tls = match base.split_once("://") {
+            Some(("http", host)) if !host.is_empty() => None,
+            Some(("https", host)) if !host.is_empty() => Some(tls(&arguments.ca_file)?),
+            _ => {
+                let message = format!("{base:?} is no server: write it like {DEFAULT_SERVER}");
+                return Err(Failure::usage(message));
+            }
+        };
+        let mut settings = Agent::config_builder()
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None);
+        if let Some(tls) = tls {
+            settings = settings.tls_config(tls);
+        }
+        Ok(Self {
+            agent: settings.build().into(),
+            base: base.trim_end_matches('/').to_owned(),
+            token: token(arguments, environment)?,
+        })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Answer, Failure> {
+        let request =
+            self.agent.get(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        self.answer(request.call(), None)
+    }
+
+    /// Sends a command. `key` goes out as the `Idempotency-Key`, and is named when the answer is lost.
+    pub(crate) fn post(&self, path: &str, body: &Value, key: Option<&str>) -> Result<Answer, Failure> {
+        let mut request =
+            self.agent.post(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
+        self.answer(request.content_type("application/json").send(body.to_string()), key)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/api/v1{path}", self.base)
+    }
+
+    fn answer(
+        &self,
+        result: Result<ureq::http::Response<Body>, ureq::Error>,
+        key: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let mut response = result.map_err(|error| self.no_answer(&error, key))?;
+        let status = response.status();
+        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let text = text.map_err(|error| self.no_answer(&error, key))?;
+        if status.is_success() {
+            return Ok(Answer(text));
+        }
+        let problem: Problem = serde_json::from_str(&text).unwrap_or_default();
+        let title = if problem.title.is_empty() { format!("HTTP {status}") } else { problem.title };
+        let detail = if problem.detail.is_empty() { String::new() } else { format!(": {}", problem.detail) };
+        let message = crate::output::plain(&format!("{title}{detail}"));
+        Err(match status.as_u16() {
+            401 | 403 => Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})")),
+            _ if problem.code == "outcome_unknown" => Failure::unavailable(message + &again(key)),
+            429 | 500..=599 => Failure::unavailable(message),
+            _ => Failure::check(message),
+        })
+    }
+
+    fn no_answer(&self, error: &ureq::Error, key: Option<&str>) -> Failure {
+        let base = &self.base;
+        let refused =
+            matches!(error, ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused);
+        if refused || matches!(error, ureq::Error::HostNotFound) {
+            return Failure::unavailable(format!(
+                "no server at {base}: {error}; start one with `doorbuster serve`, or name it with --server URL"
+            ));
+        }
+        if let ureq::Error::BadUri(_) | ureq::Error::Http(_) = error {
+            return Failure::usage(format!("{base:?} is no server: write it like {DEFAULT_SERVER}"));
+        }
+        Failure::unavailable(format!("no answer from {base}: {error}{}", again(key)))
+    }
+}
+
+/// How to find out what became of a command whose answer was lost.
+fn again(key: Option<&str>) -> String {
+    key.map(|key| format!("; repeat it with --key {key} to learn its outcome")).unwrap_or_default()
+}
+
+fn token(arguments: &ServerArguments, environment: &Environment) -> Result<String, Failure> {
+    let (path, named) = match &arguments.token_file {
+        Some(path) => (path.clone(), true),
+        None => match environment.get(TOKEN_VARIABLE) {
+            Some(token) => return checked_token(token.to_owned(), TOKEN_VARIABLE),
+            None => (arguments.data_dir.join(TOKEN_FILE), false),
+        },
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => checked_token(text.trim_end().to_owned(), &path.display().to_string()),
+        Err(error) if named => Err(Failure::usage(format!("{}: can't be read: {error}", path.display()))),
+        Err(error) => Err(Failure::usage(format!(
+            "no operator token: set {TOKEN_VARIABLE}, give --token-file FILE, or --data-dir of a demo \
+             ({}: {error})",
+            path.display()
+        ))),
+    }
+}
+
+/// A token goes into a header, where a line end or a space would make another request of it.
+fn checked_token(token: String, origin: &str) -> Result<String, Failure> {
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::usage(format!("{origin} holds no token: one line of visible ASCII characters")));
+    }
+    Ok(token)
+}
+
+fn tls(ca_file: &Path) -> Result<TlsConfig, Failure> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "{}: {why}; name the certificates that vouch for the server with --ca-file FILE",
+            ca_file.display()
+        ))
+    };
+    let pem = std::fs::read(ca_file).map_err(|error| unusable(&error))?;
+    let items: Result<Vec<_>, _> = parse_pem(&pem).collect();
+    let certificates: Vec<Certificate<'static>> = items
+        .map_err(|error| unusable(&error))?
+        .into_iter()
+        .filter_map(
+            |item| if let PemItem::Certificate(certificate) = item { Some(certificate) } else { None },
+        )
+        .collect();
+    if certificates.is_empty() {
+        return Err(unusable(&"holds no PEM certificate"));
+    }
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}

@@ -1,0 +1,92 @@
+//! What people read on standard output: text and tables. Machines ask for `--json`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use crate::failure::Failure;
+
+/// Writes a text and flushes it, so that a reader who left is noticed.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()?;
+    Ok(())
+}
+
+/// One column of a table.
+pub(crate) struct Column {
+    title: &'static str,
+    right: bool,
+}
+
+/// A column of words.
+pub(crate) const fn words(title: &'static str) -> Column {
+    Column { title, right: false }
+}
+
+/// A column of numbers, whose digits stand below each other.
+pub(crate) const fn numbers(title: &'static str) -> Column {
+    Column { title, right: true }
+}
+
+/// Lays rows out under their columns' titles, two spaces apart.
+pub(crate) fn table<const N: usize>(columns: [Column; N], rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([columns[column].title.len()]).max().unwrap_or(0)
+    });
+    let titles: [String; N] = std::array::from_fn(|column| columns[column].title.to_owned());
+    let mut text = String::new();
+    for row in std::iter::once(&titles).chain(rows) {
+        let mut line = String::new();
+        for (cell, (column, width)) in row.iter().zip(columns.iter().zip(widths)) {
+            let written = if column.right {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
+            written.expect("a String takes every write");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Text from elsewhere, without the control characters that could drive a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// An amount in a currency's smallest unit, as people write it: 4999 EUR is "49.99 EUR".
+pub(crate) fn money(amount: u64, currency: &str) -> String {
+    let currency = plain(currency);
+    match currency.as_str() {
+        "JPY" | "KRW" | "VND" | "CLP" | "ISK" => format!("{amount} {currency}"),
+        _ => format!("{}.{:02} {currency}", amount / 100, amount % 100),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_words_left_and_numbers_right() {
+        let rows = [["Shoe".to_owned(), "7".to_owned()], ["Größe".to_owned(), "12345678".to_owned()]];
+        let text = table([words("title"), numbers("sold")], &rows);
+        assert_eq!(text, "title      sold\nShoe          7\nGröße  12345678\n");
+    }
+
+    #[test]
+    fn money_has_the_decimals_of_its_currency() {
+        assert_eq!(money(4999, "EUR"), "49.99 EUR");
+        assert_eq!(money(5, "USD"), "0.05 USD");
+        assert_eq!(money(500, "JPY"), "500 JPY");
+    }
+
+    #[test]
+    fn text_from_elsewhere_drives_no_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}

@@ -1,0 +1,266 @@
+//! `doorbuster sale`: the operator's commands against a running server.
+//!
+//! Must not: decide anything about a sale. Times and amounts are shown as the server tells them.
+
+mod create;
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use engine::limits;
+use serde::Deserialize;
+use serde_json::json;
+use server::config::Environment;
+
+use crate::client::{Answer, Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, numbers, plain, words};
+use crate::time::{format_duration, format_utc};
+
+/// Create, watch and steer the sales of a running server.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  doorbuster sale create --title \"Winter drop\" --starts-at 2026-12-01T10:00:00Z --for 2h \\
+      --item product=30,title=Shoe,price=4999,list=9999,total=100,limit=1
+  doorbuster sale list
+  doorbuster sale pause 3
+  doorbuster sale restock 3 30 50
+
+The server is http://127.0.0.1:8080 unless --server or DOORBUSTER_SERVER names another. The operator token comes
+from --token-file, from DOORBUSTER_OPERATOR_TOKEN, or from a demo's data directory: --data-dir var/demo.")]
+pub(crate) struct SaleArguments {
+    #[command(subcommand)]
+    command: SaleCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum SaleCommand {
+    Create(Box<create::CreateArguments>),
+    /// List all sales
+    List {
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Show one sale with its items
+    Show(SaleNamed),
+    /// Stop taking orders for now; payments of held orders go on
+    Pause(SaleNamed),
+    /// Take orders again after a pause
+    Resume(SaleNamed),
+    /// End the sale for good; payments of held orders go on
+    End(SaleNamed),
+    /// Add units to an item
+    Restock(StockChange),
+    /// Take units off an item that were counted wrongly; never below what is held and sold
+    Correct(StockChange),
+}
+
+#[derive(Args, Debug)]
+struct SaleNamed {
+    /// The sale's number, as `doorbuster sale list` shows it
+    sale: u64,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The change is made once per key: if an answer is lost, repeat the command with the same --key, and the units are
+not changed twice. Without --key a random one is made; it is shown when an answer is lost.")]
+struct StockChange {
+    /// The sale's number
+    sale: u64,
+    /// The product's number
+    product: u64,
+    /// How many units to add (restock) or to take off (correct)
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    units: u64,
+    /// Names this change: 1 to 64 letters, digits and signs
+    #[arg(long, value_name = "K", value_parser = parse_key)]
+    key: Option<String>,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// A sale as the API tells it.
+#[derive(Deserialize)]
+struct Sale {
+    id: u64,
+    title: String,
+    currency: String,
+    state: String,
+    starts_at_ms: u64,
+    ends_at_ms: u64,
+    /// `None`: its orders are paid on placing.
+    payment_s: Option<u64>,
+    /// `None`: no bound.
+    open_holds_per_buyer_max: Option<u64>,
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    product: u64,
+    title: String,
+    /// In the currency's smallest unit.
+    price: u64,
+    list_price: u64,
+    total: u64,
+    available: u64,
+    held: u64,
+    sold: u64,
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Sales {
+    sales: Vec<Sale>,
+}
+
+pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {
+    match &arguments.command {
+        SaleCommand::Create(create) => create::run(create, environment),
+        SaleCommand::List { server } => {
+            let answer = Client::connect(server, environment)?.get("/sales")?;
+            if server.json {
+                return output::print(&answer.text());
+            }
+            output::print(&list(&answer.read::<Sales>()?.sales))
+        }
+        SaleCommand::Show(named) => {
+            let answer =
+                Client::connect(&named.server, environment)?.get(&format!("/sales/{}", named.sale))?;
+            show(&answer, &named.server)
+        }
+        SaleCommand::Pause(named) => steer(named, "pause", environment),
+        SaleCommand::Resume(named) => steer(named, "resume", environment),
+        SaleCommand::End(named) => steer(named, "end", environment),
+        SaleCommand::Restock(change) => change_stock(change, "restock", environment),
+        SaleCommand::Correct(change) => change_stock(change, "correct", environment),
+    }
+}
+
+fn steer(named: &SaleNamed, verb: &str, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&named.server, environment)?;
+    let answer = client.post(&format!("/sales/{}/{verb}", named.sale), &json!({}), None)?;
+    show(&answer, &named.server)
+}
+
+fn change_stock(change: &StockChange, verb: &str, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&change.server, environment)?;
+    let key = change.key.clone().unwrap_or_else(random_key);
+    let path = format!("/sales/{}/items/{}/{verb}", change.sale, change.product);
+    let answer = client.post(&path, &json!({ "units": change.units }), Some(&key))?;
+    show(&answer, &change.server)
+}
+
+fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {
+    if server.json {
+        return output::print(&answer.text());
+    }
+    output::print(&describe(&answer.read()?))
+}
+
+fn list(sales: &[Sale]) -> String {
+    if sales.is_empty() {
+        return "no sales yet; `doorbuster sale create --help` shows how to make one\n".to_owned();
+    }
+    let sum = |sale: &Sale, of: fn(&Item) -> u64| sale.items.iter().map(of).sum::<u64>().to_string();
+    let rows: Vec<_> = sales
+        .iter()
+        .map(|sale| {
+            [
+                sale.id.to_string(),
+                plain(&sale.title),
+                plain(&sale.state),
+                format_utc(sale.starts_at_ms),
+                format_utc(sale.ends_at_ms),
+                sale.items.len().to_string(),
+                sum(sale, |item| item.total),
+                sum(sale, |item| item.available),
+                sum(sale, |item| item.held),
+                sum(sale, |item| item.sold),
+            ]
+        })
+        .collect();
+    let columns = [
+        numbers("sale"),
+        words("title"),
+        words("state"),
+        words("starts"),
+        words("ends"),
+        numbers("items"),
+        numbers("total"),
+        numbers("available"),
+        numbers("held"),
+        numbers("sold"),
+    ];
+    output::table(columns, &rows)
+}
+
+fn describe(sale: &Sale) -> String {
+    let mut text = String::new();
+    let payment = match sale.payment_s {
+        Some(seconds) => format!("{} to pay", format_duration(Duration::from_secs(seconds))),
+        None => "paid on placing".to_owned(),
+    };
+    let holds = match sale.open_holds_per_buyer_max {
+        Some(max) => format!("{max} open holds per buyer at most"),
+        None => "any number of open holds".to_owned(),
+    };
+    writeln!(
+        text,
+        "sale {}: {}, {}\n{} to {}, {payment}, {holds}\n",
+        sale.id,
+        plain(&sale.title),
+        plain(&sale.state),
+        format_utc(sale.starts_at_ms),
+        format_utc(sale.ends_at_ms),
+    )
+    .expect("a String takes every write");
+    let rows: Vec<_> = sale
+        .items
+        .iter()
+        .map(|item| {
+            [
+                item.product.to_string(),
+                plain(&item.title),
+                output::money(item.price, &sale.currency),
+                output::money(item.list_price, &sale.currency),
+                item.total.to_string(),
+                item.available.to_string(),
+                item.held.to_string(),
+                item.sold.to_string(),
+                item.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
+            ]
+        })
+        .collect();
+    let columns = [
+        numbers("product"),
+        words("title"),
+        numbers("price"),
+        numbers("list price"),
+        numbers("total"),
+        numbers("available"),
+        numbers("held"),
+        numbers("sold"),
+        numbers("limit"),
+    ];
+    text + &output::table(columns, &rows)
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    let max = limits::KEY_BYTES_MAX;
+    let fits = (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Ok(text.to_owned()) } else { Err(format!("write 1 to {max} visible ASCII characters")) }
+}
+
+/// 128 bits from the system's entropy, by way of the standard library's hash keys: enough to be unique, and it
+/// guards nothing.
+fn random_key() -> String {
+    let part = |salt: u8| RandomState::new().hash_one(salt);
+    format!("cli-{:016x}{:016x}", part(0), part(1))
+}

@@ -1,0 +1,234 @@
+//! Durations and instants as people write them: `90s`, `1h30m`, `2026-12-01T10:00:00+01:00`.
+//!
+//! Instants are milliseconds since 1970-01-01T00:00:00Z, as in the API. Must not: read a clock; a relative start
+//! is counted from the server's.
+
+use std::time::Duration;
+
+const DAY_S: u64 = 86_400;
+
+/// Reads `500ms`, `60s`, `15m`, `2h`, `1d`, or a sequence of such parts.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration: write it like 60s, 15m, 2h, 1d or 1h30m");
+    let mut rest = text.trim();
+    let mut total_ms: u64 = 0;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().map_err(|_not_a_number| wrong())?;
+        rest = &rest[digits..];
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit_ms = match &rest[..letters] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => DAY_S * 1_000,
+            _ => return Err(wrong()),
+        };
+        rest = &rest[letters..];
+        total_ms = number.checked_mul(unit_ms).and_then(|ms| total_ms.checked_add(ms)).ok_or_else(wrong)?;
+    }
+    Ok(Duration::from_millis(total_ms))
+}
+
+/// Writes a duration the same way: 900 s is `15m`, 5,400 s `1h30m`.
+pub(crate) fn format_duration(duration: Duration) -> String {
+    let mut rest = duration.as_secs();
+    let mut text = String::new();
+    for (unit_s, unit) in [(DAY_S, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
+        if rest >= unit_s {
+            text += &format!("{}{unit}", rest / unit_s);
+            rest %= unit_s;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// A moment as an argument says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Milliseconds since 1970.
+    At(u64),
+    /// After the server's present.
+    In(Duration),
+}
+
+/// Reads `now`, `+60s` or RFC 3339.
+pub(crate) fn parse_moment(text: &str) -> Result<Moment, String> {
+    if text == "now" {
+        return Ok(Moment::In(Duration::ZERO));
+    }
+    if let Some(duration) = text.strip_prefix('+') {
+        return parse_duration(duration).map(Moment::In);
+    }
+    parse_rfc3339(text).map(Moment::At).ok_or_else(|| {
+        format!(
+            "{text:?} is no time: write it like 2026-12-01T10:00:00Z, 2026-12-01T11:00:00+01:00, now or +60s"
+        )
+    })
+}
+
+/// Date, `T`, time, perhaps a fraction, and `Z` or an offset; from 1970 on. A leap second counts as the next one.
+fn parse_rfc3339(text: &str) -> Option<u64> {
+    let digits = |from: usize, to: usize| -> Option<u64> {
+        let part = text.get(from..to)?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+    };
+    let marks = [(4, "-"), (7, "-"), (13, ":"), (16, ":")];
+    if marks.iter().any(|(at, mark)| text.get(*at..at + 1) != Some(mark))
+        || !matches!(text.get(10..11)?, "T" | "t" | " ")
+    {
+        return None;
+    }
+    let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
+    let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
+    let date_exists = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=days_of(year, month)).contains(&day);
+    if !date_exists || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let mut rest = text.get(19..)?;
+    let mut ms = 0;
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        let thousandths: String =
+            fraction.get(..length.min(3))?.chars().chain("000".chars()).take(3).collect();
+        ms = if length == 0 { return None } else { thousandths.parse().ok()? };
+        rest = &fraction[length..];
+    }
+    let days: u64 = (1970..year).map(days_of_year).sum::<u64>()
+        + (1..month).map(|month| days_of(year, month)).sum::<u64>()
+        + (day - 1);
+    let local_s = days * DAY_S + hour * 3_600 + minute * 60 + second;
+    Some(utc_of(local_s, rest)? * 1_000 + ms)
+}
+
+fn utc_of(local_s: u64, zone: &str) -> Option<u64> {
+    if matches!(zone, "Z" | "z") {
+        return Some(local_s);
+    }
+    let (sign, offset) = zone.split_at_checked(1)?;
+    let (hours, minutes) = offset.split_once(':')?;
+    let valid = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !valid(hours) || !valid(minutes) {
+        return None;
+    }
+    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let offset_s = (hours <= 23 && minutes <= 59).then_some(hours * 3_600 + minutes * 60)?;
+    match sign {
+        "+" => local_s.checked_sub(offset_s),
+        "-" => Some(local_s + offset_s),
+        _ => None,
+    }
+}
+
+/// Writes milliseconds since 1970 as UTC to the second: `2026-12-01T10:00:00Z`.
+pub(crate) fn format_utc(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let (mut days, second_of_day) = (seconds / DAY_S, seconds % DAY_S);
+    let mut year = 1970;
+    while year < 9999 && days >= days_of_year(year) {
+        days -= days_of_year(year);
+        year += 1;
+    }
+    let mut month = 1;
+    while month < 12 && days >= days_of(year, month) {
+        days -= days_of(year, month);
+        month += 1;
+    }
+    let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
+}
+
+fn days_of_year(year: u64) -> u64 {
+    337 + days_of(year, 2)
+}
+
+fn days_of(year: u64, month: u64) -> u64 {
+    let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
+    match month {
+        2 => 28 + u64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, seconds, written) in [
+            ("60s", 60, "1m"),
+            ("15m", 900, "15m"),
+            ("2h", 7_200, "2h"),
+            ("1d", 86_400, "1d"),
+            ("1h30m", 5_400, "1h30m"),
+            ("1500ms", 1, "1s"),
+            ("0s", 0, "0s"),
+        ] {
+            let duration = parse_duration(text).unwrap();
+            assert_eq!(
+                (duration.as_secs(), format_duration(duration).as_str()),
+                (seconds, written),
+                "{text}"
+            );
+        }
+        for text in
+            ["", "60", "s", "1x", "-1s", "1.5h", "1h 30m", "99999999999999999999s", "9999999999999999d", "é"]
+        {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_are_read_and_written() {
+        for (text, ms, written) in [
+            ("1970-01-01T00:00:00Z", 0, "1970-01-01T00:00:00Z"),
+            ("2000-02-29T23:59:59.25Z", 951_868_799_250, "2000-02-29T23:59:59Z"),
+            ("2026-12-01T11:00:00+01:00", 1_796_119_200_000, "2026-12-01T10:00:00Z"),
+            ("2026-12-01 04:30:00-05:30", 1_796_119_200_000, "2026-12-01T10:00:00Z"),
+            ("9999-12-31T23:59:59z", 253_402_300_799_000, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(parse_moment(text), Ok(Moment::At(ms)), "{text}");
+            assert_eq!(format_utc(ms), written);
+        }
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused() {
+        for text in [
+            "",
+            "2026-12-01",
+            "2026-12-01T10:00Z",
+            "2026-12-01T10:00:00",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-12-01T24:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "1970-01-01T00:00:00+01:00",
+            "2026-12-01T10:00:00.Z",
+            "2026-12-01T10:00:00+1:00",
+            "2026-12-01T10:00:00+01:00x",
+            "+026-12-01T10:00:00Z",
+            "ü026-12-01T10:00:00Z",
+            "+60",
+            "yesterday",
+        ] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn relative_moments_count_from_the_servers_present() {
+        assert_eq!(parse_moment("now"), Ok(Moment::In(Duration::ZERO)));
+        assert_eq!(parse_moment("+90s"), Ok(Moment::In(Duration::from_secs(90))));
+    }
+}

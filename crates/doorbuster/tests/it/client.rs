@@ -1,0 +1,287 @@
+//! The operator's commands against prepared answers: what goes over the wire, what is shown, how it exits.
+
+use std::net::TcpListener;
+
+use crate::stand_in::{Asked, Prepared, StandIn};
+use crate::{doorbuster, outcome, run};
+
+const TOKEN: &str = "an-operator-token-of-the-tests";
+
+const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
+    "ends_at_ms":1796126400000,"payment_s":900,"open_holds_per_buyer_max":5,"items":[
+    {"product":30,"title":"Shoe","price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
+    {"product":31,"title":"S\u001bock","price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}]}"#;
+
+const SHOWN: &str = "\
+sale 3: Winter drop, live
+2026-12-01T10:00:00Z to 2026-12-01T12:00:00Z, 15m to pay, 5 open holds per buyer at most
+
+product  title      price  list price  total  available  held  sold  limit
+     30  Shoe   49.99 EUR   99.99 EUR    100         97     2     1      1
+     31  S\u{fffd}ock   5.00 EUR    5.00 EUR      7          7     0     0   none
+";
+
+/// Runs a command against prepared answers.
+#[track_caller]
+fn ask(arguments: &[&str], answers: Vec<Prepared>) -> ((i32, String, String), Vec<Asked>) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = StandIn::start(answers);
+    let output = doorbuster(directory.path())
+        .args(arguments)
+        .env("DOORBUSTER_SERVER", &server.url)
+        .env("DOORBUSTER_OPERATOR_TOKEN", TOKEN)
+        .output();
+    (outcome(output.unwrap()), server.asked())
+}
+
+#[test]
+fn a_sale_is_shown_as_a_table_or_as_it_came() {
+    let ((code, stdout, stderr), asked) = ask(&["sale", "show", "3"], vec![Some((200, SALE))]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(stdout, SHOWN);
+    assert_eq!(asked[0].line, "GET /api/v1/sales/3");
+    assert!(asked[0].headers.contains(&format!("authorization: Bearer {TOKEN}")));
+    let ((code, stdout, _), _) = ask(&["sale", "show", "3", "--json"], vec![Some((200, SALE))]);
+    assert_eq!((code, stdout), (0, format!("{SALE}\n")));
+}
+
+#[test]
+fn sales_are_listed() {
+    let ((code, stdout, _), asked) = ask(&["sale", "list"], vec![Some((200, r#"{"sales":[]}"#))]);
+    assert_eq!((code, asked[0].line.as_str()), (0, "GET /api/v1/sales"));
+    assert!(stdout.starts_with("no sales yet"), "{stdout}");
+    let list: &'static str = format!("{{\"sales\":[{SALE}]}}").leak();
+    let ((code, stdout, _), _) = ask(&["sale", "list"], vec![Some((200, list))]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        stdout,
+        "sale  title        state  starts                ends                  items  total  available  held  sold\n   \
+         3  Winter drop  live   2026-12-01T10:00:00Z  2026-12-01T12:00:00Z      2    107        104     2     1\n"
+    );
+}
+
+#[test]
+fn steering_goes_to_its_own_path() {
+    for verb in ["pause", "resume", "end"] {
+        let ((code, stdout, _), asked) = ask(&["sale", verb, "3"], vec![Some((200, SALE))]);
+        assert_eq!((code, stdout.as_str()), (0, SHOWN));
+        assert_eq!(asked[0].line, format!("POST /api/v1/sales/3/{verb}"));
+    }
+}
+
+#[test]
+fn stock_changes_carry_a_key() {
+    for verb in ["restock", "correct"] {
+        let arguments = ["sale", verb, "3", "30", "50", "--key", "k-1"];
+        let ((code, _, _), asked) = ask(&arguments, vec![Some((200, SALE))]);
+        assert_eq!(code, 0);
+        assert_eq!(asked[0].line, format!("POST /api/v1/sales/3/items/30/{verb}"));
+        assert_eq!(asked[0].body, r#"{"units":50}"#);
+        assert!(asked[0].headers.contains(&"idempotency-key: k-1".to_owned()));
+    }
+    let key = |asked: &[Asked]| {
+        let header = asked[0].headers.iter().find(|header| header.starts_with("idempotency-key: cli-"));
+        header.expect("a key is made").clone()
+    };
+    let (_, first) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE))]);
+    let (_, second) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE))]);
+    assert_ne!(key(&first), key(&second));
+}
+
+#[test]
+fn a_lost_answer_names_the_key_to_repeat_it_with() {
+    let ((code, stdout, stderr), _) = ask(&["sale", "restock", "3", "30", "50", "--key", "k-1"], vec![None]);
+    assert_eq!((code, stdout.as_str()), (69, ""));
+    assert!(stderr.starts_with("error: no answer from http://127.0.0.1:"), "{stderr}");
+    assert!(stderr.ends_with("; repeat it with --key k-1 to learn its outcome\n"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1);
+}
+
+#[test]
+fn refusals_are_told_with_title_and_detail() {
+    for (status, body, code, expected) in [
+        (
+            409,
+            r#"{"type":"/problems/below-sold","title":"Too few","status":409,"detail":"3 are sold","code":"below_sold"}"#,
+            1,
+            "error: Too few: 3 are sold\n",
+        ),
+        (404, r#"{"title":"No such sale","detail":"","code":"unknown_sale"}"#, 1, "error: No such sale\n"),
+        (
+            401,
+            r#"{"title":"Not the operator","detail":"wrong token"}"#,
+            64,
+            "error: Not the operator: wrong token (--token-file FILE or DOORBUSTER_OPERATOR_TOKEN)\n",
+        ),
+        (502, "<html>", 69, "error: HTTP 502 Bad Gateway\n"),
+        (503, r#"{"title":"Busy","detail":"try again"}"#, 69, "error: Busy: try again\n"),
+        (200, "[]", 69, "error: the server's answer is not understood"),
+    ] {
+        let ((exit, stdout, stderr), _) = ask(&["sale", "show", "3"], vec![Some((status, body))]);
+        assert_eq!((exit, stdout.as_str()), (code, ""), "{stderr}");
+        assert!(stderr.starts_with(expected), "{stderr}");
+    }
+}
+
+#[test]
+fn a_sale_is_created_from_arguments() {
+    let arguments = [
+        "sale",
+        "create",
+        "--id",
+        "3",
+        "--title",
+        "Winter drop",
+        "--starts-at",
+        "2026-12-01T10:00:00Z",
+        "--for",
+        "2h",
+        "--payment",
+        "15m",
+        "--open-holds",
+        "2",
+        "--item",
+        "product=30,title=Shoe,price=4999,list=9999,total=100,limit=1",
+        "--item",
+        "product=31,price=500,total=7",
+    ];
+    let ((code, stdout, stderr), asked) = ask(&arguments, vec![Some((201, SALE))]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""));
+    assert_eq!(asked[0].line, "POST /api/v1/sales");
+    let sent: serde_json::Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(
+        sent,
+        serde_json::json!({"id":3,"title":"Winter drop","currency":"EUR","starts_at_ms":1_796_119_200_000_u64,
+            "ends_at_ms":1_796_126_400_000_u64,"payment_s":900,"open_holds_per_buyer_max":2,"items":[
+            {"product":30,"title":"Shoe","description":"","price":4999,"list_price":9999,"total":100,"limit":1},
+            {"product":31,"title":"Product 31","description":"","price":500,"list_price":500,"total":7,"limit":null}]})
+    );
+}
+
+#[test]
+fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let toml = "title = 't'\nstarts_at = '+60s'\nfor = '2h'\npayment = 'none'\n[[item]]\nproduct = 1\nprice = 2\n\
+                total = 3\n";
+    let json = r#"{"title":"t","starts_at":"+60s","for":"2h","payment":"none","item":[{"product":1,"price":2,"total":3}]}"#;
+    for (name, text) in [("drop.toml", toml), ("drop.json", json)] {
+        std::fs::write(directory.path().join(name), text).unwrap();
+        let file = directory.path().join(name);
+        let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((201, SALE))];
+        let ((code, _, stderr), asked) = ask(&["sale", "create", file.to_str().unwrap()], answers);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
+        assert_eq!(asked[0].line, "GET /api/v1/time");
+        let sent: serde_json::Value = serde_json::from_str(&asked[1].body).unwrap();
+        assert_eq!(
+            sent,
+            serde_json::json!({"title":"t","currency":"EUR","starts_at_ms":61_000,"ends_at_ms":7_261_000,
+                "payment_s":null,"items":[{"product":1,"title":"Product 1","description":"","price":2,"list_price":2,"total":3,"limit":null}]})
+        );
+    }
+}
+
+#[test]
+fn a_wrong_file_of_a_sale_exits_64() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, reason) in [
+        ("title = 't'\nstart = 'now'", "drop.toml:2: unknown field `start`, expected"),
+        ("{\"title\":1}", "drop.toml: invalid type: integer `1`, expected a string at line 1 column 10"),
+        ("title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []", "\"soon\" is no time: write it like"),
+        ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends"),
+    ] {
+        std::fs::write(directory.path().join("drop.toml"), text).unwrap();
+        let (code, stdout, stderr) = run(directory.path(), &["sale", "create", "drop.toml"]);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{text}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(reason), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn the_demos_shop_is_loaded() {
+    let ((code, stdout, _), asked) = ask(&["demo", "load", "--balance", "10"], vec![Some((200, "{}"))]);
+    assert_eq!((code, stdout.as_str()), (0, "every good of the shop has 10 units\n"));
+    assert_eq!(
+        (asked[0].line.as_str(), asked[0].body.as_str()),
+        ("POST /api/v1/demo/load", r#"{"balance":10}"#)
+    );
+}
+
+#[test]
+fn the_token_comes_from_the_file_then_the_environment_then_the_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().join("var/doorbuster");
+    std::fs::create_dir_all(&data_dir).unwrap();
+    std::fs::write(data_dir.join("operator-token"), "from-the-data-directory\n").unwrap();
+    std::fs::write(directory.path().join("token"), "from-the-file\n").unwrap();
+    for (file, variable, expected) in [
+        (true, true, "from-the-file"),
+        (false, true, "from-the-environment"),
+        (false, false, "from-the-data-directory"),
+    ] {
+        let server = StandIn::start(vec![Some((200, SALE))]);
+        let mut command = doorbuster(directory.path());
+        command.args(["sale", "show", "3", "--server", &server.url]);
+        if file {
+            command.args(["--token-file", "token"]);
+        }
+        if variable {
+            command.env("DOORBUSTER_OPERATOR_TOKEN", "from-the-environment");
+        }
+        assert_eq!(outcome(command.output().unwrap()).0, 0);
+        assert!(server.asked()[0].headers.contains(&format!("authorization: Bearer {expected}")));
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    std::fs::write(directory.path().join("token"), "a-token").unwrap();
+    std::fs::write(directory.path().join("two-lines"), "a\nb").unwrap();
+    for (arguments, code, reason) in [
+        (
+            &["sale", "list"][..],
+            64,
+            "error: no operator token: set DOORBUSTER_OPERATOR_TOKEN, give --token-file",
+        ),
+        (&["sale", "list", "--token-file", "none"], 64, "error: none: can't be read: No such file"),
+        (&["sale", "list", "--token-file", "two-lines"], 64, "error: two-lines holds no token"),
+        (
+            &["sale", "list", "--token-file", "token", "--server", &url],
+            69,
+            "error: no server at http://127.0.0.1:",
+        ),
+        (
+            &["sale", "list", "--token-file", "token", "--server", "localhost"],
+            64,
+            "error: \"localhost\" is no server",
+        ),
+        (
+            &["sale", "list", "--token-file", "token", "--server", "http://"],
+            64,
+            "error: \"http://\" is no server",
+        ),
+        (
+            &[
+                "sale",
+                "list",
+                "--token-file",
+                "token",
+                "--server",
+                "https://127.0.0.1:1",
+                "--ca-file",
+                "token",
+            ],
+            64,
+            "error: token: holds no PEM certificate; name the certificates",
+        ),
+    ] {
+        let (exit, stdout, stderr) = run(directory.path(), arguments);
+        assert_eq!((exit, stdout.as_str()), (code, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(reason), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}

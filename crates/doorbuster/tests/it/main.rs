@@ -1,0 +1,29 @@
+//! The real binary, run as a person or a script would run it: arguments, exit codes and what it prints.
+
+#![expect(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
+
+mod arguments;
+mod client;
+mod stand_in;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The binary with a clean environment, in a directory of its own choosing, and nothing to read.
+fn doorbuster(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbuster"));
+    command.current_dir(directory).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Exit code, standard output and standard error.
+#[track_caller]
+fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    outcome(doorbuster(directory).args(arguments).output().unwrap())
+}
+
+#[track_caller]
+fn outcome(output: Output) -> (i32, String, String) {
+    let code = output.status.code().expect("it ends by itself, not by a signal");
+    (code, String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}

@@ -1,0 +1,173 @@
+//! What a run has reached: how often each refusal, disposition and event. A simulation that no longer comes
+//! past an edge must fail, not pass. Called by: the driver.
+
+use std::collections::BTreeMap;
+
+use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
+
+/// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
+const OUTCOMES: [&str; 56] = [
+    "applied",
+    "due: already_paid",
+    "due: amount_differs",
+    "due: cancelled",
+    "due: expired_over_limit",
+    "due: expired_sold_out",
+    "due: unknown_order",
+    "event: adjusted",
+    "event: cancelled",
+    "event: changed",
+    "event: created",
+    "event: ended",
+    "event: expired",
+    "event: matched",
+    "event: paid",
+    "event: paid late",
+    "event: paused",
+    "event: payment",
+    "event: placed",
+    "event: resumed",
+    "event: settled",
+    "not_cancellable: expired",
+    "not_cancellable: paid",
+    "order",
+    "order again",
+    "payment",
+    "payment again",
+    "refused: correction_too_large",
+    "refused: ended",
+    "refused: invalid_change",
+    "refused: invalid_quantity",
+    "refused: invalid_sale",
+    "refused: key_conflict",
+    "refused: not_cancellable",
+    "refused: not_enough_left",
+    "refused: not_started",
+    "refused: nothing_to_settle",
+    "refused: over_limit",
+    "refused: paused",
+    "refused: payment_conflict",
+    "refused: sale_exists",
+    "refused: sold_out",
+    "refused: too_many_holds",
+    "refused: unknown_order",
+    "refused: unknown_payment",
+    "refused: unknown_sale",
+    "refused: unknown_sku",
+    "sale",
+    "settled: already_paid",
+    "settled: amount_differs",
+    "settled: cancelled",
+    "settled: expired_over_limit",
+    "settled: expired_sold_out",
+    "settled: unknown_order",
+    "stock",
+    "swept",
+];
+
+#[derive(Debug, Default)]
+pub(crate) struct Coverage(BTreeMap<&'static str, u64>);
+
+impl Coverage {
+    pub(crate) fn count(&mut self, outcome: &'static str) {
+        *self.0.entry(outcome).or_insert(0) += 1;
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Result<Accepted, Refusal>) {
+        match answer {
+            Ok(Accepted::Sale(_)) => self.count("sale"),
+            Ok(Accepted::Stock(_)) => self.count("stock"),
+            Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
+            Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
+            Ok(Accepted::Payment { payment, replayed }) => {
+                self.count(if *replayed { "payment again" } else { "payment" });
+                self.count(disposition(payment.disposition));
+            }
+            Err(refusal) => {
+                if let Refusal::NotCancellable(status) = refusal {
+                    self.count(not_cancellable(*status));
+                }
+                self.count(refused(*refusal));
+            }
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.count(match event {
+            Event::SaleCreated(_) => "event: created",
+            Event::SaleChanged { .. } => "event: changed",
+            Event::SalePaused(_) => "event: paused",
+            Event::SaleResumed(_) => "event: resumed",
+            Event::SaleEnded(_) => "event: ended",
+            Event::StockAdjusted { .. } => "event: adjusted",
+            Event::OrderPlaced { .. } => "event: placed",
+            Event::OrderClosed { how: Closing::Paid, .. } => "event: paid",
+            Event::OrderClosed { how: Closing::Cancelled, .. } => "event: cancelled",
+            Event::OrderClosed { how: Closing::Expired, .. } => "event: expired",
+            Event::OrderClosed { how: Closing::PaidLate, .. } => "event: paid late",
+            Event::PaymentRecorded { .. } => "event: payment",
+            Event::PaymentMatched { .. } => "event: matched",
+            Event::RefundSettled { .. } => "event: settled",
+        });
+    }
+
+    /// Panics unless every outcome was reached, and none that is not on the list.
+    pub(crate) fn assert_complete(&self) {
+        let reached: Vec<_> = self.0.keys().copied().collect();
+        assert_eq!(reached, OUTCOMES, "outcomes reached, against those there are; counts: {:#?}", self.0);
+    }
+}
+
+fn disposition(disposition: Disposition) -> &'static str {
+    use RefundReason::{
+        AlreadyPaid, AmountDiffers, Cancelled, ExpiredOverLimit, ExpiredSoldOut, UnknownOrder,
+    };
+    match disposition {
+        Disposition::Applied => "applied",
+        Disposition::RefundDue(UnknownOrder) => "due: unknown_order",
+        Disposition::RefundDue(AmountDiffers) => "due: amount_differs",
+        Disposition::RefundDue(AlreadyPaid) => "due: already_paid",
+        Disposition::RefundDue(Cancelled) => "due: cancelled",
+        Disposition::RefundDue(ExpiredSoldOut) => "due: expired_sold_out",
+        Disposition::RefundDue(ExpiredOverLimit) => "due: expired_over_limit",
+        Disposition::Settled(UnknownOrder) => "settled: unknown_order",
+        Disposition::Settled(AmountDiffers) => "settled: amount_differs",
+        Disposition::Settled(AlreadyPaid) => "settled: already_paid",
+        Disposition::Settled(Cancelled) => "settled: cancelled",
+        Disposition::Settled(ExpiredSoldOut) => "settled: expired_sold_out",
+        Disposition::Settled(ExpiredOverLimit) => "settled: expired_over_limit",
+    }
+}
+
+fn not_cancellable(status: Status) -> &'static str {
+    match status {
+        Status::Paid => "not_cancellable: paid",
+        Status::Expired => "not_cancellable: expired",
+        Status::Held | Status::Cancelled => unreachable!("{status:?} orders can be cancelled (again)"),
+    }
+}
+
+fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownSale => "refused: unknown_sale",
+        Refusal::UnknownSku => "refused: unknown_sku",
+        Refusal::UnknownOrder => "refused: unknown_order",
+        Refusal::UnknownPayment => "refused: unknown_payment",
+        Refusal::NotStarted => "refused: not_started",
+        Refusal::Paused => "refused: paused",
+        Refusal::Ended => "refused: ended",
+        Refusal::SoldOut => "refused: sold_out",
+        Refusal::NotEnoughLeft => "refused: not_enough_left",
+        Refusal::OverLimit => "refused: over_limit",
+        Refusal::TooManyHolds => "refused: too_many_holds",
+        Refusal::InvalidQuantity => "refused: invalid_quantity",
+        Refusal::KeyConflict => "refused: key_conflict",
+        Refusal::NotCancellable(_) => "refused: not_cancellable",
+        Refusal::PaymentConflict => "refused: payment_conflict",
+        Refusal::NothingToSettle => "refused: nothing_to_settle",
+        Refusal::SaleExists => "refused: sale_exists",
+        Refusal::InvalidSale(_) => "refused: invalid_sale",
+        Refusal::InvalidChange(_) => "refused: invalid_change",
+        Refusal::CorrectionTooLarge => "refused: correction_too_large",
+    }
+}

@@ -1,0 +1,178 @@
+//! Secrets: from the environment or from a file that the configuration names, never from the configuration.
+//!
+//! A demo makes its own and keeps them in its data directory, so that it starts with no set-up and its buyers
+//! survive a restart. Must not: print one; every `Debug` here redacts. Called by: the binary.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::{BuyerAuth, Config, ConfigErrors, Environment};
+
+pub(super) const SECRET_VARIABLES: [&str; 3] = [TOKEN.variable, OPERATOR.variable, PAYMENT.variable];
+
+/// Bytes of entropy in a generated secret.
+const GENERATED_BYTES: usize = 32;
+
+/// A secret in memory.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretBytes(Box<[u8]>);
+
+impl SecretBytes {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for SecretBytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// What the server signs and compares with.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// Signs buyers' tokens, and the demo's cookies. Always there with [`BuyerAuth::Token`] and in a demo.
+    pub token: Option<SecretBytes>,
+    /// The operator's bearer token; without one the operator's calls are off.
+    pub operator: Option<SecretBytes>,
+    /// Signs payment callbacks; without one they are refused.
+    pub payment: Option<SecretBytes>,
+}
+
+/// How one secret is given.
+struct Kind {
+    key: &'static str,
+    variable: &'static str,
+    bytes_min: usize,
+    /// Its file in a demo's data directory.
+    demo_file: &'static str,
+}
+
+const TOKEN: Kind = Kind {
+    key: "auth.token_secret_file",
+    variable: "DOORBUSTER_AUTH_TOKEN_SECRET",
+    bytes_min: 32,
+    demo_file: "token-secret",
+};
+const OPERATOR: Kind = Kind {
+    key: "auth.operator_token_file",
+    variable: "DOORBUSTER_OPERATOR_TOKEN",
+    bytes_min: 16,
+    demo_file: "operator-token",
+};
+const PAYMENT: Kind = Kind {
+    key: "auth.payment_secret_file",
+    variable: "DOORBUSTER_PAYMENT_SECRET",
+    bytes_min: 16,
+    demo_file: "payment-secret",
+};
+
+impl Secrets {
+    /// Reads the secrets that a checked configuration needs. In a demo the missing ones are made, and kept in
+    /// the data directory (which is made as well) readable by its owner alone.
+    ///
+    /// # Errors
+    /// A secret that is missing, too short or can't be read; all of them.
+    pub fn load(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
+        let mut problems = Vec::new();
+        let mut read = |kind: &Kind, file: Option<&Path>| {
+            let demo = config.demo.map(|_| config.ledger.data_dir.join(kind.demo_file));
+            kind.read(environment, file, demo).unwrap_or_else(|problem| {
+                problems.push(problem);
+                None
+            })
+        };
+        let secrets = Self {
+            token: read(&TOKEN, config.auth.token_secret_file.as_deref()),
+            operator: read(&OPERATOR, config.auth.operator_token_file.as_deref()),
+            payment: read(&PAYMENT, config.auth.payment_secret_file.as_deref()),
+        };
+        if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
+            problems.push(format!(
+                "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
+                 {} bytes); or try `doorbuster serve --demo`",
+                TOKEN.key, TOKEN.variable, TOKEN.bytes_min
+            ));
+        }
+        if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
+    }
+}
+
+impl Kind {
+    fn read(
+        &self,
+        environment: &Environment,
+        file: Option<&Path>,
+        demo: Option<PathBuf>,
+    ) -> Result<Option<SecretBytes>, String> {
+        if let Some(text) = environment.get(self.variable) {
+            return self.checked(text.as_bytes(), self.variable).map(Some);
+        }
+        if let Some(path) = file {
+            let bytes = std::fs::read(path)
+                .map_err(|error| format!("{} = {path:?} can't be read: {error}", self.key))?;
+            return self.checked(without_line_end(&bytes), &format!("{} = {path:?}", self.key)).map(Some);
+        }
+        let Some(path) = demo else { return Ok(None) };
+        let bytes = read_or_generate(&path)
+            .map_err(|error| format!("{}: the demo's secret can't be kept there: {error}", path.display()))?;
+        self.checked(without_line_end(&bytes), &path.display().to_string()).map(Some)
+    }
+
+    fn checked(&self, bytes: &[u8], origin: &str) -> Result<SecretBytes, String> {
+        if bytes.len() < self.bytes_min {
+            let (length, min) = (bytes.len(), self.bytes_min);
+            return Err(format!(
+                "{origin} holds {length} bytes and needs {min} at least: make one with \
+                 `head -c 32 /dev/urandom | base64`"
+            ));
+        }
+        Ok(bytes.into())
+    }
+}
+
+fn without_line_end(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    bytes.strip_suffix(b"\r").unwrap_or(bytes)
+}
+
+/// Returns the file's content; makes it first if it is missing. The file appears whole or not at all, and the
+/// first of two processes wins: a second one may be about to be refused, and must not take the first one's
+/// secret away.
+fn read_or_generate(path: &Path) -> io::Result<Vec<u8>> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => return other,
+    }
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let mut entropy = [0; GENERATED_BYTES];
+    let filled = SystemRandom::new().fill(&mut entropy);
+    filled.map_err(|_unspecified| io::Error::other("the system gave no entropy"))?;
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(URL_SAFE_NO_PAD.encode(entropy).as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    let linked = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => std::fs::read(path),
+    }
+}

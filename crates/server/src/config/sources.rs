@@ -1,0 +1,284 @@
+//! Lays the configuration file, the environment and arguments over the embedded defaults.
+//!
+//! The defaults are the list of keys: what is not in them is a mistake, reported with its place and the nearest
+//! key that exists. Every value is tried alone, so that an error names the line it came from and all errors come
+//! out in one run. Called by: the binary, before anything else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::secrets::SECRET_VARIABLES;
+use super::{Config, DEFAULTS, Demo};
+
+/// Where our environment variables begin. Everything that begins so must be known.
+const PREFIX: &str = "DOORBUSTER_";
+
+/// Read by the client commands, and no key of the server.
+const CLIENT_VARIABLES: [&str; 1] = ["DOORBUSTER_SERVER"];
+
+/// Below this likeness (0 to 1) a suggestion would rather mislead.
+const LIKENESS_MIN: f64 = 0.6;
+
+/// All that is wrong with a configuration, a line each, each with what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<String>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// The process's variables that begin with `DOORBUSTER_`, read once. Its `Debug` leaves the values out, for
+/// some are secrets.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    not_text: Vec<String>,
+}
+
+impl Environment {
+    pub fn from_process() -> Self {
+        let mut environment = Self::default();
+        for (name, value) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+            match value.into_string() {
+                Ok(value) => drop(environment.variables.insert(name.to_owned(), value)),
+                Err(_) => environment.not_text.push(name.to_owned()),
+            }
+        }
+        environment
+    }
+
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let variables = pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { variables, not_text: Vec::new() }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}
+
+/// Collects the sources of a configuration; each call stands above those before it.
+#[derive(Debug)]
+pub struct Sources {
+    defaults: Table,
+    merged: Table,
+    /// Where a key's value came from; a key that is not here has its default.
+    origins: BTreeMap<String, String>,
+    problems: Vec<String>,
+    demo: Option<Demo>,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        let defaults: Table = DEFAULTS.parse().expect("the embedded defaults are tested to parse");
+        let merged = defaults.clone();
+        Self { defaults, merged, origins: BTreeMap::new(), problems: Vec::new(), demo: None }
+    }
+}
+
+impl Sources {
+    /// Adds a TOML file. One that can't be read is among the errors of [`Sources::load`].
+    #[must_use]
+    pub fn file(mut self, path: &Path) -> Self {
+        match std::fs::read_to_string(path) {
+            Ok(text) => self.text(&path.display().to_string(), &text),
+            Err(error) => self.problems.push(format!("{}: can't be read: {error}", path.display())),
+        }
+        self
+    }
+
+    /// Adds the variables `DOORBUSTER_<SECTION>_<KEY>`; any other that begins so is an error.
+    #[must_use]
+    pub fn environment(mut self, environment: &Environment) -> Self {
+        for name in &environment.not_text {
+            self.problems.push(format!("{name}: is not UTF-8 text"));
+        }
+        let keys = self.keys();
+        for (name, text) in &environment.variables {
+            if SECRET_VARIABLES.contains(&name.as_str()) || CLIENT_VARIABLES.contains(&name.as_str()) {
+                continue;
+            }
+            match keys.iter().find(|key| variable_of(key) == *name) {
+                Some(key) => match typed_like(self.default_of(key), text) {
+                    Ok(value) => self.set(key, value, name),
+                    Err(expected) => self.problems.push(format!("{name}: {text:?} is not {expected}")),
+                },
+                None => {
+                    let variables = keys.iter().map(|key| variable_of(key));
+                    let known = SECRET_VARIABLES.iter().chain(&CLIENT_VARIABLES).map(ToString::to_string);
+                    let advice = advice(nearest(name, variables.chain(known)));
+                    self.problems.push(format!("{name}: unknown variable; {advice}"));
+                }
+            }
+        }
+        self
+    }
+
+    /// Adds an argument: `argument("http.listen", "127.0.0.1:0", "--listen")`.
+    #[must_use]
+    pub fn argument(mut self, key: &str, text: &str, name: &str) -> Self {
+        self.set(key, Value::String(text.to_owned()), name);
+        self
+    }
+
+    /// Makes it a demo: [`Config::demo`], and buyers by cookie whatever the file says.
+    #[must_use]
+    pub fn demo(mut self, demo: Demo) -> Self {
+        self.demo = Some(demo);
+        self.argument("auth.buyer", "demo_cookie", "--demo")
+    }
+
+    /// The whole configuration, checked.
+    ///
+    /// # Errors
+    /// Everything that is wrong in any source, each with its place and what to do.
+    pub fn load(self) -> Result<Config, ConfigErrors> {
+        let mut problems = self.problems;
+        let mut config: Config =
+            self.merged.try_into().expect("defaults with values that were each accepted alone");
+        config.demo = self.demo;
+        for (key, message) in config.problems() {
+            match self.origins.get(key) {
+                Some(origin) => problems.push(format!("{origin}: {key} {message}")),
+                None => problems.push(format!("{key} {message}")),
+            }
+        }
+        if problems.is_empty() { Ok(config) } else { Err(ConfigErrors(problems)) }
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        let values: Table = match text.parse() {
+            Ok(values) => values,
+            Err(error) => return self.syntax_error(name, text, &error),
+        };
+        let document = match DeTable::parse(text) {
+            Ok(document) => document,
+            Err(error) => return self.syntax_error(name, text, &error),
+        };
+        for (section, entry) in document.get_ref() {
+            let place = |start: usize| format!("{name}:{}", line_of(text, start));
+            let section_name = section.get_ref().as_ref();
+            let DeValue::Table(entries) = entry.get_ref() else {
+                self.unknown(section_name, &place(section.span().start));
+                continue;
+            };
+            if entries.is_empty() && !self.defaults.contains_key(section_name) {
+                self.unknown(section_name, &place(section.span().start));
+            }
+            for key in entries.keys() {
+                let dotted = format!("{section_name}.{}", key.get_ref());
+                let origin = place(key.span().start);
+                if self.keys().contains(&dotted) {
+                    let value = values[section_name][key.get_ref().as_ref()].clone();
+                    self.set(&dotted, value, &origin);
+                } else {
+                    self.unknown(&dotted, &origin);
+                }
+            }
+        }
+    }
+
+    fn syntax_error(&mut self, name: &str, text: &str, error: &toml::de::Error) {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        self.problems.push(format!("{name}:{line}: not valid TOML: {}", error.message().replace('\n', ", ")));
+    }
+
+    fn unknown(&mut self, key: &str, origin: &str) {
+        let problem = if self.defaults.contains_key(key) {
+            format!("{origin}: {key} is a section: write [{key}] and its keys below it")
+        } else {
+            let advice = advice(nearest(key, self.keys().into_iter()));
+            format!("{origin}: unknown key \"{key}\"; {advice}")
+        };
+        self.problems.push(problem);
+    }
+
+    /// Sets one key if its value alone makes a configuration, and keeps the reason if it does not.
+    fn set(&mut self, key: &str, value: Value, origin: &str) {
+        let default = self.default_of(key).clone();
+        let (section, name) = key.split_once('.').expect("keys are section.name");
+        let place = |table: &mut Table, value: Value| table[section][name] = value;
+        let mut trial = self.defaults.clone();
+        place(&mut trial, value.clone());
+        if let Err(error) = Config::deserialize(trial) {
+            let message = error.message().replace('\n', " ");
+            let problem = format!("{origin}: {key} = {value}: {message}; the default is {default}");
+            self.problems.push(problem);
+            return;
+        }
+        place(&mut self.merged, value);
+        self.origins.insert(key.to_owned(), origin.to_owned());
+    }
+
+    fn default_of(&self, key: &str) -> &Value {
+        let (section, name) = key.split_once('.').expect("keys are section.name");
+        &self.defaults[section][name]
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let sections = self.defaults.iter();
+        sections
+            .filter_map(|(section, entries)| Some((section, entries.as_table()?)))
+            .flat_map(|(section, entries)| entries.keys().map(move |key| format!("{section}.{key}")))
+            .collect()
+    }
+}
+
+/// `http.listen` is set by `DOORBUSTER_HTTP_LISTEN`.
+fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// Reads a variable's text as the type that the key's default has.
+fn typed_like(default: &Value, text: &str) -> Result<Value, &'static str> {
+    match default {
+        Value::Integer(_) => text.trim().parse().map(Value::Integer).or(Err("a whole number")),
+        Value::Array(_) => {
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Ok(Value::Array(parts.map(|part| Value::String(part.to_owned())).collect()))
+        }
+        _ => Ok(Value::String(text.to_owned())),
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// The candidate most like `name`, as a whole or in its last part (somebody forgot the section).
+fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
+    let likeness = |candidate: &str| {
+        let whole = strsim::normalized_damerau_levenshtein(name, candidate);
+        let last = candidate.rsplit('.').next().unwrap_or(candidate);
+        let part = strsim::normalized_damerau_levenshtein(name.rsplit('.').next().unwrap_or(name), last);
+        whole.max(part * 0.9)
+    };
+    candidates
+        .map(|candidate| (likeness(&candidate), candidate))
+        .filter(|(score, _)| *score >= LIKENESS_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+fn advice(nearest: Option<String>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+        None => "`doorbuster config` lists the keys".to_owned(),
+    }
+}

@@ -1,0 +1,302 @@
+use std::path::PathBuf;
+
+use super::*;
+
+/// Loads a file's text and variables, as the binary would.
+fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("doorbuster.toml");
+    std::fs::write(&path, text).unwrap();
+    let environment = Environment::from_pairs(variables.iter().copied());
+    let place = format!("{}/", directory.path().display());
+    Sources::default()
+        .file(&path)
+        .environment(&environment)
+        .load()
+        .map_err(|errors| ConfigErrors(errors.0.iter().map(|error| error.replace(&place, "")).collect()))
+}
+
+#[track_caller]
+fn check_errors(text: &str, variables: &[(&str, &str)], expected: &[&str]) {
+    let errors = load(text, variables).expect_err("the configuration is wrong");
+    assert_eq!(errors.0, expected);
+}
+
+#[test]
+fn the_defaults_are_valid_and_the_file_as_it_stands_changes_nothing() {
+    assert_eq!(Config::default().check(), Ok(()));
+    assert_eq!(load(DEFAULTS, &[]), Ok(Config::default()));
+    assert_eq!(load("", &[]), Ok(Config::default()));
+    assert_eq!(Config::default().http.listen, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(Config::default().http.tls_files(), None);
+    let limits = Config::default().admission.limits();
+    assert_eq!((limits.orders_per_s, limits.in_flight_max, limits.in_flight_per_buyer_max), (0, 20_000, 8));
+}
+
+#[test]
+fn every_key_is_documented_with_the_bounds_that_are_checked() {
+    let config = Config::default();
+    let bounds = config.bounds();
+    let (mut section, mut comment, mut keys) = (String::new(), String::new(), 0);
+    for line in DEFAULTS.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_owned();
+            comment.clear();
+        } else if line.starts_with('#') {
+            comment += line;
+        } else if let Some((key, value)) = line.split_once(" = ") {
+            keys += 1;
+            let key = format!("{section}.{key}");
+            assert!(!comment.is_empty() || key == "http.tls_key_file", "{key} has no comment");
+            let stated = bounds.iter().find(|bound| bound.0 == key);
+            let number = value.parse::<u64>().is_ok();
+            assert_eq!(stated.is_some(), number, "{key}: numbers, and only they, have bounds");
+            if let Some((_, _, range)) = stated {
+                let text = format!("Bounds: {} to {}.", range.start(), range.end());
+                assert!(comment.contains(&text), "{key}: its comment does not say {text:?}");
+            }
+            comment.clear();
+        }
+    }
+    let sections: toml::Table = DEFAULTS.parse().unwrap();
+    let parsed: usize = sections.values().map(|section| section.as_table().unwrap().len()).sum();
+    assert_eq!(keys, parsed, "each key stands on a line of its own");
+}
+
+#[test]
+fn typos_name_the_line_and_the_nearest_key() {
+    for (text, expected) in [
+        (
+            "\n[admision]\norders_per_s = 5",
+            r#"doorbuster.toml:3: unknown key "admision.orders_per_s"; did you mean "admission.orders_per_s"?"#,
+        ),
+        (
+            "[http]\nlisten_ = 1",
+            r#"doorbuster.toml:2: unknown key "http.listen_"; did you mean "http.listen"?"#,
+        ),
+        ("listen = '[::1]:80'", r#"doorbuster.toml:1: unknown key "listen"; did you mean "http.listen"?"#),
+        (
+            "[ledger]\npayment_s = 1",
+            r#"doorbuster.toml:2: unknown key "ledger.payment_s"; did you mean "sale.payment_s"?"#,
+        ),
+        ("[x]\n", r#"doorbuster.toml:1: unknown key "x"; `doorbuster config` lists the keys"#),
+        ("http = 3", "doorbuster.toml:1: http is a section: write [http] and its keys below it"),
+        ("[[http]]\nlisten = 1", "doorbuster.toml:1: http is a section: write [http] and its keys below it"),
+    ] {
+        check_errors(text, &[], &[expected]);
+    }
+}
+
+#[test]
+fn wrong_values_name_the_line_and_the_default() {
+    for (text, expected) in [
+        (
+            "[http]\nthreads = \"two\"",
+            r#"doorbuster.toml:2: http.threads = "two": invalid type: string "two", expected usize; the default is 1"#,
+        ),
+        (
+            "[http]\nlisten = \"localhost:80\"",
+            "doorbuster.toml:2: http.listen = \"localhost:80\": invalid socket address syntax; the default is \
+             \"127.0.0.1:8080\"",
+        ),
+        (
+            "[ledger]\nsynchronous = \"ful\"",
+            "doorbuster.toml:2: ledger.synchronous = \"ful\": unknown variant `ful`, expected one of `full`, \
+             `normal`, `off`; the default is \"full\"",
+        ),
+        (
+            "[http]\n\nthreads = 65",
+            "doorbuster.toml:3: http.threads = 65 is out of bounds: set it from 1 to 64",
+        ),
+        (
+            "[http]\ntls_key_file = 'key.pem'",
+            "http.tls_certificate_file is empty but the other one is set: set both, or neither for plain HTTP",
+        ),
+        (
+            "[http]\nallowed_origins = ['https://a.example/']",
+            "doorbuster.toml:2: http.allowed_origins holds \"https://a.example/\": write it as a browser does, \
+             like \"https://shop.example\"",
+        ),
+        (
+            "[auth]\nbuyer = 'demo_cookie'",
+            "doorbuster.toml:2: auth.buyer = \"demo_cookie\" makes everybody a buyer: use it with `doorbuster \
+             serve --demo`, or set \"token\" or \"member_id\"",
+        ),
+        (
+            "[admission]\nburst = 4",
+            "doorbuster.toml:2: admission.burst has no effect without a rate: set admission.orders_per_s, or \
+             leave burst at 0",
+        ),
+    ] {
+        check_errors(text, &[], &[expected]);
+    }
+}
+
+#[test]
+fn syntax_errors_name_the_line() {
+    for (text, place) in [("[http]\nlisten", "doorbuster.toml:2:"), ("[log]\n[log]", "doorbuster.toml:2:")] {
+        let errors = load(text, &[]).unwrap_err();
+        assert_eq!(errors.0.len(), 1, "{errors}");
+        assert!(errors.0[0].starts_with(&format!("{place} not valid TOML: ")), "{errors}");
+        assert!(!errors.0[0].contains('\n'));
+    }
+}
+
+#[test]
+fn all_errors_come_out_at_once() {
+    let text = "[http]\nlistn = 1\nthreads = -1\nhead_bytes_max = 1\n[log]\nlevel = 'loud'";
+    let errors = load(text, &[("DOORBUSTER_HTTP_THREADS", "x")]).unwrap_err();
+    assert_eq!(errors.0.len(), 5, "{errors}");
+}
+
+#[test]
+fn a_missing_file_is_an_error() {
+    let errors = Sources::default().file(&PathBuf::from("/nowhere/d.toml")).load().unwrap_err();
+    assert_eq!(errors.to_string(), "/nowhere/d.toml: can't be read: No such file or directory (os error 2)");
+}
+
+#[test]
+fn variables_stand_above_the_file_and_arguments_above_both() {
+    let variables = [
+        ("DOORBUSTER_HTTP_LISTEN", "127.0.0.1:2"),
+        ("DOORBUSTER_HTTP_THREADS", " 3 "),
+        ("DOORBUSTER_HTTP_ALLOWED_ORIGINS", "https://a.example, http://b.example:81"),
+        ("DOORBUSTER_ADMISSION_ORDERS_PER_S", "55"),
+        ("DOORBUSTER_PAGES_WRITE_DIR", "/srv/pages"),
+        ("DOORBUSTER_OPERATOR_TOKEN", "no key of the configuration"),
+        ("DOORBUSTER_SERVER", "http://127.0.0.1:1"),
+    ];
+    let config = load("[http]\nlisten = '127.0.0.1:1'\nconnections_max = 9", &variables).unwrap();
+    assert_eq!(config.http.listen.port(), 2);
+    assert_eq!((config.http.threads, config.http.connections_max), (3, 9));
+    assert_eq!(config.http.allowed_origins, ["https://a.example", "http://b.example:81"]);
+    assert_eq!((config.admission.limits().orders_per_s, config.admission.limits().burst), (55, 5));
+    assert_eq!(config.pages.write_dir, Some(PathBuf::from("/srv/pages")));
+    let config = Sources::default()
+        .environment(&Environment::from_pairs(variables))
+        .argument("http.listen", "127.0.0.1:3", "--listen")
+        .load()
+        .unwrap();
+    assert_eq!(config.http.listen.port(), 3);
+}
+
+#[test]
+fn wrong_variables_are_errors() {
+    for (name, value, expected) in [
+        (
+            "DOORBUSTER_HTTP_LISTN",
+            "x",
+            "DOORBUSTER_HTTP_LISTN: unknown variable; did you mean \"DOORBUSTER_HTTP_LISTEN\"?",
+        ),
+        (
+            "DOORBUSTER_OPERATORTOKEN",
+            "x",
+            "DOORBUSTER_OPERATORTOKEN: unknown variable; did you mean \"DOORBUSTER_OPERATOR_TOKEN\"?",
+        ),
+        ("DOORBUSTER_HTTP_THREADS", "x", "DOORBUSTER_HTTP_THREADS: \"x\" is not a whole number"),
+        (
+            "DOORBUSTER_HTTP_THREADS",
+            "0",
+            "DOORBUSTER_HTTP_THREADS: http.threads = 0 is out of bounds: set it from 1 to 64",
+        ),
+    ] {
+        check_errors("", &[(name, value)], &[expected]);
+    }
+}
+
+#[test]
+fn a_demo_listens_on_loopback_unless_told_otherwise() {
+    let demo = Demo { starts_in: Duration::ZERO, public: false };
+    let listen = |address: &str, demo| {
+        let config = Sources::default().argument("http.listen", address, "--listen").demo(demo).load();
+        config.map(|config| config.auth.buyer).map_err(|errors| errors.0)
+    };
+    assert_eq!(listen("127.0.0.1:80", demo), Ok(BuyerAuth::DemoCookie));
+    assert_eq!(listen("[::1]:80", demo), Ok(BuyerAuth::DemoCookie));
+    let errors = listen("0.0.0.0:80", demo).unwrap_err();
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("--listen: http.listen = 0.0.0.0:80 is reached by other machines"));
+    assert_eq!(listen("0.0.0.0:80", Demo { public: true, ..demo }), Ok(BuyerAuth::DemoCookie));
+}
+
+mod secrets {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const LONG: &str = "0123456789abcdef0123456789abcdef";
+
+    fn check(text: &str, variables: &[(&str, &str)]) -> Result<Secrets, String> {
+        let config = load(text, &[]).unwrap();
+        let environment = Environment::from_pairs(variables.iter().copied());
+        Secrets::load(&config, &environment).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn the_token_secret_is_needed_for_tokens_only() {
+        let error = check("", &[]).unwrap_err();
+        assert!(error.starts_with("auth.buyer = \"token\" needs the secret"), "{error}");
+        let secrets = check("[auth]\nbuyer = 'member_id'", &[]).unwrap();
+        assert!(secrets.token.is_none() && secrets.operator.is_none() && secrets.payment.is_none());
+        let secrets = check("", &[("DOORBUSTER_AUTH_TOKEN_SECRET", LONG)]).unwrap();
+        assert_eq!(secrets.token.unwrap().as_bytes(), LONG.as_bytes());
+    }
+
+    #[test]
+    fn short_and_unreadable_secrets_are_errors_and_all_are_reported() {
+        let variables =
+            [("DOORBUSTER_AUTH_TOKEN_SECRET", &LONG[1..]), ("DOORBUSTER_OPERATOR_TOKEN", "short")];
+        let error = check("[auth]\npayment_secret_file = '/nowhere/s'", &variables).unwrap_err();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 3, "{error}");
+        assert!(lines[0].starts_with("DOORBUSTER_AUTH_TOKEN_SECRET holds 31 bytes and needs 32 at least"));
+        assert!(lines[1].starts_with("DOORBUSTER_OPERATOR_TOKEN holds 5 bytes and needs 16 at least"));
+        assert!(
+            lines[2].starts_with("auth.payment_secret_file = \"/nowhere/s\" can't be read: No such file")
+        );
+    }
+
+    #[test]
+    fn a_file_may_end_with_a_line_end_and_the_environment_stands_above_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        std::fs::write(&path, format!("{LONG}\r\n")).unwrap();
+        let text = format!("[auth]\ntoken_secret_file = {path:?}");
+        assert_eq!(check(&text, &[]).unwrap().token.unwrap().as_bytes(), LONG.as_bytes());
+        let other = LONG.to_uppercase();
+        let secrets = check(&text, &[("DOORBUSTER_AUTH_TOKEN_SECRET", &other)]).unwrap();
+        assert_eq!(secrets.token.unwrap().as_bytes(), other.as_bytes());
+    }
+
+    #[test]
+    fn a_demo_makes_its_secrets_once_and_keeps_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = directory.path().join("var/demo");
+        let config = Sources::default()
+            .argument("ledger.data_dir", data_dir.to_str().unwrap(), "--data-dir")
+            .demo(Demo { starts_in: Duration::ZERO, public: false })
+            .load()
+            .unwrap();
+        let first = Secrets::load(&config, &Environment::default()).unwrap();
+        let second = Secrets::load(&config, &Environment::default()).unwrap();
+        assert_eq!(first.token.as_ref().unwrap().as_bytes().len(), 43);
+        assert_ne!(first.token, first.operator);
+        assert_eq!((&first.token, &first.operator), (&second.token, &second.operator));
+        assert_eq!(first.payment, second.payment);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&data_dir).unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            names.push(entry.file_name().into_string().unwrap());
+        }
+        names.sort();
+        assert_eq!(names, ["operator-token", "payment-secret", "token-secret"]);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let variables = [("DOORBUSTER_AUTH_TOKEN_SECRET", LONG)];
+        let shown = format!("{:?} {:?}", check("", &variables).unwrap(), Environment::from_pairs(variables));
+        assert!(!shown.contains(LONG), "{shown}");
+    }
+}

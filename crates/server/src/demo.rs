@@ -1,0 +1,97 @@
+//! What `serve --demo` brings: sales that the published load commands run against as they stand, and a small
+//! one for people.
+//!
+//! Called by: the server at start, before anything is served. A sale that is in the ledger already stays as it
+//! is, so that a demo can be stopped and started again.
+
+use engine::{ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
+
+/// The sale of the published order and page routes.
+pub const FLASH_SALE: SaleId = SaleId(3);
+/// The shop of `POST /order/submit`: its goods are sold on account, an order is paid by being placed.
+pub const SHOP_SALE: SaleId = SaleId(1);
+
+/// Goods of the shop, and units of each; the published plan asks for 101 to 1100.
+const SHOP_GOODS: std::ops::RangeInclusive<u64> = 100..=1101;
+const SHOP_BALANCE: u64 = 10;
+/// A demo that runs longer is started anew with another data directory.
+const OPEN_MS: u64 = 365 * 24 * 3600 * 1000;
+
+/// The demo's sales, the flash sale starting so many milliseconds from now.
+pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64) -> [SaleSpec; 2] {
+    [flash_sale(now.plus(starts_in_ms), payment_ms), shop(now)]
+}
+
+fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
+    SaleSpec {
+        id: FLASH_SALE,
+        title: "Doorbuster Friday".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at,
+        ends_at: starts_at.plus(OPEN_MS),
+        payment: Payment::WithinMs(payment_ms),
+        open_holds_per_buyer_max: None,
+        items: vec![
+            ItemSpec {
+                product: ProductId(29),
+                title: "Aria 8 Plus smartphone, 64 GB".to_owned(),
+                description: "The load test's favourite: ten million units and no limit per buyer.".to_owned(),
+                price: 499_900,
+                list_price: 549_900,
+                total: 10_000_000,
+                limit: None,
+            },
+            ItemSpec {
+                product: ProductId(30),
+                title: "Nocturne wireless headphones".to_owned(),
+                description: "Forty hours of music, folded flat. One hundred pairs, one for each buyer.".to_owned(),
+                price: 7_900,
+                list_price: 24_900,
+                total: 100,
+                limit: Some(1),
+            },
+        ],
+    }
+}
+
+fn shop(now: UnixMs) -> SaleSpec {
+    let good = |id: u64| ItemSpec {
+        product: ProductId(id),
+        title: format!("Good {id}"),
+        description: String::new(),
+        price: 100 + id,
+        list_price: 100 + id,
+        total: SHOP_BALANCE,
+        limit: None,
+    };
+    SaleSpec {
+        id: SHOP_SALE,
+        title: "The shop of the submit-order experiment".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: now,
+        ends_at: now.plus(OPEN_MS),
+        payment: Payment::OnPlacing,
+        open_holds_per_buyer_max: None,
+        items: SHOP_GOODS.map(good).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Book, Command};
+
+    use super::*;
+
+    #[test]
+    fn the_demo_has_what_the_published_commands_ask_for() {
+        let mut book = Book::new();
+        for sale in sales(UnixMs(1_000), 0, 900_000) {
+            book.execute(UnixMs(1_000), Command::CreateSale(sale)).unwrap();
+        }
+        let stock = |sale, product| book.stock(book.sku(sale, ProductId(product)).unwrap()).unwrap();
+        assert_eq!(stock(FLASH_SALE, 29).available(), 10_000_000);
+        assert_eq!(stock(FLASH_SALE, 30).available(), 100);
+        assert_eq!(book.sale(SHOP_SALE).unwrap().stocks.len(), 1_002);
+        assert!((101..=1100).all(|good| stock(SHOP_SALE, good).available() == 10));
+    }
+}

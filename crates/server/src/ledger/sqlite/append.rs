@@ -1,0 +1,219 @@
+//! Appending a batch: one transaction, one row per entry, one sync.
+
+use engine::{Adjust, Closing, Disposition, Entry, Event, RefundReason, Seq};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::SqliteLedger;
+use super::checkpoint::Checkpointed;
+use crate::ledger::record::{ChangeRecord, SaleRecord};
+use crate::ledger::{AppendError, Batch};
+
+/// SQLite's extended codes of a sync that failed: of a file, and of a directory.
+const SYNC_CODES: [i32; 2] = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
+
+impl SqliteLedger {
+    /// Appends a batch in one transaction and returns when it is synced.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; in either case the book must not be used any more.
+    pub fn append(&mut self, batch: &Batch<'_>) -> Result<(), AppendError> {
+        let result = append(&self.connection, batch);
+        if let Err(error) = &result
+            && !self.connection.is_autocommit()
+            && let Err(second) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::warn!(%error, %second, "the rollback failed too; the next transaction will");
+        }
+        result.map_err(classify)
+    }
+
+    /// What may follow a batch, after its answers: starting a checkpoint, or finishing one.
+    ///
+    /// # Errors
+    /// [`AppendError::SyncFailed`] if a sync of the checkpoint failed.
+    pub fn maintain(&mut self) -> Result<Option<Checkpointed>, AppendError> {
+        self.checkpointer.step(&self.connection).map_err(classify)
+    }
+
+    /// Removes at most `max` addresses of orders placed before `cutoff_ms`; returns how many it went through.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::append`].
+    pub fn purge_addresses(&mut self, cutoff_ms: u64, max: u32) -> Result<u32, AppendError> {
+        let result = purge(&self.connection, cutoff_ms, max);
+        if result.is_err() && !self.connection.is_autocommit() {
+            let rolled_back = self.connection.execute_batch("ROLLBACK");
+            tracing::warn!(?rolled_back, "a purge of addresses failed");
+        }
+        result.map_err(classify)
+    }
+}
+
+fn classify(error: rusqlite::Error) -> AppendError {
+    let sync = error.sqlite_error().is_some_and(|code| SYNC_CODES.contains(&code.extended_code));
+    if sync { AppendError::SyncFailed(error.into()) } else { AppendError::RolledBack(error.into()) }
+}
+
+fn append(connection: &Connection, batch: &Batch<'_>) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let mut statements = Statements::prepare(connection)?;
+    let mut addresses = batch.addresses.iter().peekable();
+    for entry in batch.entries {
+        let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
+        statements.insert(connection, entry, address)?;
+    }
+    assert!(addresses.next().is_none(), "every address belongs to an order of the batch, in order");
+    if !batch.messages.is_empty() {
+        let mut insert = connection.prepare_cached("INSERT INTO messages (at, body) VALUES (?1, ?2)")?;
+        for body in batch.messages {
+            insert.execute(params![int(batch.at.0), body])?;
+        }
+    }
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}
+
+/// The two statements that a rush needs; the others are prepared when they come.
+struct Statements<'c> {
+    order: CachedStatement<'c>,
+    transition: CachedStatement<'c>,
+}
+
+impl<'c> Statements<'c> {
+    fn prepare(connection: &'c Connection) -> Result<Statements<'c>, rusqlite::Error> {
+        Ok(Statements {
+            order: connection
+                .prepare_cached("INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
+            transition: connection.prepare_cached("INSERT INTO transitions VALUES (?1, ?2, ?3, ?4, ?5)")?,
+        })
+    }
+
+    fn insert(
+        &mut self,
+        connection: &Connection,
+        entry: &Entry,
+        address: Option<&[u8]>,
+    ) -> Result<(), rusqlite::Error> {
+        let (seq, at) = (int(entry.seq.0), int(entry.at.0));
+        match &entry.event {
+            Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
+                self.order.execute(params![
+                    seq,
+                    at,
+                    id.sku.0,
+                    id.hash.to_be_bytes(),
+                    int(buyer.0),
+                    quantity,
+                    int(*unit_price),
+                    fingerprint.0.cast_signed(),
+                    address
+                ])?;
+            }
+            Event::OrderClosed { order, how } => {
+                self.transition.execute(params![seq, at, int(order.0), how.step(), closing_code(*how)])?;
+            }
+            _ => insert_rare(connection, entry)?,
+        }
+        Ok(())
+    }
+}
+
+fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::Error> {
+    let (seq, at) = (int(entry.seq.0), int(entry.at.0));
+    let sale_event =
+        |sale: engine::SaleId, kind: &str, body: String| {
+            connection
+                .prepare_cached("INSERT INTO sale_events VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![seq, at, int(sale.0), kind, body])
+        };
+    let payment_end = |payment: Seq, kind: &str| {
+        connection.prepare_cached("INSERT INTO payment_ends VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+            seq,
+            at,
+            int(payment.0),
+            kind
+        ])
+    };
+    match &entry.event {
+        Event::SaleCreated(spec) => sale_event(spec.id, "created", json(&SaleRecord::of(spec)))?,
+        Event::SaleChanged { sale, change } => sale_event(*sale, "changed", json(&ChangeRecord::of(change)))?,
+        Event::SalePaused(sale) => sale_event(*sale, "paused", "{}".to_owned())?,
+        Event::SaleResumed(sale) => sale_event(*sale, "resumed", "{}".to_owned())?,
+        Event::SaleEnded(sale) => sale_event(*sale, "ended", "{}".to_owned())?,
+        Event::StockAdjusted { sku, how, units, key } => connection
+            .prepare_cached("INSERT INTO stock_adjustments VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .execute(params![seq, at, sku.0, adjust_code(*how), int(*units), key])?,
+        Event::PaymentRecorded { pay, disposition } => connection
+            .prepare_cached("INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+            .execute(params![
+                seq,
+                at,
+                pay.id,
+                pay.order.sku.0,
+                pay.order.hash.to_be_bytes(),
+                int(pay.amount),
+                disposition_code(*disposition)
+            ])?,
+        Event::PaymentMatched { payment } => payment_end(*payment, "matched")?,
+        Event::RefundSettled { payment } => payment_end(*payment, "settled")?,
+        Event::OrderPlaced { .. } | Event::OrderClosed { .. } => unreachable!("these are not rare"),
+    };
+    Ok(())
+}
+
+/// Everything that the ledger counts is below 2^63: ids and amounts are checked where they come in.
+fn int(value: u64) -> i64 {
+    i64::try_from(value).expect("ids, times and amounts are below 2^63")
+}
+
+fn json(record: &impl serde::Serialize) -> String {
+    serde_json::to_string(record).expect("a record of strings and numbers is JSON")
+}
+
+fn closing_code(how: Closing) -> u8 {
+    match how {
+        Closing::Paid => 1,
+        Closing::Cancelled => 2,
+        Closing::Expired => 3,
+        Closing::PaidLate => 4,
+    }
+}
+
+fn adjust_code(how: Adjust) -> &'static str {
+    match how {
+        Adjust::Restock => "restock",
+        Adjust::Correct => "correct",
+    }
+}
+
+fn disposition_code(disposition: Disposition) -> &'static str {
+    match disposition {
+        Disposition::Applied => "applied",
+        Disposition::RefundDue(reason) => RefundReason::as_str(reason),
+        Disposition::Settled(_) => unreachable!("a payment is recorded before it is settled"),
+    }
+}
+
+fn purge(connection: &Connection, cutoff_ms: u64, max: u32) -> Result<u32, rusqlite::Error> {
+    const DONE_TO: &str = "SELECT coalesce((SELECT value FROM meta WHERE name = 'addresses_purged_to'), 0)";
+    let done_to: i64 = connection.prepare_cached(DONE_TO)?.query_row([], |row| row.get(0))?;
+    // Times grow with the sequence, so the orders to purge follow one another.
+    let (last, count): (Option<i64>, u32) = connection
+        .prepare_cached(
+            "SELECT max(seq), count(*) FROM
+             (SELECT seq FROM orders WHERE seq > ?1 AND at < ?2 ORDER BY seq LIMIT ?3)",
+        )?
+        .query_row(params![done_to, int(cutoff_ms), max], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some(last) = last else { return Ok(0) };
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    connection
+        .prepare_cached(
+            "UPDATE orders SET address = NULL WHERE seq > ?1 AND seq <= ?2 AND address IS NOT NULL",
+        )?
+        .execute([done_to, last])?;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('addresses_purged_to', ?1)")?
+        .execute([last])?;
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(count)
+}

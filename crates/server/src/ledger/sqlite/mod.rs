@@ -1,0 +1,198 @@
+//! The ledger in one SQLite file, `ledger.db`, in WAL mode.
+//!
+//! One connection writes, owned by the book writer. A second one checkpoints in the background. Readers
+//! (audit, export, backup, the order feed) open their own, read-only, in short transactions, so that the WAL
+//! can be reused: a WAL that is overwritten instead of grown makes a sync several times cheaper.
+
+mod append;
+mod backup;
+mod checkpoint;
+mod migrate;
+mod read;
+mod replay;
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+pub use backup::{BackupError, backup};
+pub use read::{Changes, OrderLine, changes, export};
+pub use replay::{Audit, AuditedSku, audit};
+
+use checkpoint::Checkpointer;
+
+/// Name of the ledger in the data directory.
+pub const FILE_NAME: &str = "ledger.db";
+const LOCK_NAME: &str = "lock";
+/// How long a statement waits for a lock that another process holds (a migration, a checkpoint's last step).
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than the statements that are ever prepared.
+const STATEMENTS_CACHED: usize = 32;
+const COUNT_OPEN: &str = "INSERT INTO meta VALUES ('opens', 1) ON CONFLICT DO UPDATE SET value = value + 1";
+
+/// How hard a commit pushes its bytes to the disk; see the guarantee table in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Each commit is synced: survives a power cut.
+    Full,
+    /// Only checkpoints are synced: a power cut can take the latest commits, in whole.
+    Normal,
+    /// Nothing is synced: a power cut can take or damage anything.
+    Off,
+}
+
+/// How a ledger is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    pub synchronous: Synchronous,
+    /// Pages (4 KiB) in the WAL at which a checkpoint starts.
+    pub checkpoint_pages: u32,
+    /// Name of a registered SQLite VFS; `None`: the default. For tests that make the disk fail.
+    pub vfs: Option<String>,
+}
+
+/// Why a ledger could not be opened. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot use the data directory {path}: {source}")]
+    Directory { path: PathBuf, source: std::io::Error },
+    #[error(
+        "the data directory {path} is used by another doorbuster; stop that one or give another --data-dir"
+    )]
+    Locked { path: PathBuf },
+    #[error("there is no ledger at {path}; is --data-dir right?")]
+    Missing { path: PathBuf },
+    #[error("{path} is not a ledger of doorbuster; give another --data-dir")]
+    NotALedger { path: PathBuf },
+    #[error(
+        "{path} was written by a newer doorbuster (format {found}, this one knows {known}); run that one"
+    )]
+    Newer { path: PathBuf, found: i64, known: i64 },
+    #[error("{path} has the older format {found}; start doorbuster serve on it once, it migrates it")]
+    Older { path: PathBuf, found: i64 },
+    #[error("cannot back the ledger up before its migration: {0}")]
+    Backup(#[from] BackupError),
+    #[error("cannot open the ledger: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// The writer's ledger. Its data directory is locked against other processes while it lives.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    connection: Connection,
+    checkpointer: Checkpointer,
+    options: Options,
+    /// Held, never read: the lock is the file's.
+    _lock: File,
+}
+
+impl SqliteLedger {
+    /// Locks the data directory (made if absent), opens or creates the ledger, migrates it, and puts all of
+    /// its WAL into the database before anything is served from it.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(options: Options) -> Result<SqliteLedger, OpenError> {
+        let dir = &options.data_dir;
+        let directory = |source| OpenError::Directory { path: dir.clone(), source };
+        std::fs::create_dir_all(dir).map_err(directory)?;
+        let lock = lock(dir)?;
+        let path = dir.join(FILE_NAME);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut connection = connect(&path, flags, options.vfs.as_deref())?;
+        migrate::migrate(&connection, &path)?;
+        prepare(&connection, options.synchronous)?;
+        // A failed sync may have left frames that were never answered for and that later syncs would not write
+        // again. This decides it before anybody reads: all frames go into the database, and a synced commit
+        // starts the WAL anew, so that the old one can't come back with a power cut.
+        checkpoint::run(&connection, checkpoint::Mode::Restart)?;
+        connection.execute(COUNT_OPEN, [])?;
+        let second = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.vfs.as_deref())?;
+        prepare(&second, options.synchronous)?;
+        let checkpointer = Checkpointer::start(&mut connection, second, options.checkpoint_pages)?;
+        Ok(SqliteLedger { connection, checkpointer, options, _lock: lock })
+    }
+
+    /// The secret that order ids are made with: made once, kept in the ledger.
+    pub fn id_secret(&self) -> Result<[u8; 16], rusqlite::Error> {
+        use rusqlite::OptionalExtension;
+        let query = "SELECT value FROM meta WHERE name = 'id_secret'";
+        if let Some(secret) = self.connection.query_row(query, [], |row| row.get(0)).optional()? {
+            return Ok(secret);
+        }
+        let insert = "INSERT INTO meta (name, value) VALUES ('id_secret', randomblob(16)) RETURNING value";
+        self.connection.query_row(insert, [], |row| row.get(0))
+    }
+
+    /// Where the ledger lies.
+    pub fn path(&self) -> PathBuf {
+        self.options.data_dir.join(FILE_NAME)
+    }
+
+    /// Puts the WAL into the database: for a clean stop.
+    ///
+    /// # Errors
+    /// If the disk refuses; nothing is lost, the WAL stays.
+    pub fn close(self) -> Result<(), rusqlite::Error> {
+        self.checkpointer.stop();
+        checkpoint::run(&self.connection, checkpoint::Mode::Truncate)
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let directory = |source| OpenError::Directory { path: dir.to_owned(), source };
+    let file = File::create(dir.join(LOCK_NAME)).map_err(directory)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(directory(source)),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags, vfs: Option<&str>) -> Result<Connection, rusqlite::Error> {
+    // NO_MUTEX: each connection stays with one thread.
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusqlite::Error> {
+    let synchronous = match synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+        Synchronous::Off => "OFF",
+    };
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // A purged address is overwritten, not only unlinked.
+    connection.pragma_update_and_check(None, "secure_delete", true, |row| row.get::<_, bool>(0))?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // 16 MiB: an append needs the right edge of each table only.
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    Ok(())
+}
+
+/// Opens the ledger of a data directory to read, while a server writes it or not.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
+    let path = data_dir.join(FILE_NAME);
+    if !path.is_file() {
+        return Err(OpenError::Missing { path });
+    }
+    // Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index.
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    migrate::check_version(&connection, &path)?;
+    Ok(connection)
+}

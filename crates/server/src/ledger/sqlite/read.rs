@@ -1,0 +1,157 @@
+//! Orders for the shop's fulfilment: what was placed or changed after a cursor, in short read transactions.
+
+use std::path::Path;
+
+use engine::{Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
+use rusqlite::{Connection, Row, params};
+
+use super::replay::{closing, last_seq, order_id, unsigned};
+use super::{OpenError, open_reader};
+use crate::ledger::record::SaleRecord;
+
+/// Entries looked through per read transaction.
+const WINDOW: u64 = 5_000;
+
+/// An order with its status at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderLine {
+    pub id: OrderId,
+    pub sale: SaleId,
+    pub product: ProductId,
+    pub buyer: u64,
+    pub quantity: u32,
+    /// Minor units, per unit.
+    pub unit_price: u64,
+    pub currency: String,
+    pub status: Status,
+    pub placed_at: UnixMs,
+    /// When it left `held` or was paid late.
+    pub closed_at: Option<UnixMs>,
+    /// JSON text; `None` if none was given, or it was purged.
+    pub address: Option<String>,
+}
+
+/// A page of changes.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    pub orders: Vec<OrderLine>,
+    /// Give this as `since` to go on.
+    pub cursor: u64,
+    /// More changes follow already.
+    pub more: bool,
+}
+
+/// Orders placed or changed after `since`, each once, with the status it has now. Looks at a bounded number
+/// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<Changes, rusqlite::Error> {
+    let skus = Skus::read(connection)?;
+    let last = last_seq(connection)?;
+    let cursor = last.min(since.saturating_add(entries_max.clamp(1, WINDOW))).max(since);
+    let mut orders = Vec::new();
+    window(connection, &skus, since, (since, cursor), last, &mut |line| orders.push(line))?;
+    Ok(Changes { orders, cursor, more: cursor < last })
+}
+
+/// Calls `each` for every order placed or changed after `since`, once, with its status as of the call, and
+/// returns the cursor to go on from. Each read transaction is short: a running server can reuse its WAL.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> Result<u64, OpenError> {
+    let connection = open_reader(data_dir)?;
+    let skus = Skus::read(&connection)?;
+    let last = last_seq(&connection)?;
+    let mut after = since;
+    while after < last {
+        let to = last.min(after + WINDOW);
+        window(&connection, &skus, since, (after, to), last, each)?;
+        after = to;
+    }
+    Ok(last.max(since))
+}
+
+/// Orders placed in the window, and orders placed before `since` whose latest transition is in it; so that
+/// over all windows after `since` each order comes once.
+fn window(
+    connection: &Connection,
+    skus: &Skus,
+    since: u64,
+    (after, to): (u64, u64),
+    as_of: u64,
+    each: &mut dyn FnMut(OrderLine),
+) -> Result<(), rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "WITH changed (order_seq) AS (
+             SELECT seq FROM orders WHERE seq > ?2 AND seq <= ?3
+             UNION ALL
+             SELECT order_seq FROM transitions AS t
+             WHERE t.seq > ?2 AND t.seq <= ?3 AND t.order_seq <= ?1 AND NOT EXISTS
+                 (SELECT 1 FROM transitions AS later
+                  WHERE later.order_seq = t.order_seq AND later.step > t.step AND later.seq <= ?4)
+         )
+         SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at
+         FROM changed JOIN orders AS o ON o.seq = changed.order_seq
+         LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
+             (SELECT max(step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= ?4)
+         ORDER BY o.seq",
+    )?;
+    let bounds = [since, after, to, as_of].map(u64::cast_signed);
+    let mut rows = statement.query(params![bounds[0], bounds[1], bounds[2], bounds[3]])?;
+    while let Some(row) = rows.next()? {
+        each(skus.line(row)?);
+    }
+    Ok(())
+}
+
+/// What the ledger's SKU numbers mean.
+struct Skus(Vec<(SaleId, ProductId, String, Payment)>);
+
+impl Skus {
+    fn read(connection: &Connection) -> Result<Skus, rusqlite::Error> {
+        let mut skus = Vec::new();
+        let mut statement = connection
+            .prepare_cached("SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let record: SaleRecord = serde_json::from_str(row.get_ref(1)?.as_str()?).map_err(|error| {
+                rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, error.into())
+            })?;
+            let spec = record.into_spec(SaleId(unsigned(row, 0)?));
+            for item in &spec.items {
+                skus.push((spec.id, item.product, spec.currency.clone(), spec.payment));
+            }
+        }
+        Ok(Skus(skus))
+    }
+
+    fn line(&self, row: &Row<'_>) -> Result<OrderLine, rusqlite::Error> {
+        let id = order_id(row, 0)?;
+        // An order of a sale that was created after the SKUs were read can't be before the cursor.
+        let (sale, product, currency, payment) =
+            self.0.get(id.sku.0 as usize).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let kind: Option<u8> = row.get(7)?;
+        let status = match (kind.and_then(closing), payment) {
+            (Some(how), _) => Closing::status(how),
+            (None, Payment::WithinMs(_)) => Status::Held,
+            (None, Payment::OnPlacing) => Status::Paid,
+        };
+        Ok(OrderLine {
+            id,
+            sale: *sale,
+            product: *product,
+            buyer: unsigned(row, 2)?,
+            quantity: row.get(3)?,
+            unit_price: unsigned(row, 4)?,
+            currency: currency.clone(),
+            status,
+            placed_at: UnixMs(unsigned(row, 5)?),
+            address: row
+                .get::<_, Option<Vec<u8>>>(6)?
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            closed_at: row.get::<_, Option<i64>>(8)?.map(|at| UnixMs(at.unsigned_abs())),
+        })
+    }
+}

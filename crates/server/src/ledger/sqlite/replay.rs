@@ -1,0 +1,308 @@
+//! Reading the whole ledger back, in the order of its sequence: to open it, and to audit it.
+
+use std::path::Path;
+
+use engine::{
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, Inconsistent, OrderId, Pay,
+    ProductId, RefundReason, SaleId, Seq, SkuId, UnixMs,
+};
+use rusqlite::{Connection, Row, Rows, params};
+
+use super::{OpenError, SqliteLedger, open_reader};
+use crate::ledger::record::{ChangeRecord, SaleRecord};
+
+/// Entries per read transaction: a short one, so that a running server can reuse its WAL.
+const ENTRIES_PER_READ: u64 = 50_000;
+
+/// The ledger could not be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read the ledger: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the ledger breaks an invariant, {0}; restore a backup, or send the file to the developers")]
+    Inconsistent(#[from] Inconsistent),
+}
+
+impl SqliteLedger {
+    /// The book that the ledger adds up to.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or breaks an invariant.
+    pub fn load(&self) -> Result<Book, LoadError> {
+        let mut book = Book::new();
+        let orders: i64 =
+            self.connection.query_row("SELECT coalesce(max(seq), 0) FROM orders", [], |row| row.get(0))?;
+        book.reserve_orders(usize::try_from(orders).unwrap_or(0));
+        replay_to(&self.connection, last_seq(&self.connection)?, |entry| {
+            book.replay(&entry).map_err(LoadError::from)
+        })?;
+        book.drain_touched(|_, _| {});
+        Ok(book)
+    }
+}
+
+/// The latest sequence number; 0 for an empty ledger.
+pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let mut query = String::from("SELECT max(0");
+    for table in ["sale_events", "stock_adjustments", "orders", "transitions", "payments", "payment_ends"] {
+        query.push_str(&format!(", coalesce((SELECT max(seq) FROM {table}), 0)"));
+    }
+    query.push(')');
+    connection.query_row(&query, [], |row| unsigned(row, 0))
+}
+
+/// Calls `each` for every entry up to `last`, in order, in read transactions of bounded length.
+fn replay_to<E: From<rusqlite::Error>>(
+    connection: &Connection,
+    last: u64,
+    mut each: impl FnMut(Entry) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = 0;
+    while after < last {
+        let to = last.min(after + ENTRIES_PER_READ);
+        replay_range(connection, after, to, &mut each)?;
+        after = to;
+    }
+    Ok(())
+}
+
+/// The tables of the sequence, each with how its rows become entries.
+type Parse = fn(&Row<'_>) -> Result<Event, rusqlite::Error>;
+const TABLES: [(&str, Parse); 6] = [
+    ("SELECT * FROM sale_events", sale_event),
+    ("SELECT * FROM stock_adjustments", adjustment),
+    ("SELECT seq, at, sku, hash, buyer, quantity, unit_price, fingerprint FROM orders", order),
+    ("SELECT * FROM transitions", transition),
+    ("SELECT * FROM payments", payment),
+    ("SELECT * FROM payment_ends", payment_end),
+];
+
+/// A merge of the tables: each is read in the order of its primary key.
+fn replay_range<E: From<rusqlite::Error>>(
+    connection: &Connection,
+    after: u64,
+    to: u64,
+    each: &mut impl FnMut(Entry) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut statements = Vec::with_capacity(TABLES.len());
+    for (select, parse) in TABLES {
+        let query = format!("{select} WHERE seq > ?1 AND seq <= ?2 ORDER BY seq");
+        statements.push((connection.prepare_cached(&query)?, parse));
+    }
+    let mut sources = Vec::with_capacity(TABLES.len());
+    for (statement, parse) in &mut statements {
+        let rows = statement.query(params![after.cast_signed(), to.cast_signed()])?;
+        let mut source = Source { rows, parse: *parse, next: None };
+        source.advance()?;
+        sources.push(source);
+    }
+    while let Some(source) =
+        sources.iter_mut().filter(|source| source.next.is_some()).min_by_key(|source| source.seq())
+    {
+        let entry = source.next.take().expect("it was filtered for having one");
+        source.advance()?;
+        each(entry)?;
+    }
+    Ok(())
+}
+
+struct Source<'s> {
+    rows: Rows<'s>,
+    parse: Parse,
+    next: Option<Entry>,
+}
+
+impl Source<'_> {
+    fn seq(&self) -> Seq {
+        self.next.as_ref().map_or(Seq(u64::MAX), |entry| entry.seq)
+    }
+
+    fn advance(&mut self) -> Result<(), rusqlite::Error> {
+        self.next = match self.rows.next()? {
+            Some(row) => Some(Entry {
+                seq: Seq(unsigned(row, 0)?),
+                at: UnixMs(unsigned(row, 1)?),
+                event: (self.parse)(row)?,
+            }),
+            None => None,
+        };
+        Ok(())
+    }
+}
+
+fn sale_event(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    let sale = SaleId(unsigned(row, 2)?);
+    let body = row.get_ref(4)?.as_str()?;
+    match row.get_ref(3)?.as_str()? {
+        "created" => {
+            json::<SaleRecord>(body, 4).map(|record| Event::SaleCreated(Box::new(record.into_spec(sale))))
+        }
+        "changed" => json::<ChangeRecord>(body, 4)
+            .map(|record| Event::SaleChanged { sale, change: Box::new(record.into_change()) }),
+        "paused" => Ok(Event::SalePaused(sale)),
+        "resumed" => Ok(Event::SaleResumed(sale)),
+        "ended" => Ok(Event::SaleEnded(sale)),
+        other => Err(unknown(3, other)),
+    }
+}
+
+fn adjustment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    let how = match row.get_ref(3)?.as_str()? {
+        "restock" => Adjust::Restock,
+        "correct" => Adjust::Correct,
+        other => return Err(unknown(3, other)),
+    };
+    let key = row.get_ref(5)?.as_str()?.into();
+    Ok(Event::StockAdjusted { sku: SkuId(row.get(2)?), how, units: unsigned(row, 4)?, key })
+}
+
+fn order(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    Ok(Event::OrderPlaced {
+        id: order_id(row, 2)?,
+        buyer: BuyerId(unsigned(row, 4)?),
+        quantity: row.get(5)?,
+        unit_price: unsigned(row, 6)?,
+        fingerprint: Fingerprint(row.get::<_, i64>(7)?.cast_unsigned()),
+    })
+}
+
+fn transition(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    let how = closing(row.get(4)?).ok_or_else(|| unknown(4, "a transition"))?;
+    if row.get::<_, u8>(3)? != how.step() {
+        return Err(unknown(3, "a step that is not this transition's"));
+    }
+    Ok(Event::OrderClosed { order: Seq(unsigned(row, 2)?), how })
+}
+
+/// What the ledger's number for a transition means.
+pub(super) fn closing(code: u8) -> Option<Closing> {
+    match code {
+        1 => Some(Closing::Paid),
+        2 => Some(Closing::Cancelled),
+        3 => Some(Closing::Expired),
+        4 => Some(Closing::PaidLate),
+        _ => None,
+    }
+}
+
+fn payment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    let reasons = [
+        RefundReason::UnknownOrder,
+        RefundReason::AmountDiffers,
+        RefundReason::AlreadyPaid,
+        RefundReason::Cancelled,
+        RefundReason::ExpiredSoldOut,
+        RefundReason::ExpiredOverLimit,
+    ];
+    let disposition = match row.get_ref(6)?.as_str()? {
+        "applied" => Disposition::Applied,
+        text => reasons
+            .into_iter()
+            .find(|reason| reason.as_str() == text)
+            .map(Disposition::RefundDue)
+            .ok_or_else(|| unknown(6, text))?,
+    };
+    let pay =
+        Pay { id: row.get_ref(2)?.as_str()?.into(), order: order_id(row, 3)?, amount: unsigned(row, 5)? };
+    Ok(Event::PaymentRecorded { pay, disposition })
+}
+
+fn payment_end(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    let payment = Seq(unsigned(row, 2)?);
+    match row.get_ref(3)?.as_str()? {
+        "matched" => Ok(Event::PaymentMatched { payment }),
+        "settled" => Ok(Event::RefundSettled { payment }),
+        other => Err(unknown(3, other)),
+    }
+}
+
+/// An order id from its two columns.
+pub(super) fn order_id(row: &Row<'_>, first: usize) -> Result<OrderId, rusqlite::Error> {
+    let hash: [u8; 16] = row.get(first + 1)?;
+    Ok(OrderId { sku: SkuId(row.get(first)?), hash: u128::from_be_bytes(hash) })
+}
+
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_negative| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> Result<T, rusqlite::Error> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}
+
+fn unknown(column: usize, what: &str) -> rusqlite::Error {
+    let message = format!("the ledger says {what:?}, which this version does not know");
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, message.into())
+}
+
+/// One SKU, as an audit found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditedSku {
+    pub sale: SaleId,
+    pub product: ProductId,
+    pub title: String,
+    pub total: u64,
+    pub available: u64,
+    pub held: u64,
+    pub sold: u64,
+    /// Of any status.
+    pub orders: u64,
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    pub skus: Vec<AuditedSku>,
+    /// Entries that were checked: the ledger's state at that sequence number.
+    pub entries: u64,
+    pub orders: u64,
+    pub refunds_due: u64,
+    /// One line for each invariant that is broken; empty if the ledger is right.
+    pub broken: Vec<String>,
+}
+
+/// Checks every invariant over the whole ledger, as of the moment of the call, while a server writes it or not.
+///
+/// # Errors
+/// If the ledger cannot be opened or read. A broken invariant is no error but the audit's result.
+pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
+    let connection = open_reader(data_dir)?;
+    let last = last_seq(&connection)?;
+    let mut audit = Audit { entries: last, ..Audit::default() };
+    let mut book = Book::new();
+    let replayed = replay_to(&connection, last, |entry| book.replay(&entry).map_err(LoadError::from));
+    match replayed {
+        Ok(()) => {}
+        Err(LoadError::Inconsistent(found)) => audit.broken.push(found.to_string()),
+        Err(LoadError::Sqlite(error)) if error.sqlite_error_code().is_some() => return Err(error.into()),
+        Err(LoadError::Sqlite(error)) => audit.broken.push(format!("a row makes no sense: {error}")),
+    }
+    if let Err(broken) = book.check_invariants() {
+        audit.broken.extend(broken);
+    }
+    let quick: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if quick != "ok" {
+        audit.broken.push(format!("the file is damaged: {quick}"));
+    }
+    audit.orders = u64::try_from(book.orders_len()).expect("a count fits");
+    audit.refunds_due = u64::try_from(book.refunds_due().count()).expect("a count fits");
+    for sale in book.sales() {
+        for (item, stock) in sale.spec.items.iter().zip(&sale.stocks) {
+            let sku = book.sku(sale.spec.id, item.product).expect("an item of a sale has a SKU");
+            audit.skus.push(AuditedSku {
+                sale: sale.spec.id,
+                product: item.product,
+                title: item.title.clone(),
+                total: stock.total(),
+                available: stock.available(),
+                held: stock.held(),
+                sold: stock.sold(),
+                orders: book.orders_of(sku).expect("the SKU was just found"),
+            });
+        }
+    }
+    Ok(audit)
+}

@@ -1,0 +1,34 @@
+//! Delivering the answers that came later. Called by: the service, in `Service::deliver`.
+
+use slab::Slab;
+
+use super::Ticket;
+use super::connection::Connection;
+use super::response::ResponseWriter;
+use super::shared::Shared;
+
+/// The connections that wait for answers.
+#[derive(Debug)]
+pub struct Replies<'a> {
+    pub(super) connections: &'a mut Slab<Connection>,
+    pub(super) shared: &'a mut Shared,
+    /// Connections that have more to do after their answer: pipelined requests, or to be closed.
+    pub(super) resume: &'a mut Vec<usize>,
+}
+
+impl Replies<'_> {
+    /// Answers the request of this ticket; `write` fills in the response. False, and `write` is not
+    /// called, if nobody waits for it any more: the connection is gone, or the ticket was answered before.
+    pub fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool {
+        let index = usize::try_from(ticket.connection).expect("usize has 32 bits or more");
+        let Some(connection) = self.connections.get_mut(index) else {
+            return false;
+        };
+        match connection.reply(ticket.generation, self.shared, write) {
+            None => return false,
+            Some(true) => self.resume.push(index),
+            Some(false) => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,363 @@
+//! The writer's loop: batch by batch, from the mailbox to the synced ledger to the answers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Accepted, Adjust, Book, Command, Entry, Event, Refusal, SaleId, Seq, Stock, UnixMs};
+
+use super::mailbox::{Drained, Mailbox};
+use super::{Envelope, NewOrder, Reply, Request};
+use crate::admission::Admission;
+use crate::catalog::{Catalog, Shelf};
+use crate::clock::Clock;
+use crate::ledger::sqlite::SqliteLedger;
+use crate::ledger::{AppendError, Batch};
+use crate::metrics::Metrics;
+use crate::net::Ticket;
+
+/// The longest that the writer waits for commands before it looks after holds and the ledger again.
+const PATIENCE_MAX: Duration = Duration::from_millis(200);
+/// Holds that expire with one batch: bounds the batch, the rest follow with the next.
+const EXPIRIES_PER_BATCH: usize = 10_000;
+/// Between two tries to load the book while the disk refuses.
+const RELOAD_PAUSE: Duration = Duration::from_millis(250);
+/// Between two looks for addresses to purge, and how many are purged with one transaction.
+const PURGE_INTERVAL: Duration = Duration::from_secs(10);
+const PURGE_ROWS: u32 = 2_000;
+const MS_PER_DAY: u64 = 24 * 3600 * 1000;
+
+/// What the writer shares with the event loops.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub clock: Arc<Clock>,
+    pub shelf: Arc<Shelf>,
+    pub admission: Arc<Admission>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Bounds of the writer.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Commands in one transaction.
+    pub batch_commands_max: usize,
+    /// Days after which the address of an order is removed.
+    pub address_retention_days: u32,
+}
+
+/// The owner of the book and the ledger. Lives on one thread.
+#[derive(Debug)]
+pub struct Writer {
+    book: Book,
+    ledger: SqliteLedger,
+    mailbox: Arc<Mailbox>,
+    shared: Shared,
+    catalog: Arc<Catalog>,
+    options: Options,
+    entries: Vec<Entry>,
+    addresses: Vec<(Seq, Box<[u8]>)>,
+    messages: Vec<Box<[u8]>>,
+    /// Per event loop.
+    replies: Vec<Vec<(Ticket, Reply)>>,
+    purged_at: Instant,
+}
+
+impl Writer {
+    /// Takes over a loaded book: publishes it and sets the clock not behind it.
+    pub fn new(
+        book: Book,
+        ledger: SqliteLedger,
+        mailbox: Arc<Mailbox>,
+        shared: Shared,
+        options: Options,
+    ) -> Writer {
+        shared.clock.advance_to(book.last_at());
+        let catalog = shared.shelf.publish(Catalog::of(&book, &shared.shelf.current()));
+        let replies = (0..mailbox.event_loops()).map(|_| Vec::new()).collect();
+        let mut writer = Writer {
+            book,
+            ledger,
+            mailbox,
+            shared,
+            catalog,
+            options,
+            entries: Vec::new(),
+            addresses: Vec::new(),
+            messages: Vec::new(),
+            replies,
+            purged_at: Instant::now(),
+        };
+        writer.publish_all();
+        writer
+    }
+
+    /// Runs until the mailbox is closed and empty, then closes the ledger.
+    ///
+    /// # Errors
+    /// If a sync failed: everybody who waited was told that the outcome is unknown, and the process must end.
+    pub fn run(mut self) -> Result<(), AppendError> {
+        let mut envelopes = Vec::new();
+        loop {
+            let drained =
+                self.mailbox.drain(&mut envelopes, self.options.batch_commands_max, self.patience());
+            if drained == Drained::Closed {
+                break;
+            }
+            self.batch(&mut envelopes)?;
+            self.look_after_ledger()?;
+        }
+        if let Err(error) = self.ledger.close() {
+            tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        let now = self.shared.clock.now();
+        let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
+        self.book.next_deadline().map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
+    }
+
+    /// One batch: carry out, commit, publish, answer.
+    fn batch(&mut self, envelopes: &mut Vec<Envelope>) -> Result<(), AppendError> {
+        let now = self.shared.clock.now().max(self.book.last_at());
+        if !envelopes.is_empty() {
+            self.shared
+                .metrics
+                .batch_commands
+                .observe(f64::from(u32::try_from(envelopes.len()).unwrap_or(u32::MAX)));
+        }
+        for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
+            let reply = self.carry_out(now, request);
+            self.replies[event_loop].push((ticket, reply));
+        }
+        let expired = self.book.expire_due(now, EXPIRIES_PER_BATCH);
+        self.book.drain_journal(&mut self.entries);
+        let committed = self.commit(now);
+        match &committed {
+            Ok(()) => {
+                self.shared.metrics.holds_expired.inc_by(expired as u64);
+                self.publish();
+            }
+            Err(error) => {
+                self.shared.metrics.commits_failed.inc();
+                tracing::error!(%error, commands = self.replies.iter().map(Vec::len).sum::<usize>(), "commit failed");
+                self.make_unknown();
+            }
+        }
+        self.entries.clear();
+        self.addresses.clear();
+        self.messages.clear();
+        for (event_loop, replies) in self.replies.iter_mut().enumerate() {
+            self.mailbox.answer(event_loop, replies);
+        }
+        match committed {
+            Err(error) if error.is_retryable() => self.reload(),
+            committed => committed,
+        }
+    }
+
+    fn commit(&mut self, at: UnixMs) -> Result<(), AppendError> {
+        if self.entries.is_empty() && self.messages.is_empty() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let batch =
+            Batch { entries: &self.entries, addresses: &self.addresses, messages: &self.messages, at };
+        self.ledger.append(&batch)?;
+        self.shared.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        self.shared.metrics.entries.inc_by(self.entries.len() as u64);
+        Ok(())
+    }
+
+    /// Every answer of the batch may have been computed from a change that is not there: none is given.
+    fn make_unknown(&mut self) {
+        for replies in &mut self.replies {
+            for (_, reply) in replies {
+                *reply = Reply::Unknown;
+            }
+        }
+    }
+
+    /// After a rolled-back commit the book is ahead of the ledger: it is loaded again. While even reading
+    /// fails, whoever asks is told that the outcome is unknown.
+    fn reload(&mut self) -> Result<(), AppendError> {
+        loop {
+            match self.ledger.load() {
+                Ok(book) => {
+                    self.book = book;
+                    self.publish_all();
+                    tracing::info!(orders = self.book.orders_len(), "the book was loaded again");
+                    return Ok(());
+                }
+                Err(error) => tracing::error!(%error, "the book cannot be loaded again yet"),
+            }
+            let mut envelopes = Vec::new();
+            let drained = self.mailbox.drain(&mut envelopes, self.options.batch_commands_max, RELOAD_PAUSE);
+            if drained == Drained::Closed {
+                return Ok(());
+            }
+            for Envelope { event_loop, ticket, .. } in envelopes {
+                self.replies[event_loop].push((ticket, Reply::Unknown));
+            }
+            for (event_loop, replies) in self.replies.iter_mut().enumerate() {
+                self.mailbox.answer(event_loop, replies);
+            }
+            std::thread::sleep(RELOAD_PAUSE);
+        }
+    }
+
+    /// Makes what was committed visible, before anybody is answered.
+    fn publish(&mut self) {
+        let sales_changed = self.entries.iter().any(|entry| {
+            matches!(
+                entry.event,
+                Event::SaleCreated(_)
+                    | Event::SaleChanged { .. }
+                    | Event::SalePaused(_)
+                    | Event::SaleResumed(_)
+                    | Event::SaleEnded(_)
+            )
+        });
+        let catalog = sales_changed.then(|| Catalog::of(&self.book, &self.catalog));
+        let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
+        self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
+        if let Some(catalog) = catalog {
+            self.catalog = self.shared.shelf.publish(catalog);
+        }
+        let payments =
+            self.entries.iter().filter(|entry| matches!(entry.event, Event::PaymentRecorded { .. }));
+        self.shared.metrics.payments_recorded.inc_by(payments.count() as u64);
+        self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
+        if self.entries.iter().any(|entry| {
+            matches!(
+                entry.event,
+                Event::PaymentRecorded { .. } | Event::PaymentMatched { .. } | Event::RefundSettled { .. }
+            )
+        }) {
+            let due = self.book.refunds_due().count();
+            self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Publishes the stock of every SKU and the sales: at start and after a reload.
+    fn publish_all(&mut self) {
+        self.book.drain_touched(|_, _| {});
+        self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
+        for (number, sku) in self.catalog.skus.iter().enumerate() {
+            let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
+            sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
+        }
+        self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
+        let due = self.book.refunds_due().count();
+        self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
+    }
+
+    fn look_after_ledger(&mut self) -> Result<(), AppendError> {
+        match self.ledger.maintain() {
+            Ok(Some(checkpoint)) => {
+                self.shared.metrics.checkpoint_seconds.observe(checkpoint.took.as_secs_f64());
+                tracing::debug!(took = ?checkpoint.took, complete = checkpoint.complete, "checkpoint");
+            }
+            Ok(None) => {}
+            // The WAL keeps what could not be copied; the next checkpoint tries again.
+            Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
+            Err(error) => return Err(error),
+        }
+        if self.purged_at.elapsed() >= PURGE_INTERVAL {
+            self.purge()?;
+        }
+        Ok(())
+    }
+
+    fn purge(&mut self) -> Result<(), AppendError> {
+        let kept_ms = u64::from(self.options.address_retention_days) * MS_PER_DAY;
+        let cutoff = self.shared.clock.now().0.saturating_sub(kept_ms);
+        match self.ledger.purge_addresses(cutoff, PURGE_ROWS) {
+            Ok(purged) => {
+                self.shared.metrics.addresses_purged.inc_by(u64::from(purged));
+                // A full portion: more wait, go on with the next batch.
+                if purged < PURGE_ROWS {
+                    self.purged_at = Instant::now();
+                }
+            }
+            Err(error) if error.is_retryable() => {
+                self.purged_at = Instant::now();
+                tracing::warn!(%error, "addresses could not be purged; tried again later");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
+        match request {
+            Request::Place(order) => self.place(now, order),
+            Request::Execute(command) => answer(self.book.execute(now, command)),
+            Request::Read { order, buyer } => match self.book.order(order) {
+                Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
+                _ => Reply::Refused(Refusal::UnknownOrder),
+            },
+            Request::Message(body) => {
+                self.messages.push(body);
+                Reply::Stored
+            }
+            Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::SetBalance { sale, balance } => self.set_balance(now, sale, balance),
+            Request::Reanchor => {
+                let difference_ms = self.shared.clock.reanchor(self.book.last_at());
+                tracing::warn!(difference_ms, "an operator re-anchored the clock");
+                Reply::Reanchored { difference_ms }
+            }
+        }
+    }
+
+    fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
+        let NewOrder { place, address, keyed } = order;
+        if keyed {
+            if let Some(known) = self.book.lookup(&place) {
+                return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+            }
+            if let Some(rejection) = self.shared.admission.over_bound(place.buyer) {
+                return Reply::Rejected(rejection);
+            }
+            if let Err(rejection) = self.shared.admission.admit(&self.catalog, place.id.sku, now) {
+                return Reply::Rejected(rejection);
+            }
+        }
+        let placed = self.book.place(now, &place);
+        if let (Ok((order, false)), Some(address)) = (&placed, address) {
+            self.addresses.push((order.seq, address));
+        }
+        answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
+    }
+
+    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own.
+    fn set_balance(&mut self, now: UnixMs, sale: SaleId, balance: u64) -> Reply {
+        let Some(view) = self.book.sale(sale) else { return Reply::Refused(Refusal::UnknownSale) };
+        let first = view.first_sku.0;
+        let stocks: Vec<Stock> = view.stocks.clone();
+        let items = stocks.len();
+        for (sku, stock) in (first..).zip(stocks) {
+            let (how, units) = if balance >= stock.available() {
+                (Adjust::Restock, balance - stock.available())
+            } else {
+                (Adjust::Correct, stock.available() - balance)
+            };
+            if units > 0 {
+                let key = format!("balance-{}", self.book.next_seq().0).into();
+                let adjust = Command::Adjust { sku: engine::SkuId(sku), how, units, key };
+                if let Err(refusal) = self.book.execute(now, adjust) {
+                    return Reply::Refused(refusal);
+                }
+            }
+        }
+        Reply::BalanceSet { items }
+    }
+}
+
+fn answer(result: Result<Accepted, Refusal>) -> Reply {
+    match result {
+        Ok(accepted) => Reply::Accepted(accepted),
+        Err(refusal) => Reply::Refused(refusal),
+    }
+}

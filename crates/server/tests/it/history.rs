@@ -1,0 +1,111 @@
+//! Generated command histories: the same for every backend and every fault.
+
+use engine::{
+    Adjust, Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId,
+    SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+};
+
+/// A small generator with a printed seed: splitmix64.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// The sale that a history is about: two SKUs that are short, a limit on one.
+pub(crate) fn sale(id: u64) -> SaleSpec {
+    let item = |product, total, limit| ItemSpec {
+        product: ProductId(product),
+        title: format!("Product {product}"),
+        description: String::new(),
+        price: 4_999,
+        list_price: 9_999,
+        total,
+        limit,
+    };
+    SaleSpec {
+        id: SaleId(id),
+        title: format!("Sale {id}"),
+        currency: "EUR".to_owned(),
+        starts_at: UnixMs(1_000),
+        ends_at: UnixMs(u64::from(u32::MAX)),
+        payment: if id.is_multiple_of(3) { Payment::OnPlacing } else { Payment::WithinMs(500) },
+        open_holds_per_buyer_max: Some(3),
+        items: vec![item(1, 20, Some(2)), item(2, 30, None)],
+    }
+}
+
+/// A batch of commands that do all that the ledger can hold.
+pub(crate) fn commands(random: &mut Random, book: &Book) -> Vec<Command> {
+    let mut commands = Vec::new();
+    if book.sales().count() == 0 {
+        commands.push(Command::CreateSale(sale(1)));
+        commands.push(Command::CreateSale(sale(3)));
+    }
+    for _ in 0..random.below(12) {
+        commands.push(command(random));
+    }
+    commands
+}
+
+fn command(random: &mut Random) -> Command {
+    let sku = SkuId(u32::try_from(random.below(4)).unwrap());
+    let order = OrderId { sku, hash: u128::from(random.below(300)) };
+    let buyer = BuyerId(order.hash as u64 % 20);
+    match random.below(20) {
+        0 => Command::Adjust {
+            sku,
+            how: if random.below(2) == 0 { Adjust::Restock } else { Adjust::Correct },
+            units: 1 + random.below(4),
+            key: format!("k{}", random.below(1000)).into(),
+        },
+        1 => Command::Pause(SaleId(1)),
+        2 | 3 => Command::Resume(SaleId(1)),
+        4 => Command::ChangeSale {
+            sale: SaleId(1),
+            change: SaleChange {
+                title: Some(format!("Sale {}", random.below(100))),
+                ..SaleChange::default()
+            },
+        },
+        5..=7 => Command::Pay(Pay {
+            id: format!("p{}", random.below(500)).into(),
+            order,
+            amount: if random.below(6) == 0 { 1 } else { 4_999 },
+        }),
+        8 | 9 => Command::Cancel { order, buyer },
+        10 => Command::Settle { payment: format!("p{}", random.below(500)).into() },
+        _ => Command::Place(Place { id: order, buyer, quantity: 1, fingerprint: Fingerprint(7) }),
+    }
+}
+
+/// Everything of a book that can be seen from outside, to compare two.
+pub(crate) fn seen(book: &Book) -> String {
+    use std::fmt::Write;
+    let mut text = format!("next {:?} at {:?}\n", book.next_seq(), book.last_at());
+    for sale in book.sales() {
+        writeln!(text, "{sale:?}").unwrap();
+    }
+    for sku in 0..4 {
+        for hash in 0..300 {
+            if let Some(order) = book.order(OrderId { sku: SkuId(sku), hash }) {
+                writeln!(text, "{order:?}").unwrap();
+            }
+        }
+    }
+    for payment in book.refunds_due() {
+        writeln!(text, "{payment:?}").unwrap();
+    }
+    text
+}
