@@ -35,7 +35,8 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
             ItemSpec {
                 product: ProductId(29),
                 title: "Aria 8 Plus smartphone, 64 GB".to_owned(),
-                description: "The load test's favourite: ten million units and no limit per buyer.".to_owned(),
+                description: "The load test's favourite: ten million units and no limit per buyer."
+                    .to_owned(),
                 price: 499_900,
                 list_price: 549_900,
                 total: 10_000_000,
@@ -44,7 +45,8 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
             ItemSpec {
                 product: ProductId(30),
                 title: "Nocturne wireless headphones".to_owned(),
-                description: "Forty hours of music, folded flat. One hundred pairs, one for each buyer.".to_owned(),
+                description: "Forty hours of music, folded flat. One hundred pairs, one for each buyer."
+                    .to_owned(),
                 price: 7_900,
                 list_price: 24_900,
                 total: 100,

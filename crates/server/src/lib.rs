@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod clock;
 pub mod config;
 pub mod demo;
+pub mod http;
 pub mod ledger;
 pub mod metrics;
 pub mod net;

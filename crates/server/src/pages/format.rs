@@ -93,7 +93,7 @@ fn is_leap(year: u64) -> bool {
 }
 
 /// ISO 4217 exponents that are not 2.
-fn minor_digits(currency: &str) -> u32 {
+pub(crate) fn minor_digits(currency: &str) -> u32 {
     match currency {
         "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND"
         | "VUV" | "XAF" | "XOF" | "XPF" => 0,

@@ -1,0 +1,168 @@
+//! A delivery address: the fields of either interface, checked, and kept as one canonical JSON object.
+//!
+//! Field values stay the JSON strings that they came as, escapes and all: nothing is decoded to be encoded
+//! again. Must not: judge whether anybody lives there. Called by: `orders` and `published`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::error::Problem;
+
+/// Longest field as JSON text, in bytes.
+const FIELD_BYTES_MAX: usize = 512;
+/// Longest address as it is kept, in bytes.
+const ADDRESS_BYTES_MAX: usize = 2048;
+
+const NAMES: [&str; 8] = ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
+
+/// The address of our own API.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WireAddress<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    phone: Option<&'a RawValue>,
+    #[serde(borrow)]
+    country: Option<&'a RawValue>,
+    #[serde(borrow)]
+    province: Option<&'a RawValue>,
+    #[serde(borrow)]
+    city: Option<&'a RawValue>,
+    #[serde(borrow)]
+    district: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    post_code: Option<&'a RawValue>,
+}
+
+/// The address of the published interface. Its other fields (ids of the shop's address book) are passed over.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PublishedAddress<'a> {
+    #[serde(borrow)]
+    city: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail_address: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    phone_number: Option<&'a RawValue>,
+    #[serde(borrow)]
+    post_code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    province: Option<&'a RawValue>,
+    #[serde(borrow)]
+    region: Option<&'a RawValue>,
+}
+
+/// A checked address; each field is a JSON string with its quotes, in the order of `NAMES`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeliveryAddress<'a>([Option<&'a str>; 8]);
+
+impl<'a> DeliveryAddress<'a> {
+    pub(super) fn own(wire: &WireAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
+        let WireAddress { name, phone, country, province, city, district, detail, post_code } = wire;
+        check([*name, *phone, *country, *province, *city, *district, *detail, *post_code])
+    }
+
+    pub(super) fn published(wire: &PublishedAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
+        let PublishedAddress { city, detail_address, name, phone_number, post_code, province, region } = wire;
+        check([*name, *phone_number, None, *province, *city, *region, *detail_address, *post_code])
+    }
+
+    pub(super) fn fields(&self) -> impl Iterator<Item = Option<&'a str>> {
+        self.0.into_iter()
+    }
+
+    /// A field by its name in our own API, as JSON.
+    pub(super) fn field(&self, name: &str) -> &'a str {
+        let position = NAMES.iter().position(|known| *known == name).expect("routes name fields that exist");
+        self.0[position].unwrap_or("null")
+    }
+
+    /// The object that is kept with the order.
+    pub(super) fn to_json(self) -> Box<[u8]> {
+        let bytes: usize = self.fields().flatten().map(|field| field.len() + 16).sum();
+        let mut out = Vec::with_capacity(bytes + 2);
+        out.push(b'{');
+        for (name, field) in NAMES.iter().zip(self.0) {
+            let Some(field) = field else { continue };
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            for part in ["\"", name, "\":", field] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        out.push(b'}');
+        out.into_boxed_slice()
+    }
+}
+
+fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem> {
+    let fields = fields.map(|field| field.map(RawValue::get));
+    for (name, field) in NAMES.iter().zip(fields) {
+        let Some(field) = field else { continue };
+        if !is_text(field) {
+            return Err(Problem::invalid(format!("The address's {name} must be a string.")));
+        }
+        if field.len() > FIELD_BYTES_MAX {
+            return Err(Problem::invalid(format!(
+                "The address's {name} is longer than {FIELD_BYTES_MAX} bytes."
+            )));
+        }
+    }
+    if fields.iter().flatten().map(|field| field.len()).sum::<usize>() > ADDRESS_BYTES_MAX {
+        return Err(Problem::invalid(format!("The address is longer than {ADDRESS_BYTES_MAX} bytes.")));
+    }
+    Ok(DeliveryAddress(fields))
+}
+
+/// A JSON string that every reader can decode. The parser that found it has looked at its syntax, but not
+/// whether its escapes are characters: half of a surrogate pair is none.
+fn is_text(json: &str) -> bool {
+    json.starts_with('"') && (!json.contains("\\u") || serde_json::from_str::<String>(json).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(json: &str) -> Result<String, u16> {
+        let wire: WireAddress<'_> = serde_json::from_str(json).map_err(|_broken| 0_u16)?;
+        let address = DeliveryAddress::own(&wire).map_err(|problem| problem.status)?;
+        Ok(String::from_utf8(address.to_json().into()).unwrap())
+    }
+
+    #[test]
+    fn an_address_is_kept_as_its_fields_say() {
+        for (json, kept) in [
+            ("{}", "{}"),
+            (r#" { "city" : "B\u00e9\n" , "name" : "Ada" } "#, r#"{"name":"Ada","city":"B\u00e9\n"}"#),
+            (r#"{"name":null,"post_code":"10117"}"#, r#"{"post_code":"10117"}"#),
+        ] {
+            assert_eq!(own(json).as_deref(), Ok(kept));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(FIELD_BYTES_MAX));
+        let fields: Vec<String> =
+            NAMES.iter().map(|name| format!(r#""{name}":"{}""#, "x".repeat(FIELD_BYTES_MAX - 2))).collect();
+        let whole = format!("{{{}}}", fields.join(","));
+        for (json, status) in [
+            (r#"{"name":1}"#, 400),
+            (r#"{"name":["Ada"]}"#, 400),
+            (r#"{"name":"\ud800"}"#, 400),
+            (r#"{"nam":"Ada"}"#, 0),
+            (r#"{"name":"Ada","name":"Bob"}"#, 0),
+            (long.as_str(), 400),
+            (whole.as_str(), 400),
+        ] {
+            assert_eq!(own(json), Err(status), "{json}");
+        }
+    }
+}

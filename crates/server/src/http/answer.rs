@@ -1,0 +1,150 @@
+//! Writing an answer: the headers that every one has, and each kind of body.
+//!
+//! Must not: know a route. Called by: every route.
+
+use std::sync::Arc;
+
+use super::error::Problem;
+use super::wire::push_u64;
+use crate::net::{Prepared, ResponseWriter};
+
+pub(super) const JSON: &str = "application/json";
+const PROBLEM_JSON: &str = "application/problem+json";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+/// What a browser must not guess.
+pub(super) const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+pub(super) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
+
+/// In which shape a problem is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// RFC 9457.
+    Problem,
+    /// `{"code":500,"message":..,"data":null}`.
+    Published,
+}
+
+/// Answers to sold out, the busiest of all, assembled once.
+#[derive(Debug)]
+pub(super) struct SoldOut {
+    problem: Prepared,
+    published: Prepared,
+}
+
+impl SoldOut {
+    pub(super) fn new() -> SoldOut {
+        let problem = Problem::from(engine::Refusal::SoldOut);
+        let (mut own, mut published) = (Vec::new(), Vec::new());
+        problem.write(&mut own);
+        problem.write_published(&mut published);
+        let prepare = |content_type, body: &[u8]| {
+            Prepared::new(problem.status, &[NOSNIFF, NO_STORE], content_type, body)
+        };
+        SoldOut { problem: prepare(PROBLEM_JSON, &own), published: prepare(JSON, &published) }
+    }
+}
+
+/// Writes one answer.
+#[derive(Debug)]
+pub(super) struct Answering<'r, 'w> {
+    writer: &'r mut ResponseWriter<'w>,
+    /// The origin of another site whose page may read the answer.
+    origin: Option<Arc<str>>,
+    /// Of the answer that was written; 0 before.
+    pub(super) status: u16,
+}
+
+impl<'r, 'w> Answering<'r, 'w> {
+    pub(super) fn new(writer: &'r mut ResponseWriter<'w>, origin: Option<Arc<str>>) -> Answering<'r, 'w> {
+        Answering { writer, origin, status: 0 }
+    }
+
+    fn head(&mut self, status: u16, headers: &[(&str, &str)]) -> &mut ResponseWriter<'w> {
+        self.status = status;
+        self.writer.head(status);
+        for (name, value) in headers {
+            self.writer.header(name, value);
+        }
+        self.writer.header(NOSNIFF.0, NOSNIFF.1);
+        if let Some(origin) = &self.origin {
+            self.writer.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin");
+        }
+        self.writer
+    }
+
+    pub(super) fn json(&mut self, status: u16, body: &[u8]) {
+        self.json_with(status, &[], body);
+    }
+
+    /// Not to be stored by anybody: all our JSON is of the moment, and much of it is one buyer's.
+    pub(super) fn json_with(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) {
+        self.body_with(status, headers, JSON, body);
+    }
+
+    pub(super) fn body(&mut self, status: u16, content_type: &str, body: &[u8]) {
+        self.body_with(status, &[], content_type, body);
+    }
+
+    pub(super) fn body_with(
+        &mut self,
+        status: u16,
+        headers: &[(&str, &str)],
+        content_type: &str,
+        body: &[u8],
+    ) {
+        self.head(status, headers).header(NO_STORE.0, NO_STORE.1).body(content_type, body);
+    }
+
+    /// With no other headers than these.
+    pub(super) fn cached(&mut self, headers: &[(&str, &str)], content_type: &str, body: &[u8]) {
+        self.head(200, headers).body(content_type, body);
+    }
+
+    pub(super) fn empty(&mut self, status: u16, headers: &[(&str, &str)]) {
+        self.head(status, headers).header(NO_STORE.0, NO_STORE.1).empty();
+    }
+
+    pub(super) fn prepared(&mut self, status: u16, prepared: &Prepared) {
+        self.status = status;
+        self.writer.prepared(prepared);
+    }
+
+    pub(super) fn problem(
+        &mut self,
+        problem: &Problem,
+        shape: Shape,
+        sold_out: &SoldOut,
+        scratch: &mut Vec<u8>,
+    ) {
+        if problem.code == "sold_out" && self.origin.is_none() {
+            return match shape {
+                Shape::Problem => self.prepared(problem.status, &sold_out.problem),
+                Shape::Published => self.prepared(problem.status, &sold_out.published),
+            };
+        }
+        scratch.clear();
+        let content_type = match shape {
+            Shape::Problem => {
+                problem.write(scratch);
+                PROBLEM_JSON
+            }
+            Shape::Published => {
+                problem.write_published(scratch);
+                JSON
+            }
+        };
+        let mut seconds = Vec::new();
+        let writer = self.head(problem.status, &[NO_STORE]);
+        if let Some(retry_after_s) = problem.retry_after_s {
+            push_u64(&mut seconds, retry_after_s);
+            writer.header("Retry-After", std::str::from_utf8(&seconds).expect("digits are text"));
+        }
+        if let Some(allow) = problem.allow {
+            writer.header("Allow", allow);
+        }
+        if problem.status == 401 {
+            writer.header("WWW-Authenticate", "Bearer");
+        }
+        writer.body(content_type, scratch);
+    }
+}

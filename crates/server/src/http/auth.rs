@@ -1,0 +1,274 @@
+//! Who asks: the buyer by token, header or cookie; the operator by token; and from which site a page asks.
+//!
+//! Must not: know what is asked. Called by: every route that is not for everybody.
+
+use std::sync::Arc;
+
+use engine::BuyerId;
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::error::Problem;
+use super::fields::Fields;
+use super::token::{BUYER_MAX, Verifier};
+use super::wire::{decimal, push_hex, push_u64, read_hex};
+
+/// How a buyer is known.
+#[derive(Clone, Debug)]
+pub enum AuthMode {
+    /// A bearer token that the shop signed with HS256; `claim` holds the buyer's number.
+    Token { secret: Box<[u8]>, claim: String },
+    /// The `memberId` header, believed as it stands: only behind an edge that sets it itself.
+    MemberId,
+    /// A cookie per browser, signed with this secret, or the `memberId` header. For demos: anybody can be anybody.
+    DemoCookie { secret: Box<[u8]> },
+}
+
+/// The demo's cookie.
+pub(super) const COOKIE: &str = "doorbuster_buyer";
+/// Demo buyers are numbered from here, above those that people type into load tools.
+const DEMO_BUYER_MIN: u64 = 1 << 40;
+/// Below this, so that a number survives JavaScript.
+const DEMO_BUYER_SPAN: u64 = 1 << 52;
+
+#[derive(Debug)]
+enum Known {
+    ByToken(Verifier),
+    ByHeader,
+    ByCookie(hmac::Key),
+}
+
+/// Everything that tells who asks. Shared by all loops.
+#[derive(Debug)]
+pub(super) struct Auth {
+    known: Known,
+    /// A key of this run, and the tag of the operator's token under it: comparing tags takes the same time
+    /// wherever the tokens differ, and however long they are.
+    operator: Option<(hmac::Key, hmac::Tag)>,
+    allowed_origins: Vec<Arc<str>>,
+}
+
+impl Auth {
+    pub(super) fn new(mode: AuthMode, operator: Option<&[u8]>, allowed_origins: &[String]) -> Auth {
+        let sha256 = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let operator = operator.map(|token| {
+            let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+                .expect("the system gives entropy");
+            let tag = hmac::sign(&key, token);
+            (key, tag)
+        });
+        let known = match mode {
+            AuthMode::Token { secret, claim } => Known::ByToken(Verifier::new(&secret, claim)),
+            AuthMode::MemberId => Known::ByHeader,
+            AuthMode::DemoCookie { secret } => Known::ByCookie(sha256(&secret)),
+        };
+        let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
+        Auth { known, operator, allowed_origins }
+    }
+
+    /// The buyer who asks.
+    pub(super) fn buyer(&self, fields: &Fields<'_>, now_s: u64) -> Result<BuyerId, Problem> {
+        match &self.known {
+            Known::ByToken(verifier) => {
+                let token = bearer(fields).ok_or_else(|| {
+                    Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
+                })?;
+                verifier.verify(token, now_s).map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
+            }
+            Known::ByHeader => member(fields)?.ok_or_else(|| {
+                Problem::unauthorized("The header memberId is missing: the edge must set it.")
+            }),
+            Known::ByCookie(key) => match member(fields)? {
+                Some(buyer) => Ok(buyer),
+                None => cookie_buyer(key, fields).ok_or_else(|| {
+                    Problem::unauthorized(
+                        "Send the header memberId, or the cookie that POST /api/v1/demo/session sets.",
+                    )
+                }),
+            },
+        }
+    }
+
+    /// The buyer whom the body of `/order/submit` names. A demo believes it; elsewhere it must be who asks.
+    pub(super) fn named_buyer(
+        &self,
+        fields: &Fields<'_>,
+        named: BuyerId,
+        now_s: u64,
+    ) -> Result<BuyerId, Problem> {
+        if matches!(self.known, Known::ByCookie(_)) || self.buyer(fields, now_s)? == named {
+            return Ok(named);
+        }
+        Err(Problem::forbidden("user_id is another buyer than the one who asks."))
+    }
+
+    /// Whether an operator asks.
+    pub(super) fn operator(&self, fields: &Fields<'_>) -> Result<(), Problem> {
+        if self.operator.is_none() {
+            return Err(Problem::operator_off());
+        }
+        if self.is_operator(fields) { Ok(()) } else { Err(Problem::operator_unauthorized()) }
+    }
+
+    pub(super) fn is_operator(&self, fields: &Fields<'_>) -> bool {
+        let (Some((key, tag)), Some(token)) = (&self.operator, bearer(fields)) else { return false };
+        hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
+    }
+
+    /// Whether the page that sends this may act for its reader: our own pages, and those of the allowed
+    /// origins. What is no browser sends no origin, and has no reader's cookies to misuse.
+    pub(super) fn same_site(&self, fields: &Fields<'_>, secure: bool) -> Result<(), Problem> {
+        let fine = match fields.origin {
+            Some(origin) => is_own(origin, fields.host, secure) || self.allowed(origin).is_some(),
+            None => fields.sec_fetch_site != Some("cross-site"),
+        };
+        if fine { Ok(()) } else { Err(Problem::forbidden_origin()) }
+    }
+
+    /// The other site whose page asks, if it may.
+    pub(super) fn foreign_origin(&self, fields: &Fields<'_>) -> Option<Arc<str>> {
+        self.allowed(fields.origin?)
+    }
+
+    fn allowed(&self, origin: &str) -> Option<Arc<str>> {
+        self.allowed_origins.iter().find(|allowed| ***allowed == *origin).cloned()
+    }
+
+    /// The value of the demo's cookie for a new buyer, or `None` if the browser has a good one.
+    pub(super) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
+        let Known::ByCookie(key) = &self.known else { return Err(Problem::demo_only()) };
+        if cookie_buyer(key, fields).is_some() {
+            return Ok(None);
+        }
+        let mut random = [0; 8];
+        SystemRandom::new().fill(&mut random).expect("the system gives entropy");
+        let buyer = DEMO_BUYER_MIN + u64::from_ne_bytes(random) % DEMO_BUYER_SPAN;
+        let mut value = Vec::new();
+        push_u64(&mut value, buyer);
+        let tag = hmac::sign(key, &value);
+        value.push(b'.');
+        push_hex(&mut value, tag.as_ref());
+        Ok(Some(String::from_utf8(value).expect("digits are text")))
+    }
+}
+
+/// A plain connection may come from a proxy that speaks TLS to the browser, so both schemes are our own.
+fn is_own(origin: &str, host: Option<&str>, secure: bool) -> bool {
+    let (Some((scheme, authority)), Some(host)) = (origin.split_once("://"), host) else { return false };
+    (scheme == "https" || (scheme == "http" && !secure)) && authority.eq_ignore_ascii_case(host)
+}
+
+fn bearer<'a>(fields: &Fields<'a>) -> Option<&'a str> {
+    let (scheme, token) = fields.authorization?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn member(fields: &Fields<'_>) -> Result<Option<BuyerId>, Problem> {
+    let Some(text) = fields.member_id else { return Ok(None) };
+    match decimal(text).filter(|number| *number <= BUYER_MAX) {
+        Some(number) => Ok(Some(BuyerId(number))),
+        None => Err(Problem::unauthorized("The header memberId must be a number below 2^63, in digits.")),
+    }
+}
+
+/// The buyer of a cookie that we signed.
+fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
+    let pairs = fields.cookie?.split(';').filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(name, _)| *name == COOKIE).find_map(|(_, value)| {
+        let (number, tag) = value.split_once('.')?;
+        let mut bytes = [0; 32];
+        let good = read_hex(tag, &mut bytes) && hmac::verify(key, number.as_bytes(), &bytes).is_ok();
+        if good { decimal(number).map(BuyerId) } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auth(mode: AuthMode) -> Auth {
+        Auth::new(mode, Some(b"operator's token"), &["https://shop.example".to_owned()])
+    }
+
+    #[test]
+    fn only_our_own_and_the_allowed_origins_may_act() {
+        let auth = auth(AuthMode::MemberId);
+        for (origin, site, secure, fine) in [
+            (None, None, false, true),
+            (None, Some("same-origin"), false, true),
+            (None, Some("cross-site"), false, false),
+            (Some("http://here:80"), None, false, true),
+            (Some("https://here:80"), None, false, true),
+            (Some("https://here:80"), None, true, true),
+            (Some("http://here:80"), None, true, false),
+            (Some("http://here"), None, false, false),
+            (Some("http://evil"), None, false, false),
+            (Some("http://here:80.evil"), None, false, false),
+            (Some("null"), None, false, false),
+            (Some(""), None, false, false),
+            (Some("https://shop.example"), Some("cross-site"), false, true),
+            (Some("http://shop.example"), Some("cross-site"), false, false),
+        ] {
+            let fields = Fields { origin, sec_fetch_site: site, host: Some("here:80"), ..Fields::default() };
+            assert_eq!(auth.same_site(&fields, secure).is_ok(), fine, "{origin:?} {site:?} {secure}");
+        }
+    }
+
+    #[test]
+    fn the_operator_is_known_by_the_whole_token() {
+        let auth = auth(AuthMode::MemberId);
+        for (authorization, fine) in [
+            (Some("Bearer operator's token"), true),
+            (Some("bearer operator's token"), true),
+            (Some("Bearer operator's toke"), false),
+            (Some("Bearer operator's token1"), false),
+            (Some("Bearer "), false),
+            (Some("operator's token"), false),
+            (Some("Basic operator's token"), false),
+            (None, false),
+        ] {
+            let fields = Fields { authorization, ..Fields::default() };
+            assert_eq!(auth.operator(&fields).is_ok(), fine, "{authorization:?}");
+        }
+        let off = Auth::new(AuthMode::MemberId, None, &[]);
+        let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
+        assert_eq!(off.operator(&fields), Err(Problem::operator_off()));
+    }
+
+    #[test]
+    fn a_session_is_made_once_and_can_not_be_forged() {
+        let auth = auth(AuthMode::DemoCookie { secret: Box::from(*b"a secret") });
+        let value = auth.new_session(&Fields::default()).unwrap().unwrap();
+        let cookie = format!("theme=dark; {COOKIE}={value}");
+        let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
+        assert_eq!(auth.new_session(&fields), Ok(None));
+        let buyer = auth.buyer(&fields, 0).unwrap();
+        assert!((DEMO_BUYER_MIN..BUYER_MAX).contains(&buyer.0));
+        let (number, tag) = value.split_once('.').unwrap();
+        for forged in [
+            format!("{COOKIE}={}.{tag}", buyer.0 + 1),
+            format!("{COOKIE}=0{number}.{tag}"),
+            format!("{COOKIE}={number}"),
+            format!("{COOKIE}={number}.{}", &tag[1..]),
+            format!("x{COOKIE}={value}"),
+        ] {
+            let fields = Fields { cookie: Some(&forged), ..Fields::default() };
+            assert_eq!(auth.buyer(&fields, 0).unwrap_err().status, 401, "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_a_number_and_named_buyers_are_believed_in_a_demo_only() {
+        let edge = auth(AuthMode::MemberId);
+        let fields = |member_id| Fields { member_id, ..Fields::default() };
+        assert_eq!(edge.buyer(&fields(Some("1")), 0), Ok(BuyerId(1)));
+        for bad in [None, Some(""), Some("-1"), Some("9223372036854775808"), Some("1 ")] {
+            assert_eq!(edge.buyer(&fields(bad), 0).unwrap_err().status, 401, "{bad:?}");
+        }
+        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(1), 0), Ok(BuyerId(1)));
+        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(2), 0).unwrap_err().status, 403);
+        assert_eq!(edge.named_buyer(&fields(None), BuyerId(2), 0).unwrap_err().status, 401);
+        let demo = auth(AuthMode::DemoCookie { secret: Box::from(*b"a secret") });
+        assert_eq!(demo.named_buyer(&fields(None), BuyerId(2), 0), Ok(BuyerId(2)));
+    }
+}

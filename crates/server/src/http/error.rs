@@ -1,0 +1,233 @@
+//! The only map from refusals and failures to status codes and problem documents (RFC 9457).
+//!
+//! A problem's `type` and `code` are part of the public API: they name the same thing and never change.
+//! Must not: decide anything. Called by: every route, through [`Problem`] as the error of its handler.
+
+use std::borrow::Cow;
+
+use engine::Refusal;
+
+use super::wire::Object;
+use crate::admission::Rejection;
+
+/// Where the problem types live; the code with dashes follows.
+const TYPE_BASE: &str = "https://doorbuster.dev/problems/";
+
+/// After this many seconds a buyer who was told that we are busy, or that we do not know, may ask again.
+const RETRY_AFTER_S: u64 = 1;
+
+/// Why a request gets no better answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) status: u16,
+    /// Stable, with underscores.
+    pub(super) code: &'static str,
+    pub(super) title: &'static str,
+    /// What happened and what to do about it, for a person.
+    pub(super) detail: Cow<'static, str>,
+    pub(super) retry_after_s: Option<u64>,
+    /// The methods that the address has, with 405 only.
+    pub(super) allow: Option<&'static str>,
+}
+
+impl Problem {
+    pub(super) fn new(
+        status: u16,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Problem {
+        let retry_after_s = matches!(status, 429 | 503).then_some(RETRY_AFTER_S);
+        Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None }
+    }
+
+    pub(super) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem::new(400, "invalid_request", "The request is not understood", detail)
+    }
+
+    /// A body that is not the JSON that it should be.
+    pub(super) fn json(error: &serde_json::Error) -> Problem {
+        Problem::new(400, "invalid_body", "The body is not understood", error.to_string())
+    }
+
+    pub(super) fn not_found() -> Problem {
+        Problem::new(
+            404,
+            "not_found",
+            "Not found",
+            "There is nothing at this address; GET /api lists what there is.",
+        )
+    }
+
+    pub(super) fn method_not_allowed(allow: &'static str) -> Problem {
+        let detail = format!("This address takes {allow} only.");
+        let problem =
+            Problem::new(405, "method_not_allowed", "This address does not take this method", detail);
+        Problem { allow: Some(allow), ..problem }
+    }
+
+    pub(super) fn unsupported_media_type(wanted: &'static str) -> Problem {
+        let detail = format!("Send the body as {wanted}, and say so in Content-Type.");
+        Problem::new(415, "unsupported_media_type", "The body's type is not understood", detail)
+    }
+
+    pub(super) fn unauthorized(detail: &'static str) -> Problem {
+        Problem::new(401, "unauthorized", "The buyer is not known", detail)
+    }
+
+    pub(super) fn operator_unauthorized() -> Problem {
+        let detail = "Send Authorization: Bearer with the operator's token.";
+        Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
+    }
+
+    pub(super) fn operator_off() -> Problem {
+        let detail =
+            "This server has no operator token, so its operator calls are off: set auth.operator_token_file.";
+        Problem::new(403, "operator_off", "Operator calls are off", detail)
+    }
+
+    pub(super) fn demo_only() -> Problem {
+        Problem::new(404, "demo_only", "Not found", "This call exists under --demo only.")
+    }
+
+    pub(super) fn forbidden_origin() -> Problem {
+        let detail =
+            "Pages of this origin may not act for a buyer here; http.allowed_origins lists those that may.";
+        Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
+    }
+
+    pub(super) fn forbidden(detail: &'static str) -> Problem {
+        Problem::new(403, "forbidden", "This buyer may not do that", detail)
+    }
+
+    pub(super) fn outcome_unknown() -> Problem {
+        let detail =
+            "The commit failed, so it is not known whether this happened. Ask again with the same key.";
+        Problem::new(503, "outcome_unknown", "The outcome is not known", detail)
+    }
+
+    pub(super) fn busy() -> Problem {
+        Problem::new(503, "busy", "Too busy", "Too much is waiting to be answered already; try again.")
+    }
+
+    pub(super) fn unavailable(detail: &'static str) -> Problem {
+        Problem::new(503, "unavailable", "Not serving", detail)
+    }
+
+    pub(super) fn internal(detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem::new(500, "internal", "Something of ours failed", detail)
+    }
+
+    /// What the net layer found: by its status alone.
+    pub(super) fn protocol(status: u16, detail: &str) -> Problem {
+        let (code, title) = match status {
+            408 => ("request_timeout", "The request took too long"),
+            413 => ("body_too_large", "The body is too large"),
+            414 => ("uri_too_long", "The address is too long"),
+            431 => ("head_too_large", "The headers are too large"),
+            501 => ("not_implemented", "This coding is not understood"),
+            503 => ("busy", "Too busy"),
+            505 => ("http_version", "This version of HTTP is not spoken"),
+            _ => ("bad_request", "The request is not HTTP as we know it"),
+        };
+        Problem::new(status, code, title, detail.to_owned())
+    }
+
+    /// As `application/problem+json`.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        let target = object.value("type");
+        target.push(b'"');
+        target.extend_from_slice(TYPE_BASE.as_bytes());
+        target.extend(self.code.bytes().map(|byte| if byte == b'_' { b'-' } else { byte }));
+        target.push(b'"');
+        object.text("title", self.title).number("status", u64::from(self.status));
+        object.text("detail", &self.detail).text("code", self.code).end();
+    }
+
+    /// In the shape of the published interface, which knows one code for all that went wrong.
+    pub(super) fn write_published(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        object.number("code", 500).text("message", &self.detail).raw("data", b"null").end();
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        let (status, title) = match refusal {
+            Refusal::UnknownSale => (404, "No such sale"),
+            Refusal::UnknownSku => (404, "No such product in this sale"),
+            Refusal::UnknownOrder => (404, "No such order"),
+            Refusal::UnknownPayment => (404, "No such payment"),
+            Refusal::NotStarted => (409, "Not started"),
+            Refusal::Paused => (409, "Paused"),
+            Refusal::Ended => (409, "Ended"),
+            Refusal::SoldOut => (409, "Sold out"),
+            Refusal::NotEnoughLeft => (409, "Not enough left"),
+            Refusal::OverLimit => (409, "Over the limit per buyer"),
+            Refusal::TooManyHolds => (409, "Too many open orders"),
+            Refusal::KeyConflict => (409, "The key was used for another request"),
+            Refusal::NotCancellable(_) => (409, "Not cancellable"),
+            Refusal::PaymentConflict => (409, "The payment id was used for another payment"),
+            Refusal::NothingToSettle => (409, "Nothing to settle"),
+            Refusal::SaleExists => (409, "The sale exists and is another"),
+            Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
+            Refusal::InvalidQuantity => (422, "Invalid quantity"),
+            Refusal::InvalidSale(_) => (422, "Invalid sale"),
+            Refusal::InvalidChange(_) => (422, "Invalid change"),
+        };
+        // Most texts are fixed, and sold out is the busiest answer of all: no formatting for it.
+        let detail = match refusal {
+            Refusal::SoldOut => Cow::Borrowed("sold out; units come back if orders are not paid in time"),
+            other => Cow::Owned(other.to_string()),
+        };
+        Problem::new(status, refusal.code(), title, detail)
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Problem {
+        match rejection {
+            Rejection::Refused(refusal) => refusal.into(),
+            Rejection::RateLimited { retry_after_ms } => {
+                let detail = "More orders come in than are let through; try again.";
+                let problem = Problem::new(429, "rate_limited", "Too many orders", detail);
+                Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
+            }
+            Rejection::Busy => Problem::busy(),
+            Rejection::BuyerBusy => {
+                let detail = "You have too many orders waiting for their answer; wait for one of them.";
+                Problem::new(429, "buyer_busy", "Too many orders at once", detail)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_a_document_of_rfc_9457() {
+        let mut out = Vec::new();
+        Problem::from(Refusal::SoldOut).write(&mut out);
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["type"], "https://doorbuster.dev/problems/sold-out");
+        assert_eq!((&value["status"], &value["code"]), (&409.into(), &"sold_out".into()));
+        assert_eq!(value["detail"], Refusal::SoldOut.to_string());
+    }
+
+    #[test]
+    fn who_may_come_again_is_told_when() {
+        for (rejection, status, seconds) in [
+            (Rejection::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
+            (Rejection::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),
+            (Rejection::Busy, 503, Some(1)),
+            (Rejection::BuyerBusy, 429, Some(1)),
+            (Rejection::Refused(Refusal::Paused), 409, None),
+        ] {
+            let problem = Problem::from(rejection);
+            assert_eq!((problem.status, problem.retry_after_s), (status, seconds));
+        }
+    }
+}

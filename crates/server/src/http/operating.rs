@@ -1,0 +1,215 @@
+//! What operators and their tools ask: health, metrics, the audit, the clock; the API's description; and the
+//! demo's sessions.
+//!
+//! Called by: the service.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::answer::{Answering, TEXT};
+use super::auth::COOKIE;
+use super::error::Problem;
+use super::pending::Waiting;
+use super::reads::{Found, Question};
+use super::service::{Call, HttpService, other};
+use super::shared::ServerState;
+use super::wire::{Object, push_text};
+use crate::catalog::{Catalog, Counters};
+use crate::ledger::sqlite::Audit;
+use crate::net::{Answer, NetStats};
+use crate::writer::{Reply, Request};
+
+/// The API's description, compiled in; a test compares it with the routes.
+pub(super) const OPEN_API: &str = include_str!("openapi.json");
+
+/// Prometheus' text format in its standard form.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// SKUs whose stock is among the metrics, oldest first: a scrape must not grow without bound.
+const STOCK_METRICS_MAX: usize = 1100;
+
+impl HttpService {
+    pub(super) fn time(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.scratch.clear();
+        Object::begin(&mut self.scratch).number("now_ms", call.now.0).end();
+        out.json(200, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
+    pub(super) fn open_api(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        out.cached(&[("Cache-Control", "public, max-age=300")], super::answer::JSON, OPEN_API.as_bytes());
+        Ok(Answer::Ready)
+    }
+
+    /// The loop lives, or it would not answer.
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
+    pub(super) fn health(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        out.body(200, TEXT, b"alive\n");
+        Ok(Answer::Ready)
+    }
+
+    pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        match self.shared.state() {
+            ServerState::Serving => {
+                out.body(200, TEXT, b"ready\n");
+                Ok(Answer::Ready)
+            }
+            ServerState::Starting => Err(Problem::unavailable("The server is starting.")),
+            ServerState::Draining => Err(Problem::unavailable("The server is stopping.")),
+            ServerState::Failed => Err(Problem::unavailable("The ledger can't be written.")),
+        }
+    }
+
+    pub(super) fn metrics(&mut self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let mut text = self.shared.metrics.encode();
+        let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);
+        text.truncate(end);
+        self.write_gauges(&mut text).expect("writing to a string cannot fail");
+        write_net(&mut text, &self.shared.net).expect("writing to a string cannot fail");
+        write_stock(&mut text, &self.catalog).expect("writing to a string cannot fail");
+        text.push_str("# EOF\n");
+        out.body(200, METRICS_TYPE, text.as_bytes());
+        Ok(Answer::Ready)
+    }
+
+    fn write_gauges(&self, text: &mut String) -> std::fmt::Result {
+        let mut gauge = |name: &str, help: &str, value: &dyn std::fmt::Display| {
+            writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}")
+        };
+        let in_flight = self.shared.admission.in_flight();
+        gauge("doorbuster_orders_in_flight", "Orders handed to the writer and not answered", &in_flight)?;
+        let difference_ms = self.shared.clock.wall_difference_ms();
+        gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
+        gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
+        let ready = u8::from(self.shared.state() == ServerState::Serving);
+        gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
+        let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
+        gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(text, "# HELP doorbuster_build The version that runs.\n# TYPE doorbuster_build info")?;
+        writeln!(text, "doorbuster_build_info{{version=\"{version}\"}} 1")
+    }
+
+    pub(super) fn audit(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        self.read_ledger(call, Question::Audit, Waiting::Ledger)
+    }
+
+    /// Writes what the ledger's file said.
+    pub(super) fn found(&mut self, found: Found, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+        match found {
+            Found::Audit(audit) => {
+                self.scratch.clear();
+                write_audit(&mut self.scratch, &audit);
+                out.json(200, &self.scratch);
+            }
+            Found::Feed(changes) => self.show_feed(&changes, out),
+            Found::Failed(why) => {
+                let detail = format!("The ledger can't be read now: {why}.");
+                return Err(Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        self.ask(call, Request::Reanchor, Waiting::Reanchor)
+    }
+
+    pub(super) fn show_reanchored(
+        &mut self,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let Reply::Reanchored { difference_ms } = reply else { return Err(other(reply)) };
+        let body = format!("{{\"now_ms\":{},\"difference_ms\":{difference_ms}}}", self.shared.clock.now().0);
+        out.json(200, body.as_bytes());
+        Ok(())
+    }
+
+    /// Gives a browser a buyer's number of its own, once.
+    pub(super) fn demo_session(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        if !self.shared.options.demo {
+            return Err(Problem::demo_only());
+        }
+        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        match self.shared.auth.new_session(&call.fields)? {
+            None => out.empty(204, &[]),
+            Some(value) => {
+                let secure = if call.request.secure { "; Secure" } else { "" };
+                let cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
+                out.empty(204, &[("Set-Cookie", &cookie)]);
+            }
+        }
+        Ok(Answer::Ready)
+    }
+}
+
+fn write_audit(out: &mut Vec<u8>, audit: &Audit) {
+    Object::begin(out)
+        .flag("clean", audit.broken.is_empty())
+        .number("entries", audit.entries)
+        .number("orders", audit.orders)
+        .number("refunds_due", audit.refunds_due)
+        .list("broken", &audit.broken, |out, line| push_text(out, line))
+        .list("skus", &audit.skus, |out, sku| {
+            Object::begin(out)
+                .number("sale", sku.sale.0)
+                .number("product", sku.product.0)
+                .text("title", &sku.title)
+                .number("total", sku.total)
+                .number("available", sku.available)
+                .number("held", sku.held)
+                .number("sold", sku.sold)
+                .number("orders", sku.orders)
+                .end();
+        })
+        .end();
+}
+
+fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {
+    let name = "doorbuster_connections_open";
+    writeln!(text, "# HELP {name} Connections open now.\n# TYPE {name} gauge\n{name} {}", net.open())?;
+    for (name, help, counter) in [
+        ("connections_accepted", "Connections accepted", &net.accepted),
+        ("connections_refused", "Connections turned away over the limit", &net.refused_over_limit),
+        ("requests", "Complete requests", &net.requests),
+        ("connection_timeouts", "Connections ended by a timeout", &net.timeouts),
+        ("protocol_errors", "Requests that were not HTTP as we know it", &net.protocol_errors),
+        ("bytes_in", "Bytes received", &net.bytes_in),
+        ("bytes_out", "Bytes sent", &net.bytes_out),
+    ] {
+        writeln!(text, "# HELP doorbuster_{name} {help}.\n# TYPE doorbuster_{name} counter")?;
+        writeln!(text, "doorbuster_{name}_total {}", counter.load(Relaxed))?;
+    }
+    Ok(())
+}
+
+fn write_stock(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
+    let kinds: [(&str, fn(&Counters) -> u64); 4] = [
+        ("total", Counters::total),
+        ("available", Counters::available),
+        ("held", Counters::held),
+        ("sold", Counters::sold),
+    ];
+    writeln!(text, "# HELP doorbuster_stock_units Units by what they are doing.")?;
+    writeln!(text, "# TYPE doorbuster_stock_units gauge")?;
+    for sku in catalog.skus.iter().take(STOCK_METRICS_MAX) {
+        let spec = &catalog.sales[sku.sale].spec;
+        let product = spec.items[sku.item].product.0;
+        for (kind, units) in kinds {
+            let sale = spec.id.0;
+            let units = units(&sku.counters);
+            writeln!(
+                text,
+                "doorbuster_stock_units{{sale=\"{sale}\",product=\"{product}\",kind=\"{kind}\"}} {units}"
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Order ids and fingerprints: keyed hashes of what was asked, so that a retry asks for the same order.
+//!
+//! The key comes from the ledger, which keeps it for good: with another one a retry after a restart would be
+//! a new order. It is secret, so that nobody can choose a request whose id collides with somebody else's.
+//! Must not: know a route. Called by: `placing`.
+
+use std::hash::Hasher;
+
+use engine::{BuyerId, Fingerprint, OrderId, ProductId, SaleId, SkuId};
+use ring::rand::{SecureRandom, SystemRandom};
+use siphasher::sip::SipHasher24;
+use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24x128};
+
+/// Longest idempotency key, in bytes.
+pub(super) const KEY_BYTES_MAX: usize = 64;
+
+/// Makes the ids of one event loop.
+#[derive(Debug)]
+pub(super) struct Ids {
+    /// From the ledger.
+    secret: [u8; 16],
+    /// Of this loop and this run: hashes the counter of orders without a key.
+    run_secret: [u8; 16],
+    without_key: u64,
+}
+
+/// What an order is named after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    pub(super) sku: SkuId,
+    pub(super) sale: SaleId,
+    pub(super) product: ProductId,
+    pub(super) buyer: BuyerId,
+    pub(super) key: &'a str,
+}
+
+impl Ids {
+    /// # Panics
+    /// If the system has no entropy: nothing could be signed or named then.
+    pub(super) fn new(secret: [u8; 16]) -> Ids {
+        let mut run_secret = [0; 16];
+        SystemRandom::new().fill(&mut run_secret).expect("the system gives entropy");
+        Ids { secret, run_secret, without_key: 0 }
+    }
+
+    /// The id of what a buyer asks for under a key. Every part has a fixed width, but for the last.
+    pub(super) fn keyed(&self, named: &Named<'_>) -> OrderId {
+        let mut hasher = SipHasher24x128::new_with_key(&self.secret);
+        hasher.write_u64(named.sale.0);
+        hasher.write_u64(named.product.0);
+        hasher.write_u64(named.buyer.0);
+        hasher.write(named.key.as_bytes());
+        OrderId { sku: named.sku, hash: hasher.finish128().as_u128() }
+    }
+
+    /// An id that was never given before and can't be guessed, for a request without a key.
+    pub(super) fn random(&mut self, sku: SkuId) -> OrderId {
+        self.without_key += 1;
+        let mut hasher = SipHasher24x128::new_with_key(&self.run_secret);
+        hasher.write_u64(self.without_key);
+        OrderId { sku, hash: hasher.finish128().as_u128() }
+    }
+
+    /// A hash of everything that the request asked for, part by part.
+    pub(super) fn fingerprint<'a>(
+        &self,
+        quantity: u32,
+        parts: impl Iterator<Item = Option<&'a str>>,
+    ) -> Fingerprint {
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        hasher.write_u32(quantity);
+        for part in parts {
+            // The length first, so that a text can't move from one part into the next; absent is no length.
+            hasher.write_u64(part.map_or(u64::MAX, |part| part.len() as u64));
+            hasher.write(part.unwrap_or_default().as_bytes());
+        }
+        Fingerprint(hasher.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: [u8; 16] = *b"0123456789abcdef";
+
+    fn named(sale: u64, product: u64, buyer: u64, key: &str) -> Named<'_> {
+        Named { sku: SkuId(5), sale: SaleId(sale), product: ProductId(product), buyer: BuyerId(buyer), key }
+    }
+
+    #[test]
+    fn the_same_request_has_the_same_id_and_any_other_another() {
+        let (ids, again) = (Ids::new(SECRET), Ids::new(SECRET));
+        let id = ids.keyed(&named(3, 29, 7, "k"));
+        assert_eq!(again.keyed(&named(3, 29, 7, "k")), id);
+        assert_eq!(id.sku, SkuId(5));
+        for other in [named(4, 29, 7, "k"), named(3, 30, 7, "k"), named(3, 29, 8, "k"), named(3, 29, 7, "kk")]
+        {
+            assert_ne!(ids.keyed(&other), id, "{other:?}");
+        }
+        assert_ne!(Ids::new([0; 16]).keyed(&named(3, 29, 7, "k")), id);
+    }
+
+    /// The ledger's orders are named by this hash: it must not change with a version of the library.
+    #[test]
+    fn the_id_of_a_request_never_changes() {
+        let id = Ids::new(SECRET).keyed(&named(3, 29, 7, "k"));
+        assert_eq!(id.to_string(), "00000005PINNED");
+    }
+
+    #[test]
+    fn ids_without_a_key_never_repeat() {
+        let (mut one, mut other) = (Ids::new(SECRET), Ids::new(SECRET));
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..1000 {
+            assert!(seen.insert(one.random(SkuId(1))) && seen.insert(other.random(SkuId(1))));
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_tells_requests_apart() {
+        let ids = Ids::new(SECRET);
+        let print = |quantity, parts: &[Option<&str>]| ids.fingerprint(quantity, parts.iter().copied());
+        let one = print(1, &[Some("ab"), Some("c")]);
+        assert_eq!(print(1, &[Some("ab"), Some("c")]), one);
+        for other in [
+            print(2, &[Some("ab"), Some("c")]),
+            print(1, &[Some("a"), Some("bc")]),
+            print(1, &[Some("ab"), None]),
+            print(1, &[Some("ab"), Some("")]),
+            print(1, &[None, Some("abc")]),
+        ] {
+            assert_ne!(other, one);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Orders of our own API: place, read, cancel; and the feed of changed orders for the shop's fulfilment.
+//!
+//! Called by: the service.
+
+use engine::{BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
+use serde::Deserialize;
+
+use super::address::{DeliveryAddress, WireAddress};
+use super::answer::Answering;
+use super::error::Problem;
+use super::pending::{Placed, Waiting};
+use super::placing::key_of;
+use super::reads::Question;
+use super::service::{Call, HttpService, other};
+use super::wire::{Object, decimal, parameter, push_order_id, push_text, push_u64};
+use crate::catalog::Catalog;
+use crate::ledger::sqlite::{Changes, OrderLine};
+use crate::net::Answer;
+use crate::writer::{Reply, Request};
+
+/// Longest wait that a reader may ask for, in seconds. Here every order that exists is final at once.
+const WAIT_S_MAX: u64 = 30;
+/// Ledger entries that one page of the feed looks through.
+const FEED_ENTRIES_DEFAULT: u64 = 1000;
+const FEED_ENTRIES_MAX: u64 = 5000;
+const ORDERS_PATH: &[u8] = b"/api/v1/orders/";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOrder<'a> {
+    sale: u64,
+    product: u64,
+    #[serde(default = "one")]
+    quantity: u32,
+    #[serde(borrow)]
+    address: Option<WireAddress<'a>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A JSON object. The derive would read an array of values in order as well; the API has no such form.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
+    if call.fields.content_type.is_some_and(|found| !is_json(found)) {
+        return Err(Problem::unsupported_media_type("application/json"));
+    }
+    let body = call.request.body;
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::new(400, "invalid_body", "The body is not understood", "Send a JSON object."));
+    }
+    serde_json::from_slice(body).map_err(|error| Problem::json(&error))
+}
+
+fn is_json(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// The name of an order, from a path. What can't be one is told like one that there is not.
+pub(super) fn order_id(text: &str) -> Result<OrderId, Problem> {
+    text.parse().map_err(|engine::NotAnOrderId| Problem::from(Refusal::UnknownOrder))
+}
+
+impl HttpService {
+    /// The buyer of a call that changes something: known, and not sent by another site's page.
+    pub(super) fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
+        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        self.shared.auth.buyer(&call.fields, call.now_s())
+    }
+
+    pub(super) fn place_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let buyer = self.acting_buyer(call)?;
+        let key = key_of(call)?;
+        let order: NewOrder<'_> = read_object(call)?;
+        let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
+        let admitted = self.admit(call, buyer, (SaleId(order.sale), ProductId(order.product)), key)?;
+        let kept = self.keep_address(key.is_some(), order.quantity, address);
+        self.place(call, &admitted, order.quantity, kept, Placed::Own)
+    }
+
+    /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
+    pub(super) fn keep_address(
+        &self,
+        keyed: bool,
+        quantity: u32,
+        address: Option<DeliveryAddress<'_>>,
+    ) -> (Option<Box<[u8]>>, Fingerprint) {
+        let parts = address.iter().flat_map(DeliveryAddress::fields);
+        let fingerprint = if keyed { self.ids.fingerprint(quantity, parts) } else { Fingerprint(0) };
+        (address.map(DeliveryAddress::to_json), fingerprint)
+    }
+
+    /// The first answer and every repetition of it: the order as it was placed.
+    pub(super) fn show_placed(
+        &mut self,
+        order: &OrderView,
+        replayed: bool,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(ORDERS_PATH);
+        push_order_id(&mut self.scratch, order.id);
+        let location_bytes = self.scratch.len();
+        write_order(&mut self.scratch, &self.catalog, order)?;
+        let (location, body) = self.scratch.split_at(location_bytes);
+        let location = std::str::from_utf8(location).expect("a path of ASCII characters");
+        let headers = [("Location", location), ("Idempotency-Replayed", "true")];
+        out.json_with(201, &headers[..1 + usize::from(replayed)], body);
+        Ok(())
+    }
+
+    pub(super) fn read_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+        let wait = parameter(call.request.query, "wait");
+        if wait.is_some_and(|wait| decimal(wait).is_none_or(|wait| wait > WAIT_S_MAX)) {
+            return Err(Problem::invalid("wait must be a number of seconds from 0 to 30."));
+        }
+        let buyer = if self.shared.auth.is_operator(&call.fields) {
+            None
+        } else {
+            Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
+        };
+        self.ask(call, Request::Read { order: order_id(id)?, buyer }, Waiting::Order)
+    }
+
+    pub(super) fn cancel_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+        let buyer = self.acting_buyer(call)?;
+        let command = Command::Cancel { order: order_id(id)?, buyer };
+        self.ask(call, Request::Execute(command), Waiting::Order)
+    }
+
+    pub(super) fn show_order(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+        let (Reply::Order(order) | Reply::Accepted(engine::Accepted::Order { order, .. })) = reply else {
+            return Err(other(reply));
+        };
+        self.scratch.clear();
+        write_order(&mut self.scratch, &self.catalog, &order)?;
+        out.json(200, &self.scratch);
+        Ok(())
+    }
+
+    pub(super) fn feed(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        let number = |name, default| match parameter(call.request.query, name) {
+            None => Ok(default),
+            Some(text) => decimal(text).ok_or_else(|| Problem::invalid(format!("{name} must be a number."))),
+        };
+        let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
+        let question = Question::Feed { since: number("since", 0)?, entries_max };
+        self.read_ledger(call, question, Waiting::Ledger)
+    }
+
+    pub(super) fn show_feed(&mut self, changes: &Changes, out: &mut Answering<'_, '_>) {
+        self.scratch.clear();
+        Object::begin(&mut self.scratch)
+            .list("orders", &changes.orders, write_line)
+            .number("cursor", changes.cursor)
+            .flag("more", changes.more)
+            .end();
+        out.json(200, &self.scratch);
+    }
+}
+
+/// An order, with what the catalog knows of its SKU.
+fn write_order(out: &mut Vec<u8>, catalog: &Catalog, order: &OrderView) -> Result<(), Problem> {
+    let Some((sale, item)) = catalog.item(order.id.sku) else {
+        return Err(Problem::internal("The order's sale is not published yet; ask for the order again."));
+    };
+    let mut object = Object::begin(out);
+    object.order_id("id", order.id).number("sale", sale.spec.id.0).number("product", item.product.0);
+    let buyer = object.value("buyer");
+    buyer.push(b'"');
+    push_u64(buyer, order.buyer.0);
+    buyer.push(b'"');
+    object
+        .number("quantity", u64::from(order.quantity))
+        .number("unit_price", order.unit_price)
+        .number("amount", order.amount())
+        .text("currency", &sale.spec.currency)
+        .text("status", order.status.as_str())
+        .number("placed_at_ms", order.placed_at.0)
+        .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
+        .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))
+        .flag("refund_due", order.refund_due)
+        .end();
+    Ok(())
+}
+
+/// An order of the feed, with its address.
+fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
+    let mut object = Object::begin(out);
+    object
+        .order_id("id", line.id)
+        .number("sale", line.sale.0)
+        .number("product", line.product.0)
+        .text("buyer", &line.buyer.to_string())
+        .number("quantity", u64::from(line.quantity))
+        .number("unit_price", line.unit_price)
+        .number("amount", line.unit_price.saturating_mul(u64::from(line.quantity)))
+        .text("currency", &line.currency)
+        .text("status", line.status.as_str())
+        .number("placed_at_ms", line.placed_at.0)
+        .number_or_null("closed_at_ms", line.closed_at.map(|at| at.0));
+    match &line.address {
+        // It was checked and written by us, but a file can be edited: then it is told as text.
+        Some(json) if serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok() => {
+            object.raw("address", json.as_bytes());
+        }
+        Some(text) => push_text(object.value("address"), text),
+        None => {
+            object.raw("address", b"null");
+        }
+    }
+    object.end();
+}

@@ -1,0 +1,101 @@
+//! Writes the sale pages and what they load as files, for a CDN or nginx, off the event loops.
+//!
+//! A thread of its own looks several times a second which pages show another state than their sale is in. It
+//! renders through the same shelf as the loops, so a change is rendered once. Called by: `server::run`, if
+//! `pages.write_dir` is set.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::SkuId;
+
+use super::kept::Shown;
+use crate::http::shared::Shared;
+use crate::pages::Pages;
+
+/// Between two looks: a page's file is at most this much older than its sale, and the time to write it.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The thread that writes files; it ends when this is dropped.
+#[derive(Debug)]
+pub struct PageFiles {
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PageFiles {
+    /// Writes the assets, and then the pages whenever they change, into `dir`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If the directory or an asset can't be written: better at the start than never noticed.
+    pub fn start(shared: Arc<Shared>, dir: PathBuf) -> io::Result<PageFiles> {
+        let assets = dir.join("assets");
+        std::fs::create_dir_all(&assets)?;
+        for (path, asset) in shared.pages.pages.assets() {
+            let name = path.strip_prefix("/assets/").expect("every asset's path begins so");
+            asset.write_file(&assets, name)?;
+        }
+        let (stop, stopped) = sync_channel(0);
+        let thread = std::thread::Builder::new()
+            .name("page-files".to_owned())
+            .spawn(move || write_until(&shared, &dir, &stopped))?;
+        Ok(PageFiles { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for PageFiles {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that writes pages panicked");
+        }
+    }
+}
+
+fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
+    let mut written = HashMap::new();
+    loop {
+        write_changed(shared, dir, &mut written, stopped);
+        match stopped.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// One look at every SKU. A page that can't be written is tried again with the next look.
+fn write_changed(shared: &Shared, dir: &Path, written: &mut HashMap<SkuId, Shown>, stopped: &Receiver<()>) {
+    let catalog = shared.shelf.current();
+    for number in 0..catalog.skus.len() {
+        let sku = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
+        let now = shared.clock.now();
+        if written.get(&sku) == Some(&Shown::of(&catalog, sku, now)) {
+            continue;
+        }
+        if stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            return;
+        }
+        let page = shared.pages.sku(&catalog, sku, now);
+        if written.get(&sku) == Some(&page.shown) {
+            continue;
+        }
+        let (sale, item) = catalog.item(sku).expect("the catalog has the SKUs that it counts");
+        let name = Pages::sale_file_name(sale.spec.id.0, item.product.0);
+        match page.of_sale.rendered.write_file(dir, &name) {
+            Ok(()) => {
+                written.insert(sku, page.shown);
+            }
+            Err(error) => {
+                tracing::warn!(%error, name, "a page could not be written; tried again");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Placing an order, the same for all three routes that can: admission, the hand-over to the writer, and the
+//! counting of what became of it. received = accepted + replayed + refused + rejected + unknown + in flight.
+//!
+//! Must not: know how any route's answer looks. Called by: `orders`, `published`, `submit`.
+
+use std::time::{Duration, Instant};
+
+use engine::{Accepted, BuyerId, Fingerprint, OrderId, Place, ProductId, Refusal, SaleId, SkuId};
+
+use super::answer::Answering;
+use super::error::Problem;
+use super::order_id::{KEY_BYTES_MAX, Named};
+use super::pending::{Placed, Waiting};
+use super::service::{Call, HttpService};
+use crate::admission::Rejection;
+use crate::net::Answer;
+use crate::writer::{NewOrder, Reply, Request};
+
+/// An order that was admitted as far as the event loop can judge, and has a name.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    id: OrderId,
+    buyer: BuyerId,
+    keyed: bool,
+    received: Instant,
+}
+
+/// The idempotency key, if there is one.
+pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
+    let Some(key) = call.fields.idempotency_key else { return Ok(None) };
+    let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !visible || key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(Problem::invalid("Idempotency-Key must have 1 to 64 visible ASCII characters."));
+    }
+    Ok(Some(key))
+}
+
+impl HttpService {
+    /// The first stage: finds the SKU, and judges a request without a key on committed state. One with a key
+    /// may be known, so the writer judges it.
+    pub(super) fn admit(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        (sale, product): (SaleId, ProductId),
+        key: Option<&str>,
+    ) -> Result<Admitted, Problem> {
+        self.shared.metrics.orders_received.inc();
+        self.judge(call, buyer, (sale, product), key).map_err(|rejection| {
+            self.count_rejection(rejection);
+            rejection.into()
+        })
+    }
+
+    fn judge(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        (sale, product): (SaleId, ProductId),
+        key: Option<&str>,
+    ) -> Result<Admitted, Rejection> {
+        let sku = self.find_sku(sale, product).map_err(Rejection::Refused)?;
+        let keyed = key.is_some();
+        if !keyed {
+            self.shared.admission.admit(&self.catalog, sku, call.now)?;
+        }
+        self.shared.admission.enter(buyer, keyed)?;
+        let id = match key {
+            Some(key) => self.ids.keyed(&Named { sku, sale, product, buyer, key }),
+            None => self.ids.random(sku),
+        };
+        Ok(Admitted { id, buyer, keyed, received: Instant::now() })
+    }
+
+    fn find_sku(&self, sale: SaleId, product: ProductId) -> Result<SkuId, Refusal> {
+        self.catalog.sku_id(sale, product).ok_or_else(|| {
+            if self.catalog.sale(sale).is_none() { Refusal::UnknownSale } else { Refusal::UnknownSku }
+        })
+    }
+
+    /// The second stage: to the writer with it.
+    pub(super) fn place(
+        &mut self,
+        call: &Call<'_>,
+        admitted: &Admitted,
+        quantity: u32,
+        (address, fingerprint): (Option<Box<[u8]>>, Fingerprint),
+        route: Placed,
+    ) -> Result<Answer, Problem> {
+        let Admitted { id, buyer, keyed, received } = *admitted;
+        let place = Place { id, buyer, quantity, fingerprint };
+        let order = NewOrder { place, address, keyed };
+        let asked = self.ask(call, Request::Place(order), Waiting::Placing { buyer, received, route });
+        if asked.is_err() {
+            self.shared.admission.leave(buyer);
+            self.shared.metrics.orders_rejected.inc();
+        }
+        asked
+    }
+
+    fn count_rejection(&mut self, rejection: Rejection) {
+        let metrics = &self.shared.metrics;
+        match rejection {
+            Rejection::Refused(refusal) => {
+                metrics.orders_refused.inc();
+                self.tally.refused(metrics, refusal);
+            }
+            Rejection::RateLimited { .. } | Rejection::Busy | Rejection::BuyerBusy => {
+                metrics.orders_rejected.inc();
+            }
+        }
+    }
+
+    /// Counts an order out, by what the writer said.
+    pub(super) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
+        self.shared.admission.leave(buyer);
+        let metrics = &self.shared.metrics;
+        metrics.order_seconds.observe(took.as_secs_f64());
+        match reply {
+            Reply::Accepted(Accepted::Order { replayed: false, .. }) => {
+                metrics.orders_accepted.inc();
+            }
+            Reply::Accepted(_) => {
+                metrics.orders_replayed.inc();
+            }
+            Reply::Refused(refusal) => self.count_rejection(Rejection::Refused(*refusal)),
+            Reply::Rejected(rejection) => self.count_rejection(*rejection),
+            _ => {
+                metrics.orders_unknown.inc();
+            }
+        }
+    }
+
+    /// Writes what became of an order, in the way of its route.
+    pub(super) fn placed(
+        &mut self,
+        route: Placed,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let Reply::Accepted(Accepted::Order { order, replayed }) = reply else {
+            return Err(super::service::other(reply));
+        };
+        match route {
+            Placed::Own => self.show_placed(&order, replayed, out),
+            Placed::Published(echo) => self.show_generated(&order, &echo, out),
+            Placed::Submit => self.show_submitted(&order, replayed, out),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Sales: what everybody may read, and what operators do to them.
+//!
+//! Called by: the service.
+
+use engine::{
+    Adjust, Command, ItemSpec, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
+};
+use serde::{Deserialize, Deserializer};
+
+use super::answer::Answering;
+use super::error::Problem;
+use super::orders::read_object;
+use super::pending::Waiting;
+use super::placing::key_of;
+use super::route::Steer;
+use super::service::{Call, HttpService, other};
+use super::wire::{Object, decimal, parameter};
+use crate::catalog::{Catalog, Sale};
+use crate::net::Answer;
+use crate::writer::{Reply, Request};
+
+const MS_PER_S: u64 = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewSale {
+    /// The next free number if it is left out.
+    id: Option<u64>,
+    title: String,
+    currency: String,
+    starts_at_ms: u64,
+    ends_at_ms: u64,
+    /// Left out: the server's default; null: paid on placing.
+    #[serde(default, deserialize_with = "present")]
+    payment_s: Option<Option<u64>>,
+    /// 0: no bound.
+    open_holds_per_buyer_max: Option<u32>,
+    items: Vec<NewItem>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewItem {
+    product: u64,
+    title: String,
+    #[serde(default)]
+    description: String,
+    price: u64,
+    list_price: Option<u64>,
+    total: u64,
+    limit: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedSale {
+    title: Option<String>,
+    starts_at_ms: Option<u64>,
+    ends_at_ms: Option<u64>,
+    payment_s: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Units {
+    units: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Balance {
+    balance: u64,
+}
+
+/// Tells null from absent: serde calls this only if the field is there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl HttpService {
+    pub(super) fn list_sales(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        self.scratch.clear();
+        Object::begin(&mut self.scratch)
+            .list("sales", &self.catalog.sales, |out, sale| write_sale(out, &self.catalog, sale, call.now))
+            .end();
+        out.json(200, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    pub(super) fn show_sale(
+        &mut self,
+        call: &Call<'_>,
+        id: SaleId,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        self.write_known_sale(id, 200, call.now, out).map(|()| Answer::Ready)
+    }
+
+    fn write_known_sale(
+        &mut self,
+        id: SaleId,
+        status: u16,
+        now: UnixMs,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let sale = self.catalog.sale(id).ok_or(Refusal::UnknownSale)?;
+        self.scratch.clear();
+        write_sale(&mut self.scratch, &self.catalog, sale, now);
+        out.json(status, &self.scratch);
+        Ok(())
+    }
+
+    pub(super) fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let number = |name| {
+            let text = parameter(call.request.query, name).unwrap_or_default();
+            decimal(text).ok_or_else(|| Problem::invalid("sale and product must be numbers."))
+        };
+        let (sale, product) = (SaleId(number("sale")?), ProductId(number("product")?));
+        let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
+        let counters = &self.catalog.skus[sku.0 as usize].counters;
+        let sale = self.catalog.sale(sale).expect("a SKU's sale is in the catalog");
+        self.scratch.clear();
+        Object::begin(&mut self.scratch)
+            .text("state", sale.phase(call.now).as_str())
+            .number("available", counters.available())
+            .number("total", counters.total())
+            .number("starts_at_ms", sale.spec.starts_at.0)
+            .number("ends_at_ms", sale.spec.ends_at.0)
+            .number("now_ms", call.now.0)
+            .end();
+        out.json(200, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    pub(super) fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        let new: NewSale = read_object(call)?;
+        let next = || self.catalog.sales.iter().map(|sale| sale.spec.id.0 + 1).max().unwrap_or(1);
+        let id = SaleId(new.id.unwrap_or_else(next));
+        // Ids are kept as signed numbers in the ledger.
+        if id.0 > i64::MAX.unsigned_abs()
+            || new.items.iter().any(|item| item.product > i64::MAX.unsigned_abs())
+        {
+            return Err(Problem::invalid("Numbers of sales and products must be below 2^63."));
+        }
+        let payment = match new.payment_s {
+            Some(Some(seconds)) => Payment::WithinMs(seconds.saturating_mul(MS_PER_S)),
+            Some(None) => Payment::OnPlacing,
+            None => Payment::WithinMs(self.shared.options.payment_ms),
+        };
+        let holds_max = new.open_holds_per_buyer_max.unwrap_or(self.shared.options.open_holds_per_buyer_max);
+        let spec = SaleSpec {
+            id,
+            title: new.title,
+            currency: new.currency,
+            starts_at: UnixMs(new.starts_at_ms),
+            ends_at: UnixMs(new.ends_at_ms),
+            payment,
+            open_holds_per_buyer_max: (holds_max > 0).then_some(holds_max),
+            items: new.items.into_iter().map(NewItem::into_spec).collect(),
+        };
+        if spec.ends_at.0 > i64::MAX.unsigned_abs() {
+            return Err(Problem::invalid("The end is further away than any clock goes."));
+        }
+        let status = if self.catalog.sale(id).is_some() { 200 } else { 201 };
+        self.ask(call, Request::Execute(Command::CreateSale(spec)), Waiting::Sale { sale: id, status })
+    }
+
+    pub(super) fn change_sale(&mut self, call: &Call<'_>, sale: SaleId) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        let changed: ChangedSale = read_object(call)?;
+        if changed.ends_at_ms.is_some_and(|at| at > i64::MAX.unsigned_abs()) {
+            return Err(Problem::invalid("The end is further away than any clock goes."));
+        }
+        let change = SaleChange {
+            title: changed.title,
+            starts_at: changed.starts_at_ms.map(UnixMs),
+            ends_at: changed.ends_at_ms.map(UnixMs),
+            payment_ms: changed.payment_s.map(|seconds| seconds.saturating_mul(MS_PER_S)),
+        };
+        if change == SaleChange::default() {
+            return Err(Problem::invalid(
+                "Name at least one of title, starts_at_ms, ends_at_ms and payment_s.",
+            ));
+        }
+        let command = Command::ChangeSale { sale, change };
+        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+    }
+
+    pub(super) fn steer_sale(
+        &mut self,
+        call: &Call<'_>,
+        sale: SaleId,
+        steer: Steer,
+    ) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        let command = match steer {
+            Steer::Pause => Command::Pause(sale),
+            Steer::Resume => Command::Resume(sale),
+            Steer::End => Command::End(sale),
+        };
+        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+    }
+
+    pub(super) fn adjust_stock(
+        &mut self,
+        call: &Call<'_>,
+        sale: SaleId,
+        product: ProductId,
+        how: Adjust,
+    ) -> Result<Answer, Problem> {
+        self.shared.auth.operator(&call.fields)?;
+        let key = key_of(call)?.ok_or_else(|| {
+            let detail = "Send an Idempotency-Key: without one a repeated call would move the stock twice.";
+            Problem::new(400, "key_required", "An idempotency key is needed", detail)
+        })?;
+        let Units { units } = read_object(call)?;
+        let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
+        let command = Command::Adjust { sku, how, units, key: key.into() };
+        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+    }
+
+    pub(super) fn show_changed_sale(
+        &mut self,
+        sale: SaleId,
+        status: u16,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        if !matches!(reply, Reply::Accepted(_)) {
+            return Err(other(reply));
+        }
+        self.write_known_sale(sale, status, self.shared.clock.now(), out)
+    }
+
+    pub(super) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let sale = self.shared.options.shop_sale.filter(|_| self.shared.options.demo);
+        let sale = sale.ok_or_else(Problem::demo_only)?;
+        self.shared.auth.operator(&call.fields)?;
+        let Balance { balance } = read_object(call)?;
+        if balance > engine::limits::TOTAL_MAX / 2 {
+            return Err(Problem::invalid("The balance is more than a good may have."));
+        }
+        self.ask(call, Request::SetBalance { sale, balance }, Waiting::Balance { balance })
+    }
+
+    pub(super) fn show_balance(
+        &mut self,
+        balance: u64,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let Reply::BalanceSet { items } = reply else { return Err(other(reply)) };
+        self.scratch.clear();
+        Object::begin(&mut self.scratch).number("items", items as u64).number("balance", balance).end();
+        out.json(200, &self.scratch);
+        Ok(())
+    }
+}
+
+impl NewItem {
+    fn into_spec(self) -> ItemSpec {
+        ItemSpec {
+            product: ProductId(self.product),
+            title: self.title,
+            description: self.description,
+            price: self.price,
+            list_price: self.list_price.unwrap_or(self.price),
+            total: self.total,
+            limit: self.limit,
+        }
+    }
+}
+
+fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs) {
+    let spec = &*sale.spec;
+    let phase: Phase = sale.phase(now);
+    let payment_s = match spec.payment {
+        Payment::WithinMs(ms) => Some(ms / MS_PER_S),
+        Payment::OnPlacing => None,
+    };
+    let skus = &catalog.skus[sale.first_sku.0 as usize..];
+    Object::begin(out)
+        .number("id", spec.id.0)
+        .text("title", &spec.title)
+        .text("currency", &spec.currency)
+        .text("state", phase.as_str())
+        .number("starts_at_ms", spec.starts_at.0)
+        .number("ends_at_ms", spec.ends_at.0)
+        .number_or_null("payment_s", payment_s)
+        .number("open_holds_per_buyer_max", u64::from(spec.open_holds_per_buyer_max.unwrap_or(0)))
+        .list("items", spec.items.iter().zip(skus), |out, (item, sku)| {
+            Object::begin(out)
+                .number("product", item.product.0)
+                .text("title", &item.title)
+                .text("description", &item.description)
+                .number("price", item.price)
+                .number("list_price", item.list_price)
+                .number("total", sku.counters.total())
+                .number("available", sku.counters.available())
+                .number("held", sku.counters.held())
+                .number("sold", sku.counters.sold())
+                .number_or_null("limit", item.limit.map(u64::from))
+                .end();
+        })
+        .end();
+}

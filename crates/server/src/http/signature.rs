@@ -1,0 +1,136 @@
+//! The payment provider's signature: `Doorbuster-Signature: t=<unix s>,v1=<hex HMAC-SHA256>` over
+//! `"<t>." + body`. The time is signed too, so that a callback that somebody recorded can't be sent later.
+//!
+//! Must not: read a clock. Called by: `payments`.
+
+use ring::hmac;
+
+use super::wire::{decimal, read_hex};
+
+/// Why a callback is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsigned {
+    Missing,
+    Malformed,
+    /// Signed longer ago, or further ahead, than is tolerated.
+    Stale,
+    Wrong,
+}
+
+impl Unsigned {
+    pub(super) fn detail(self) -> &'static str {
+        match self {
+            Unsigned::Missing => "The header Doorbuster-Signature is missing.",
+            Unsigned::Malformed => {
+                "Doorbuster-Signature must read t=<unix seconds>,v1=<64 hexadecimal digits>."
+            }
+            Unsigned::Stale => "The signature's time is too far from the server's clock.",
+            Unsigned::Wrong => {
+                "The signature is wrong: it must be made of \"<t>.\" and the body as it was sent."
+            }
+        }
+    }
+}
+
+/// Checks callbacks with one secret.
+#[derive(Debug)]
+pub(super) struct Checker {
+    key: hmac::Key,
+    tolerance_s: u64,
+}
+
+impl Checker {
+    pub(super) fn new(secret: &[u8], tolerance_s: u64) -> Checker {
+        Checker { key: hmac::Key::new(hmac::HMAC_SHA256, secret), tolerance_s }
+    }
+
+    pub(super) fn check(&self, header: Option<&str>, body: &[u8], now_s: u64) -> Result<(), Unsigned> {
+        let (time, tag) = parse(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
+        let mut signed = Vec::with_capacity(time.len() + 1 + body.len());
+        signed.extend_from_slice(time.as_bytes());
+        signed.push(b'.');
+        signed.extend_from_slice(body);
+        hmac::verify(&self.key, &signed, &tag).map_err(|ring::error::Unspecified| Unsigned::Wrong)?;
+        let signed_s = decimal(time).ok_or(Unsigned::Malformed)?;
+        if now_s.abs_diff(signed_s) > self.tolerance_s { Err(Unsigned::Stale) } else { Ok(()) }
+    }
+}
+
+/// The time as it was written, and the tag. Unknown parts are passed over: a later version may add one.
+fn parse(header: &str) -> Option<(&str, [u8; 32])> {
+    let (mut time, mut tag) = (None, None);
+    for part in header.split(',') {
+        let (name, value) = part.trim().split_once('=')?;
+        match name {
+            "t" if time.is_none() => time = Some(value),
+            "v1" if tag.is_none() => {
+                let mut bytes = [0; 32];
+                tag = read_hex(value, &mut bytes).then_some(bytes);
+                tag?;
+            }
+            "t" | "v1" => return None,
+            _ => {}
+        }
+    }
+    Some((time.filter(|time| decimal(time).is_some())?, tag?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::wire::push_hex;
+    use super::*;
+
+    const SECRET: &[u8] = b"a secret of the provider";
+    const BODY: &[u8] = br#"{"payment_id":"p1"}"#;
+
+    fn tag(time: &str, body: &[u8]) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET);
+        let tag = hmac::sign(&key, &[time.as_bytes(), b".", body].concat());
+        let mut hex = Vec::new();
+        push_hex(&mut hex, tag.as_ref());
+        String::from_utf8(hex).unwrap()
+    }
+
+    fn check(header: &str, now_s: u64) -> Result<(), Unsigned> {
+        Checker::new(SECRET, 300).check(Some(header), BODY, now_s)
+    }
+
+    #[test]
+    fn callbacks_are_believed_by_the_rules() {
+        let good = tag("1000", BODY);
+        for (header, now_s, verdict) in [
+            (format!("t=1000,v1={good}"), 1000, Ok(())),
+            (format!("v1={good}, t=1000, v2=later"), 1300, Ok(())),
+            (format!("t=1000,v1={good}"), 1301, Err(Unsigned::Stale)),
+            (format!("t=1000,v1={good}"), 699, Err(Unsigned::Stale)),
+            (format!("t=1001,v1={good}"), 1000, Err(Unsigned::Wrong)),
+            (format!("t=1000,v1={}", tag("1000", b"{}")), 1000, Err(Unsigned::Wrong)),
+            (format!("t=1000,v1={}", good.to_uppercase()), 1000, Err(Unsigned::Malformed)),
+            (format!("t=1000,t=1000,v1={good}"), 1000, Err(Unsigned::Malformed)),
+            (format!("t=1000,v1={good},v1={good}"), 1000, Err(Unsigned::Malformed)),
+            (format!("t=+1000,v1={good}"), 1000, Err(Unsigned::Malformed)),
+            (format!("v1={good}"), 1000, Err(Unsigned::Malformed)),
+            ("t=1000".to_owned(), 1000, Err(Unsigned::Malformed)),
+            (format!("t=1000,v1={}", &good[..62]), 1000, Err(Unsigned::Malformed)),
+            (String::new(), 1000, Err(Unsigned::Malformed)),
+        ] {
+            assert_eq!(check(&header, now_s), verdict, "{header} at {now_s}");
+        }
+        assert_eq!(Checker::new(SECRET, 300).check(None, BODY, 1000), Err(Unsigned::Missing));
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_is_believed_or_panics(header in "\\PC*", now_s: u64) {
+            prop_assert!(check(&header, now_s).is_err());
+        }
+
+        #[test]
+        fn no_tag_is_believed_or_panics(time in "[0-9]{0,20}", tag in "[0-9a-f]{60,66}", now_s: u64) {
+            let header = format!("t={time},v1={tag}");
+            prop_assert!(check(&header, now_s).is_err());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The published submit-order route: a synchronous order in the shop, from a form, answered by its id.
+//!
+//! Unlike the published program, which subtracts without looking, it refuses with 409 when the balance is
+//! short. Called by: the service.
+
+use engine::{BuyerId, OrderView, ProductId};
+
+use super::answer::{Answering, TEXT};
+use super::error::Problem;
+use super::pending::Placed;
+use super::placing::key_of;
+use super::service::{Call, HttpService};
+use super::token::BUYER_MAX;
+use super::wire::{decimal, decode, parameter, push_order_id};
+use crate::net::Answer;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+impl HttpService {
+    pub(super) fn submit_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
+        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        let is_form =
+            |found: &str| found.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM));
+        if call.fields.content_type.is_some_and(|found| !is_form(found)) {
+            return Err(Problem::unsupported_media_type(FORM));
+        }
+        let form = std::str::from_utf8(call.request.body)
+            .map_err(|_not_text| Problem::invalid("The form is not text."))?;
+        let user = field(form, "user_id")?;
+        let goods = field(form, "goods_id")?;
+        let count = u32::try_from(field(form, "count")?)
+            .map_err(|_too_many| Problem::invalid("count is more than any order may have."))?;
+        if user > BUYER_MAX {
+            return Err(Problem::invalid("user_id must be below 2^63."));
+        }
+        let buyer = self.shared.auth.named_buyer(&call.fields, BuyerId(user), call.now_s())?;
+        let key = key_of(call)?;
+        let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
+        let kept = self.keep_address(key.is_some(), count, None);
+        self.place(call, &admitted, count, kept, Placed::Submit)
+    }
+
+    pub(super) fn show_submitted(
+        &mut self,
+        order: &OrderView,
+        replayed: bool,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        self.scratch.clear();
+        push_order_id(&mut self.scratch, order.id);
+        let headers: &[_] = if replayed { &[("Idempotency-Replayed", "true")] } else { &[] };
+        out.body_with(200, headers, TEXT, &self.scratch);
+        Ok(())
+    }
+}
+
+/// A number of the form.
+fn field(form: &str, name: &'static str) -> Result<u64, Problem> {
+    let text = parameter(form, name).and_then(decode);
+    text.as_deref()
+        .and_then(decimal)
+        .ok_or_else(|| Problem::invalid(format!("The form's {name} must be a number, in digits.")))
+}

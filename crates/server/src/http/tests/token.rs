@@ -1,0 +1,136 @@
+//! Forged and broken tokens, and that no text at all makes the verifier panic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+const NOW_S: u64 = 1_700_000_000;
+
+fn encode(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+fn signed(header: &str, claims: &str, secret: &[u8]) -> String {
+    let signed = format!("{}.{}", encode(header), encode(claims));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
+}
+
+fn usual(claims: &str) -> String {
+    signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims, SECRET)
+}
+
+fn verify(token: &str) -> Result<BuyerId, Untrusted> {
+    Verifier::new(SECRET, "sub".to_owned()).verify(token, NOW_S)
+}
+
+#[test]
+fn the_usual_header_is_the_one_that_is_recognised() {
+    assert_eq!(encode(r#"{"alg":"HS256","typ":"JWT"}"#), USUAL_HEADER);
+}
+
+#[test]
+fn claims_are_read_by_the_rules() {
+    for (claims, verdict) in [
+        (r#"{"sub":"7","exp":1700000001}"#, Ok(BuyerId(7))),
+        (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
+        (r#"{"s\u0075b":7,"exp":1700000001.5}"#, Ok(BuyerId(7))),
+        (r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#, Ok(BuyerId(BUYER_MAX))),
+        (r#"{"sub":"7","exp":1700000001,"nbf":1700000000}"#, Ok(BuyerId(7))),
+        (r#"{"sub":"7","exp":1700000000}"#, Err(Untrusted::Expired)),
+        (r#"{"sub":"7","exp":1700000000.9}"#, Err(Untrusted::Expired)),
+        (r#"{"sub":"7","exp":1700000001,"nbf":1700000001}"#, Err(Untrusted::NotYetValid)),
+        (r#"{"sub":"7"}"#, Err(Untrusted::Claims)),
+        (r#"{"exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"9223372036854775808","exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"99999999999999999999","exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":-7,"exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":7.5,"exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"+7","exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":null,"exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","exp":"1700000001"}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","exp":-1}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","exp":1e300}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","sub":"8","exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","exp":1,"exp":1700000001}"#, Err(Untrusted::Claims)),
+        (r#"{"sub":"7","exp":1700000001} x"#, Err(Untrusted::Malformed)),
+        (r#"["sub"]"#, Err(Untrusted::Claims)),
+        ("", Err(Untrusted::Claims)),
+    ] {
+        assert_eq!(verify(&usual(claims)), verdict, "{claims}");
+    }
+}
+
+#[test]
+fn forged_tokens_are_not_believed() {
+    let claims = r#"{"sub":"7","exp":1800000000}"#;
+    let good = usual(claims);
+    assert_eq!(verify(&good), Ok(BuyerId(7)));
+    assert_eq!(verify(&signed(r#"{"typ":"JWT","alg":"HS256"}"#, claims, SECRET)), Ok(BuyerId(7)));
+    let (signed_part, tag) = good.rsplit_once('.').unwrap();
+    let other_claims = format!("{USUAL_HEADER}.{}.{tag}", encode(r#"{"sub":"8","exp":1800000000}"#));
+    // The tag has 32 bytes, so two bits of its last character mean nothing, and must be zero.
+    let last = tag.chars().last().unwrap();
+    let stray = char::from(u8::try_from(last).unwrap() + 1);
+    let header = |header: &str| signed(header, claims, SECRET);
+    for (forged, verdict) in [
+        (header(r#"{"alg":"none"}"#), Untrusted::Algorithm),
+        (format!("{}.{}.", encode(r#"{"alg":"none"}"#), encode(claims)), Untrusted::Algorithm),
+        (header(r#"{"alg":"hs256"}"#), Untrusted::Algorithm),
+        (header(r#"{"alg":"HS384"}"#), Untrusted::Algorithm),
+        (header(r#"{"alg":"RS256"}"#), Untrusted::Algorithm),
+        (header(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#), Untrusted::Algorithm),
+        (header(r#"{"typ":"JWT"}"#), Untrusted::Malformed),
+        (header(r#"{"alg":["HS256"]}"#), Untrusted::Malformed),
+        (header(r#"{"alg":"HS256","alg":"none"}"#), Untrusted::Malformed),
+        (signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims, b"another secret"), Untrusted::Signature),
+        (other_claims, Untrusted::Signature),
+        (format!("{signed_part}."), Untrusted::Signature),
+        (format!("{signed_part}.{}", &tag[..tag.len() - 4]), Untrusted::Signature),
+        (format!("{signed_part}.{}{stray}", &tag[..tag.len() - 1]), Untrusted::Malformed),
+        (format!("{good}="), Untrusted::Malformed),
+        (format!("{good}.x"), Untrusted::Signature),
+        (good.replace('.', ""), Untrusted::Malformed),
+        (signed_part.to_owned(), Untrusted::Malformed),
+        (String::new(), Untrusted::Malformed),
+        ("..".to_owned(), Untrusted::Malformed),
+        (
+            usual(&format!(r#"{{"sub":"7","exp":1800000000,"x":"{}"}}"#, "y".repeat(3000))),
+            Untrusted::Malformed,
+        ),
+    ] {
+        let found = verify(&forged).unwrap_err();
+        // A token cut or extended at another place may be called malformed before its signature is looked at.
+        assert!(found == verdict || found == Untrusted::Malformed, "{forged}: {found:?}, not {verdict:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_a_token_or_a_panic(text in "\\PC*") {
+        prop_assert!(verify(&text).is_err());
+    }
+
+    #[test]
+    fn no_parts_are_a_token_or_a_panic(header in "[A-Za-z0-9_-]{0,60}", claims in "[A-Za-z0-9_-]{0,60}", tag in "[A-Za-z0-9_-]{0,60}") {
+        let forged = format!("{header}.{claims}.{tag}");
+        let usual = format!("{USUAL_HEADER}.{claims}.{tag}");
+        prop_assert!(verify(&forged).is_err());
+        prop_assert!(verify(&usual).is_err());
+    }
+
+    #[test]
+    fn no_signed_claims_are_a_panic(claims in "\\PC{0,200}") {
+        prop_assert!(verify(&usual(&claims)).is_err());
+    }
+
+    #[test]
+    fn one_changed_byte_is_noticed(at in 0_usize..100, with in "[A-Za-z0-9_-]") {
+        let good = usual(r#"{"sub":"7","exp":1800000000}"#);
+        let mut forged = good.clone();
+        let at = at % good.len();
+        forged.replace_range(at..=at, &with);
+        prop_assert!(forged == good || verify(&forged).is_err());
+    }
+}
