@@ -1,0 +1,114 @@
+//! Admission as a buyer meets it: before an order without a key, never before a known key; and the sums.
+
+use super::shop::{Delivered, Sent, Setup, Shop, demo_mode};
+use super::{Response, problem};
+use crate::http::ServerState;
+use crate::net::Service;
+
+fn order(buyer: u64) -> Sent {
+    Sent::post("/api/v1/orders", r#"{"sale":3,"product":29}"#).member(buyer)
+}
+
+fn sold_out(buyer: u64) -> Sent {
+    Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(buyer)
+}
+
+#[test]
+fn sold_out_is_answered_at_once_and_clears_when_units_come_back() {
+    let mut shop = Shop::new(demo_mode());
+    let (_, refused) = shop.call(&sold_out(1));
+    assert_eq!(refused.unwrap().problem(), problem(409, "sold_out"));
+    let (_, waiting) = shop.call(&sold_out(1).key("k"));
+    assert_eq!(waiting, None, "a key may be known: the writer looks");
+    shop.write();
+    let restock = Sent::post("/api/v1/sales/3/items/31/restock", r#"{"units":1}"#).operator().key("r");
+    assert_eq!(shop.send(&restock).status, 200);
+    assert_eq!(shop.send(&sold_out(1)).status, 201);
+    shop.check_sums();
+}
+
+#[test]
+fn over_the_rate_a_buyer_is_told_when_to_come_again_but_a_known_key_is_answered() {
+    let mut setup = Setup::new(demo_mode());
+    setup.limits.orders_per_s = 1;
+    setup.limits.burst = 1;
+    let mut shop = Shop::with(setup);
+    let first = shop.send(&order(1).key("k"));
+    assert_eq!(first.status, 201);
+    for sent in [order(2), order(2).key("other")] {
+        let limited = shop.send(&sent);
+        assert_eq!(limited.problem(), problem(429, "rate_limited"));
+        assert_eq!(limited.header("retry-after"), Some("1"));
+    }
+    assert_eq!(shop.send(&order(1).key("k")).body, first.body);
+    let published = r#"{"flashPromotionId":3,"productId":29}"#;
+    let busy = shop.send(&Sent::post("/seckillOrder/generateOrder", published).member(1));
+    assert_eq!((busy.status, &busy.json()["code"]), (429, &500.into()));
+    shop.check_sums();
+}
+
+#[test]
+fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
+    let mut setup = Setup::new(demo_mode());
+    setup.limits.in_flight_max = 3;
+    setup.limits.in_flight_per_buyer_max = 2;
+    let mut shop = Shop::with(setup);
+    assert_eq!(shop.call(&order(1)).1, None);
+    assert_eq!(shop.call(&order(1)).1, None);
+    let problem_of = |response: Option<Response>| response.unwrap().problem();
+    assert_eq!(problem_of(shop.call(&order(1)).1), problem(429, "buyer_busy"));
+    assert_eq!(shop.call(&order(2)).1, None);
+    assert_eq!(problem_of(shop.call(&order(3)).1), problem(503, "busy"));
+    shop.check_sums();
+    // All four requests were of one connection: three are waiting still, and each is counted out.
+    shop.write();
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    assert_eq!(delivered.0.len(), 3);
+    assert_eq!(shop.metric("doorbuster_orders_in_flight"), 0);
+    assert_eq!(shop.send(&order(3)).status, 201);
+    shop.check_sums();
+}
+
+#[test]
+fn a_failed_commit_is_unknown_and_the_key_finds_out() {
+    let mut shop = Shop::new(demo_mode());
+    shop.failing = true;
+    let unknown = shop.send(&order(1).key("k"));
+    assert_eq!(unknown.problem(), problem(503, "outcome_unknown"));
+    assert_eq!(unknown.header("retry-after"), Some("1"));
+    shop.failing = false;
+    let placed = shop.send(&order(1).key("k"));
+    assert_eq!((placed.status, placed.header("idempotency-replayed")), (201, None));
+    shop.check_sums();
+}
+
+#[test]
+fn nothing_is_changed_before_the_ledger_is_open_or_after_it_failed() {
+    let mut shop = Shop::new(demo_mode());
+    for (state, orders, ready) in [
+        (ServerState::Starting, 503, 503),
+        (ServerState::Serving, 201, 200),
+        (ServerState::Draining, 201, 503),
+        (ServerState::Failed, 503, 503),
+    ] {
+        shop.shared.set_state(state);
+        assert_eq!(shop.send(&order(1)).status, orders, "{state:?}");
+        assert_eq!(shop.send(&Sent::get("/readyz")).status, ready, "{state:?}");
+        assert_eq!(shop.send(&Sent::get("/healthz")).status, 200);
+        shop.check_sums();
+    }
+}
+
+#[test]
+fn a_round_hands_over_what_it_brought_in_one_batch() {
+    let mut shop = Shop::new(demo_mode());
+    let tickets: Vec<_> = (0..5).map(|buyer| shop.call(&order(buyer)).0).collect();
+    shop.service.round_ended();
+    shop.write();
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    let answered: Vec<_> = delivered.0.iter().map(|(ticket, _)| *ticket).collect();
+    assert_eq!(answered, tickets);
+    assert!(delivered.0.iter().all(|(_, bytes)| Response::read(bytes).status == 201));
+}

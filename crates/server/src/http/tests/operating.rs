@@ -1,0 +1,218 @@
+//! Health, metrics, audit, feed, the clock, and the API's description.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::problem;
+use super::shop::{NOW, Sent, Shop, demo_mode};
+use crate::http::fields::Method;
+use crate::http::operating::OPEN_API;
+use crate::http::route::Address;
+use crate::ledger::Batch;
+use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
+use crate::net::{ResponseWriter, Service};
+
+/// Every address of the router with its methods, as the description writes them.
+const ROUTES: [(&str, &[&str]); 34] = [
+    ("/api/v1/orders", &["get", "post"]),
+    ("/api/v1/orders/{id}", &["get"]),
+    ("/api/v1/orders/{id}/cancel", &["post"]),
+    ("/api/v1/orders/{id}/pay", &["post"]),
+    ("/api/v1/stock", &["get"]),
+    ("/api/v1/time", &["get"]),
+    ("/api/v1/sales", &["get", "post"]),
+    ("/api/v1/sales/{sale}", &["get", "patch"]),
+    ("/api/v1/sales/{sale}/pause", &["post"]),
+    ("/api/v1/sales/{sale}/resume", &["post"]),
+    ("/api/v1/sales/{sale}/end", &["post"]),
+    ("/api/v1/sales/{sale}/items/{product}/restock", &["post"]),
+    ("/api/v1/sales/{sale}/items/{product}/correct", &["post"]),
+    ("/api/v1/payments", &["post"]),
+    ("/api/v1/payments/refunds-due", &["get"]),
+    ("/api/v1/payments/{payment}/settle", &["post"]),
+    ("/api/v1/audit", &["get"]),
+    ("/api/v1/clock/re-anchor", &["post"]),
+    ("/api/v1/demo/load", &["post"]),
+    ("/api/v1/demo/session", &["post"]),
+    ("/api/v1/openapi.json", &["get"]),
+    ("/seckillOrder/generateOrder", &["post"]),
+    ("/seckillOrder/pressureMQ", &["post"]),
+    ("/cache/stock", &["get"]),
+    ("/order/submit", &["post"]),
+    ("/product", &["get"]),
+    ("/seckill_{sale}_{product}.html", &["get"]),
+    ("/", &["get"]),
+    ("/orders/{id}", &["get"]),
+    ("/api", &["get"]),
+    ("/assets/{name}", &["get"]),
+    ("/healthz", &["get"]),
+    ("/readyz", &["get"]),
+    ("/metrics", &["get"]),
+];
+
+/// The methods of an address, as the router knows them.
+fn routed(template: &str) -> Vec<&'static str> {
+    let path = template.replace("{sale}", "3").replace("{product}", "29").replace(['{', '}'], "");
+    let address = Address::of(&path).unwrap_or_else(|| panic!("{path} leads nowhere"));
+    [("get", Method::Get), ("post", Method::Post), ("patch", Method::Patch)]
+        .into_iter()
+        .filter(|(_, method)| address.takes(*method))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+#[test]
+fn the_description_names_every_route_and_no_other() {
+    let spec: Value = serde_json::from_str(OPEN_API).unwrap();
+    let paths = spec["paths"].as_object().unwrap();
+    let mut described = BTreeSet::new();
+    for (path, operations) in paths {
+        let methods: Vec<&str> = operations
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .filter(|name| *name != "parameters")
+            .collect();
+        assert_eq!(methods, routed(path), "{path}");
+        for method in methods {
+            described.insert((path.as_str(), method));
+            let operation = &operations[method];
+            assert!(
+                operation["summary"].is_string() && operation["responses"].is_object(),
+                "{method} {path}"
+            );
+        }
+    }
+    let expected: BTreeSet<_> =
+        ROUTES.iter().flat_map(|(path, methods)| methods.iter().map(|method| (*path, *method))).collect();
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn every_reference_of_the_description_leads_somewhere() {
+    fn check(value: &Value, spec: &Value) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
+                    let pointer = target.strip_prefix('#').unwrap();
+                    assert!(spec.pointer(pointer).is_some(), "{target}");
+                }
+                fields.values().for_each(|value| check(value, spec));
+            }
+            Value::Array(values) => values.iter().for_each(|value| check(value, spec)),
+            _ => {}
+        }
+    }
+    let spec: Value = serde_json::from_str(OPEN_API).unwrap();
+    check(&spec, &spec);
+    assert_eq!(Shop::new(demo_mode()).send(&Sent::get("/api/v1/openapi.json")).json(), spec);
+}
+
+#[test]
+fn unknown_addresses_and_methods_are_problems() {
+    let mut shop = Shop::new(demo_mode());
+    assert_eq!(shop.send(&Sent::get("/api/v1/nothing")).problem(), problem(404, "not_found"));
+    for (path, methods) in ROUTES {
+        let path = path.replace("{sale}", "3").replace("{product}", "29");
+        for method in ["GET", "POST", "PATCH", "DELETE", "PUT", "FROB"] {
+            if methods.contains(&method.to_lowercase().as_str()) {
+                continue;
+            }
+            let refused = shop.send(&Sent::new(method, &path));
+            assert_eq!(refused.status, 405, "{method} {path}");
+            assert!(refused.header("allow").unwrap().contains("OPTIONS"));
+        }
+        assert_eq!(shop.send(&Sent::new("OPTIONS", &path)).status, 204);
+    }
+}
+
+#[test]
+fn the_metrics_are_in_prometheus_format() {
+    let mut shop = Shop::new(demo_mode());
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(1));
+    let metrics = shop.send(&Sent::get("/metrics"));
+    let text = metrics.text();
+    assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
+    for line in [
+        "doorbuster_stock_units{sale=\"3\",product=\"30\",kind=\"held\"} 1",
+        "doorbuster_stock_units{sale=\"3\",product=\"30\",kind=\"available\"} 1",
+        "doorbuster_refusals_total{code=\"sold_out\"} 1",
+        "doorbuster_http_responses_total{class=\"4xx\"} 1",
+        "doorbuster_orders_accepted_total 1",
+        "doorbuster_order_seconds_count 1",
+        "doorbuster_units_held 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+    let mut names = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        assert!(names.insert(line.split(' ').next().unwrap().to_owned()), "{line} twice");
+    }
+}
+
+#[test]
+fn the_audit_and_the_feed_come_from_the_ledger() {
+    let mut shop = Shop::new(demo_mode());
+    let audit = Sent::get("/api/v1/audit").operator();
+    assert_eq!(shop.send_to_ledger(&audit).problem(), problem(503, "ledger_unreadable"));
+    let mut ledger = SqliteLedger::open(Options {
+        data_dir: shop.data_dir().to_owned(),
+        synchronous: Synchronous::Off,
+        checkpoint_pages: 1000,
+        vfs: None,
+    })
+    .unwrap();
+    let mut book = engine::Book::new();
+    book.execute(NOW, engine::Command::CreateSale(super::shop::flash_sale())).unwrap();
+    let sku = book.sku(super::shop::SALE, engine::ProductId(30)).unwrap();
+    let id = engine::OrderId { sku, hash: 5 };
+    let place =
+        engine::Place { id, buyer: engine::BuyerId(7), quantity: 1, fingerprint: engine::Fingerprint(0) };
+    let (order, _) = book.place(NOW, &place).unwrap();
+    let mut entries = Vec::new();
+    book.drain_journal(&mut entries);
+    let addresses = [(order.seq, Box::from(*br#"{"name":"Ada"}"#))];
+    ledger.append(&Batch { entries: &entries, addresses: &addresses, messages: &[], at: NOW }).unwrap();
+
+    let audited = shop.send_to_ledger(&audit).json();
+    assert_eq!((&audited["clean"], &audited["orders"]), (&true.into(), &1.into()), "{audited}");
+    assert_eq!((&audited["skus"][1]["held"], &audited["skus"][1]["total"]), (&1.into(), &2.into()));
+    let feed = shop.send_to_ledger(&Sent::get("/api/v1/orders?since=0&limit=10").operator()).json();
+    let line = &feed["orders"][0];
+    assert_eq!((&line["id"], &line["buyer"]), (&id.to_string().into(), &"7".into()));
+    assert_eq!((&line["address"]["name"], &line["status"]), (&"Ada".into(), &"held".into()));
+    let next = format!("/api/v1/orders?since={}", feed["cursor"]);
+    let rest = shop.send_to_ledger(&Sent::get(&next).operator()).json();
+    assert_eq!((&rest["orders"], &rest["more"]), (&Value::Array(Vec::new()), &false.into()));
+    let broken = Sent::get("/api/v1/orders?since=x").operator();
+    assert_eq!(shop.send(&broken).problem(), problem(400, "invalid_request"));
+}
+
+#[test]
+fn the_clock_and_the_shop_are_set() {
+    let mut shop = Shop::new(demo_mode());
+    assert!(shop.send(&Sent::get("/api/v1/time")).json()["now_ms"].as_u64() >= Some(NOW.0));
+    let anchored = shop.send(&Sent::post("/api/v1/clock/re-anchor", "").operator());
+    assert_eq!((anchored.status, &anchored.json()["difference_ms"]), (200, &(-3).into()));
+    let loaded = shop.send(&Sent::post("/api/v1/demo/load", r#"{"balance":10}"#).operator());
+    assert_eq!((loaded.status, &loaded.json()["balance"]), (200, &10.into()));
+    let too_much = Sent::post("/api/v1/demo/load", r#"{"balance":999999999999999}"#).operator();
+    assert_eq!(shop.send(&too_much).problem(), problem(400, "invalid_request"));
+}
+
+#[test]
+fn what_the_net_layer_found_is_a_problem_too() {
+    let mut shop = Shop::new(demo_mode());
+    for (status, code) in
+        [(400, "bad_request"), (413, "body_too_large"), (431, "head_too_large"), (505, "http_version")]
+    {
+        let bytes =
+            ResponseWriter::render(|writer| shop.service.protocol_error(status, "Do better.", writer));
+        assert_eq!(super::Response::read(&bytes).problem(), problem(status, code));
+    }
+    assert_eq!(shop.service.body_bytes_max("POST", "/api/v1/orders"), 16 * 1024);
+    assert_eq!(shop.service.body_bytes_max("POST", "/api/v1/sales"), 1024 * 1024);
+}

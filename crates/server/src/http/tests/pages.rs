@@ -1,0 +1,131 @@
+//! Which page is served, in which coding, and when it is another one.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use engine::Command;
+
+use super::problem;
+use super::shop::{SALE, Sent, Shop, demo_mode};
+use crate::http::PageFiles;
+
+const PAGE: &str = "/seckill_3_30.html";
+
+#[test]
+fn a_sale_page_is_served_plain_compressed_or_not_again() {
+    let mut shop = Shop::new(demo_mode());
+    let plain = shop.send(&Sent::get(PAGE));
+    assert_eq!((plain.status, plain.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(plain.text().contains("Product &quot;30&quot;"), "{}", plain.text());
+    for (name, part) in [
+        ("content-security-policy", "default-src 'none'"),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "max-age=1"),
+        ("vary", "Accept-Encoding"),
+    ] {
+        assert!(plain.header(name).unwrap().contains(part), "{name}");
+    }
+    let packed = shop.send(&Sent::get(PAGE).with("Accept-Encoding", "br, gzip"));
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(packed.body.as_slice()).read_to_end(&mut text).unwrap();
+    assert_eq!(text, plain.body);
+    assert_ne!(packed.header("etag"), plain.header("etag"));
+    let known = shop.send(&Sent::get(PAGE).with("If-None-Match", plain.header("etag").unwrap()));
+    assert_eq!((known.status, known.body.len(), known.header("etag")), (304, 0, plain.header("etag")));
+}
+
+#[test]
+fn a_page_changes_with_its_sale_at_once_and_with_its_stock_within_a_second() {
+    let mut shop = Shop::new(demo_mode());
+    let page = |shop: &mut Shop| shop.send(&Sent::get(PAGE));
+    let first = page(&mut shop);
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
+    shop.advance(1001);
+    let few = page(&mut shop);
+    assert_ne!(few.body, first.body, "almost gone, and a second later");
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(2));
+    shop.advance(1001);
+    assert!(page(&mut shop).text().contains("data-available=\"0\""));
+    shop.execute(Command::Pause(SALE));
+    assert!(page(&mut shop).text().contains("data-state=\"paused\""));
+    shop.execute(Command::Resume(SALE));
+    shop.advance(3_600_000);
+    assert!(page(&mut shop).text().contains("data-state=\"ended\""), "by the clock alone");
+}
+
+#[test]
+fn every_page_and_asset_is_served() {
+    let mut shop = Shop::new(demo_mode());
+    let index = shop.send(&Sent::get("/"));
+    assert!(index.status == 200 && index.text().contains(PAGE), "{}", index.text());
+    for target in ["/api", "/orders/0123"] {
+        assert_eq!(shop.send(&Sent::get(target)).header("content-type"), Some("text/html; charset=utf-8"));
+    }
+    let text = index.text();
+    let assets: Vec<&str> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
+    assert!(!assets.is_empty());
+    for path in assets {
+        let asset = shop.send(&Sent::get(path));
+        assert_eq!(asset.status, 200, "{path}");
+        assert!(asset.header("cache-control").unwrap().contains("immutable"));
+    }
+    assert_eq!(shop.send(&Sent::get("/assets/none.js")).problem(), problem(404, "not_found"));
+}
+
+#[test]
+fn a_product_page_names_its_member() {
+    let mut shop = Shop::new(demo_mode());
+    let page = shop.send(&Sent::get("/product?flashPromotionId=3&promotionProductId=30&memberId=462245"));
+    assert!(page.status == 200 && page.text().contains("462245"), "{}", page.text());
+    assert_eq!(page.header("cache-control"), Some("private, no-store"));
+    for query in [
+        "",
+        "?flashPromotionId=3&promotionProductId=30",
+        "?flashPromotionId=3&promotionProductId=30&memberId=%3Cb%3E",
+    ] {
+        assert_eq!(
+            shop.send(&Sent::get(&format!("/product{query}"))).problem(),
+            problem(400, "invalid_request")
+        );
+    }
+}
+
+#[test]
+fn people_get_a_page_for_an_address_that_leads_nowhere() {
+    let mut shop = Shop::new(demo_mode());
+    for target in
+        ["/nothing", "/seckill_3_99.html", "/product?flashPromotionId=9&promotionProductId=9&memberId=9"]
+    {
+        let page = shop.send(&Sent::get(target).with("Accept", "text/html,*/*"));
+        assert_eq!(
+            (page.status, page.header("content-type")),
+            (404, Some("text/html; charset=utf-8")),
+            "{target}"
+        );
+        assert_eq!(shop.send(&Sent::get(target)).header("content-type"), Some("application/problem+json"));
+    }
+    let api = shop.send(&Sent::get("/api/v1/nothing").with("Accept", "text/html"));
+    assert_eq!(api.problem(), problem(404, "not_found"));
+}
+
+#[test]
+fn pages_are_written_as_files_when_they_change() {
+    let mut shop = Shop::new(demo_mode());
+    let dir = tempfile::tempdir().unwrap();
+    let files = PageFiles::start(Arc::clone(&shop.shared), dir.path().join("pages")).unwrap();
+    let path = dir.path().join("pages/seckill_3_30.html");
+    let wait_for = |part: &str| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !std::fs::read_to_string(&path).is_ok_and(|text| text.contains(part)) {
+            assert!(std::time::Instant::now() < until, "no file with {part}");
+            std::thread::yield_now();
+        }
+    };
+    wait_for("data-state=\"live\"");
+    shop.execute(Command::Pause(SALE));
+    wait_for("data-state=\"paused\"");
+    drop(files);
+    assert_eq!(std::fs::read(&path).unwrap(), shop.send(&Sent::get(PAGE)).body);
+    assert!(std::fs::read_dir(dir.path().join("pages/assets")).unwrap().count() > 5);
+}

@@ -1,0 +1,100 @@
+//! Payments: the signed callback, what is due back, and that it is told once.
+
+use ring::hmac;
+use serde_json::{Value, json};
+
+use super::shop::{NOW, SECRET, Sent, Setup, Shop, demo_mode};
+use super::{Response, problem};
+use crate::http::AuthMode;
+
+fn callback(body: &Value) -> Sent {
+    signed(&body.to_string(), NOW.0 / 1000)
+}
+
+fn signed(body: &str, at_s: u64) -> Sent {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), format!("{at_s}.{body}").as_bytes());
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Sent::post("/api/v1/payments", body).with("Doorbuster-Signature", &format!("t={at_s},v1={hex}"))
+}
+
+fn place(shop: &mut Shop) -> String {
+    let placed = shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(7));
+    placed.json()["id"].as_str().unwrap().to_owned()
+}
+
+fn result(response: &Response) -> (Value, Value) {
+    assert_eq!(response.status, 200, "{}", response.text());
+    let body = response.json();
+    (body["result"].clone(), body["reason"].clone())
+}
+
+#[test]
+fn a_callback_pays_its_order_once() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place(&mut shop);
+    let pay = json!({"payment_id": "p1", "order": id, "amount": 499_900});
+    let first = shop.send(&callback(&pay));
+    assert_eq!(result(&first), (json!("paid"), Value::Null));
+    assert_eq!((&first.json()["payment_id"], &first.json()["order"]), (&json!("p1"), &json!(id)));
+    assert_eq!(shop.send(&callback(&pay)).body, first.body);
+    let order = shop.send(&Sent::get(&format!("/api/v1/orders/{id}")).member(7)).json();
+    assert_eq!(order["status"], "paid");
+    let other = json!({"payment_id": "p1", "order": id, "amount": 1});
+    assert_eq!(shop.send(&callback(&other)).problem(), problem(409, "payment_conflict"));
+}
+
+#[test]
+fn what_pays_for_nothing_is_due_back_until_it_is_settled() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place(&mut shop);
+    let short = json!({"payment_id": "p/1 \"a\"", "order": id, "amount": 5});
+    assert_eq!(result(&shop.send(&callback(&short))), (json!("refund_due"), json!("amount_differs")));
+    let early = json!({"payment_id": "p2", "order": "0".repeat(40), "amount": 5});
+    assert_eq!(result(&shop.send(&callback(&early))), (json!("refund_due"), json!("unknown_order")));
+    let due = Sent::get("/api/v1/payments/refunds-due").operator();
+    assert_eq!(shop.send(&due).json()["payments"].as_array().unwrap().len(), 2);
+    for _ in 0..2 {
+        let settle = Sent::post("/api/v1/payments/p%2F1%20%22a%22/settle", "").operator();
+        assert_eq!(result(&shop.send(&settle)), (json!("settled"), json!("amount_differs")));
+    }
+    assert_eq!(shop.send(&due).json()["payments"].as_array().unwrap().len(), 1);
+    let unknown = Sent::post("/api/v1/payments/p3/settle", "").operator();
+    assert_eq!(shop.send(&unknown).problem(), problem(404, "unknown_payment"));
+    let broken = Sent::post("/api/v1/payments/%zz/settle", "").operator();
+    assert_eq!(shop.send(&broken).problem(), problem(400, "invalid_request"));
+}
+
+#[test]
+fn a_late_payment_takes_units_again() {
+    let mut shop = Shop::new(demo_mode());
+    let id = place(&mut shop);
+    shop.advance(60_001);
+    let read = Sent::get(&format!("/api/v1/orders/{id}")).member(7);
+    assert_eq!(shop.send(&read).json()["status"], "expired");
+    let paid = shop.send(&Sent::post(&format!("/api/v1/orders/{id}/pay"), "").member(7));
+    assert_eq!((paid.status, &paid.json()["status"]), (200, &json!("paid")));
+}
+
+#[test]
+fn only_signed_callbacks_are_heard() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let body = json!({"payment_id": "p1", "order": "0".repeat(40), "amount": 5}).to_string();
+    let at_s = NOW.0 / 1000;
+    let mut changed = signed(&body, at_s);
+    changed.body[20] ^= 1;
+    for sent in [Sent::post("/api/v1/payments", &body), signed(&body, at_s - 301), changed] {
+        assert_eq!(shop.send(&sent).problem(), problem(401, "invalid_signature"), "{sent:?}");
+    }
+    for body in [
+        r#"{"payment_id":"p1","order":"x","amount":5}"#.to_owned(),
+        body.replace("p1", ""),
+        body.replace("p1", &"p".repeat(65)),
+        body.replace('5', "-5"),
+        "{}".to_owned(),
+    ] {
+        assert_eq!(shop.send(&signed(&body, at_s)).status, 400, "{body}");
+    }
+    let mut off = Setup::new(AuthMode::MemberId);
+    off.secrets.payment = None;
+    assert_eq!(Shop::with(off).send(&signed(&body, at_s)).problem(), problem(403, "payments_off"));
+}

@@ -1,0 +1,162 @@
+//! Sales: everybody reads, operators change; and the stock.
+
+use serde_json::{Value, json};
+
+use super::problem;
+use super::shop::{NOW, Sent, Setup, Shop};
+use crate::http::AuthMode;
+
+fn shop() -> Shop {
+    Shop::new(AuthMode::MemberId)
+}
+
+fn new_sale() -> Value {
+    json!({
+        "id": 9, "title": "Winter", "currency": "EUR", "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 120_000,
+        "items": [{"product": 1, "title": "Shoe", "price": 4999, "list_price": 9999, "total": 100, "limit": 1}],
+    })
+}
+
+fn create(body: &Value) -> Sent {
+    Sent::post("/api/v1/sales", &body.to_string()).operator()
+}
+
+#[test]
+fn a_sale_is_created_once_and_read_by_everybody() {
+    let mut shop = shop();
+    let created = shop.send(&create(&new_sale()));
+    let expected = json!({
+        "id": 9, "title": "Winter", "currency": "EUR", "state": "not_started", "starts_at_ms": NOW.0 + 60_000,
+        "ends_at_ms": NOW.0 + 120_000, "payment_s": 900, "open_holds_per_buyer_max": 5,
+        "items": [{
+            "product": 1, "title": "Shoe", "description": "", "price": 4999, "list_price": 9999, "total": 100,
+            "available": 100, "held": 0, "sold": 0, "limit": 1,
+        }],
+    });
+    assert_eq!((created.status, created.json()), (201, expected.clone()));
+    let again = shop.send(&create(&new_sale()));
+    assert_eq!((again.status, again.json()), (200, expected.clone()));
+    let mut other = new_sale();
+    other["title"] = "Summer".into();
+    assert_eq!(shop.send(&create(&other)).problem(), problem(409, "sale_exists"));
+    assert_eq!(shop.send(&Sent::get("/api/v1/sales/9")).json(), expected);
+    let all = shop.send(&Sent::get("/api/v1/sales")).json();
+    assert_eq!((all["sales"].as_array().unwrap().len(), &all["sales"][2]), (3, &expected));
+    assert_eq!(shop.send(&Sent::get("/api/v1/sales/8")).problem(), problem(404, "unknown_sale"));
+}
+
+#[test]
+fn what_is_left_out_of_a_sale_has_its_default() {
+    let mut shop = shop();
+    let mut body = new_sale();
+    body.as_object_mut().unwrap().remove("id");
+    body["payment_s"] = Value::Null;
+    body["open_holds_per_buyer_max"] = 0.into();
+    body["items"][0].as_object_mut().unwrap().remove("list_price");
+    let created = shop.send(&create(&body)).json();
+    assert_eq!((&created["id"], &created["payment_s"]), (&4.into(), &Value::Null));
+    assert_eq!(
+        (&created["open_holds_per_buyer_max"], &created["items"][0]["list_price"]),
+        (&0.into(), &4999.into())
+    );
+}
+
+#[test]
+fn a_sale_that_can_not_be_is_refused() {
+    let mut shop = shop();
+    for (field, value, status, code) in [
+        ("title", json!(""), 422, "invalid_sale"),
+        ("currency", json!("eur"), 422, "invalid_sale"),
+        ("items", json!([]), 422, "invalid_sale"),
+        ("payment_s", json!(0), 422, "invalid_sale"),
+        ("payment_s", json!(u64::MAX), 422, "invalid_sale"),
+        ("payment_s", json!("1"), 400, "invalid_body"),
+        ("ends_at_ms", json!(1), 422, "invalid_sale"),
+        ("ends_at_ms", json!(u64::MAX), 400, "invalid_request"),
+        ("id", json!(u64::MAX), 400, "invalid_request"),
+        ("colour", json!("red"), 400, "invalid_body"),
+    ] {
+        let mut body = new_sale();
+        body[field] = value.clone();
+        assert_eq!(shop.send(&create(&body)).problem(), problem(status, code), "{field} {value}");
+    }
+}
+
+#[test]
+fn a_sale_is_changed_and_steered() {
+    let mut shop = shop();
+    let patch = |body: &str| Sent {
+        body: body.as_bytes().to_vec(),
+        ..Sent::new("PATCH", "/api/v1/sales/3").operator()
+    };
+    let changed = shop.send(&patch(&format!(r#"{{"title":"Later","ends_at_ms":{}}}"#, NOW.0 + 7_200_000)));
+    assert_eq!((changed.status, &changed.json()["title"]), (200, &"Later".into()));
+    assert_eq!(shop.send(&patch("{}")).problem(), problem(400, "invalid_request"));
+    assert_eq!(shop.send(&patch(r#"{"starts_at_ms":1}"#)).problem(), problem(422, "invalid_change"));
+    for (verb, state) in [("pause", "paused"), ("pause", "paused"), ("resume", "live"), ("end", "ended")] {
+        let steered = shop.send(&Sent::post(&format!("/api/v1/sales/3/{verb}"), "{}").operator());
+        assert_eq!((steered.status, &steered.json()["state"]), (200, &state.into()));
+    }
+    let pause = Sent::post("/api/v1/sales/3/pause", "").operator();
+    assert_eq!(shop.send(&pause).problem(), problem(409, "ended"));
+}
+
+#[test]
+fn stock_is_moved_once_per_key() {
+    let mut shop = shop();
+    let adjust = |verb: &str, units: u64| {
+        Sent::post(&format!("/api/v1/sales/3/items/31/{verb}"), &format!(r#"{{"units":{units}}}"#)).operator()
+    };
+    let total = |response: &super::Response| response.json()["items"][2]["total"].as_u64();
+    assert_eq!(shop.send(&adjust("restock", 5)).problem(), problem(400, "key_required"));
+    for _ in 0..2 {
+        assert_eq!(total(&shop.send(&adjust("restock", 5).key("a"))), Some(5));
+    }
+    assert_eq!(shop.send(&adjust("restock", 6).key("a")).problem(), problem(409, "key_conflict"));
+    assert_eq!(total(&shop.send(&adjust("correct", 2).key("b"))), Some(3));
+    assert_eq!(shop.send(&adjust("correct", 4).key("c")).problem(), problem(409, "correction_too_large"));
+    assert_eq!(shop.send(&adjust("restock", 0).key("d")).problem(), problem(422, "invalid_change"));
+    let unknown = Sent::post("/api/v1/sales/3/items/99/restock", r#"{"units":1}"#).operator().key("e");
+    assert_eq!(shop.send(&unknown).problem(), problem(404, "unknown_sku"));
+    let stock = shop.send(&Sent::get("/api/v1/stock?sale=3&product=31")).json();
+    assert_eq!(
+        (&stock["state"], &stock["available"], &stock["total"]),
+        (&"live".into(), &3.into(), &3.into())
+    );
+    assert!(stock["now_ms"].as_u64() >= Some(NOW.0) && stock["ends_at_ms"] == NOW.0 + 3_600_000);
+    for query in ["", "?sale=3", "?sale=3&product=x", "?sale=3&product=99"] {
+        assert!(
+            matches!(shop.send(&Sent::get(&format!("/api/v1/stock{query}"))).status, 400 | 404),
+            "{query}"
+        );
+    }
+}
+
+#[test]
+fn operator_calls_need_the_operators_token() {
+    let mut off = Setup::new(AuthMode::MemberId);
+    off.secrets.operator = None;
+    let (mut shop, mut off) = (shop(), Shop::with(off));
+    for (method, target) in [
+        ("POST", "/api/v1/sales"),
+        ("PATCH", "/api/v1/sales/3"),
+        ("POST", "/api/v1/sales/3/pause"),
+        ("POST", "/api/v1/sales/3/resume"),
+        ("POST", "/api/v1/sales/3/end"),
+        ("POST", "/api/v1/sales/3/items/29/restock"),
+        ("POST", "/api/v1/sales/3/items/29/correct"),
+        ("GET", "/api/v1/audit"),
+        ("GET", "/api/v1/orders"),
+        ("GET", "/api/v1/payments/refunds-due"),
+        ("POST", "/api/v1/payments/p/settle"),
+        ("POST", "/api/v1/clock/re-anchor"),
+        ("POST", "/api/v1/demo/load"),
+    ] {
+        let sent = Sent::new(method, target);
+        let wrong = sent.clone().with("Authorization", "Bearer another token");
+        for refused in [shop.send(&sent), shop.send(&wrong)] {
+            assert_eq!(refused.problem(), problem(401, "operator_unauthorized"), "{target}");
+        }
+        assert_eq!(off.send(&sent.operator()).problem(), problem(403, "operator_off"), "{target}");
+    }
+}

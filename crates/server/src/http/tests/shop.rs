@@ -1,0 +1,358 @@
+//! A shop under test: the service of one loop, and a writer on this thread with the engine's real book.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs};
+
+use super::Response;
+use crate::admission::{Admission, Limits};
+use crate::catalog::{Catalog, Shelf};
+use crate::clock::Clock;
+use crate::http::service::Delivery;
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, ServerState, Shared};
+use crate::metrics::Metrics;
+use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Ticket};
+use crate::pages::{Pages, Session, Settings};
+use crate::writer::{Mailbox, NewOrder, Reply, Request as Asked};
+
+pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
+pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+pub(super) const OPERATOR: &str = "Bearer the operator's token";
+/// The flash sale: product 29 has plenty, 30 has 2 units and limit 1, 31 has none.
+pub(super) const SALE: SaleId = SaleId(3);
+pub(super) const SHOP_SALE: SaleId = SaleId(1);
+
+fn wall() -> UnixMs {
+    NOW
+}
+
+/// How the shop is set up.
+pub(super) struct Setup {
+    pub(super) options: HttpOptions,
+    pub(super) secrets: HttpSecrets,
+    pub(super) limits: Limits,
+}
+
+impl Setup {
+    pub(super) fn new(auth: AuthMode) -> Setup {
+        let options = HttpOptions {
+            auth,
+            allowed_origins: vec!["https://shop.example".to_owned()],
+            body_bytes_max: 16 * 1024,
+            operator_body_bytes_max: 1024 * 1024,
+            payment_tolerance_s: 300,
+            payment_ms: 900_000,
+            open_holds_per_buyer_max: 5,
+            demo: true,
+            shop_sale: Some(SHOP_SALE),
+        };
+        let secrets = HttpSecrets {
+            operator: Some(Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])),
+            payment: Some(Box::from(SECRET)),
+            order_id: [7; 16],
+        };
+        let limits = Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0 };
+        Setup { options, secrets, limits }
+    }
+}
+
+pub(super) fn token_mode() -> AuthMode {
+    AuthMode::Token { secret: SECRET.into(), claim: "sub".to_owned() }
+}
+
+pub(super) fn demo_mode() -> AuthMode {
+    AuthMode::DemoCookie { secret: SECRET.into() }
+}
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Sent {
+    pub(super) fn new(method: &str, target: &str) -> Sent {
+        let headers = vec![("Host".to_owned(), b"here".to_vec())];
+        Sent { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() }
+    }
+
+    pub(super) fn get(target: &str) -> Sent {
+        Sent::new("GET", target)
+    }
+
+    pub(super) fn post(target: &str, body: &str) -> Sent {
+        Sent { body: body.as_bytes().to_vec(), ..Sent::new("POST", target) }
+    }
+
+    pub(super) fn with(mut self, name: &str, value: &str) -> Sent {
+        self.headers.push((name.to_owned(), value.as_bytes().to_vec()));
+        self
+    }
+
+    pub(super) fn member(self, buyer: u64) -> Sent {
+        self.with("memberId", &buyer.to_string())
+    }
+
+    pub(super) fn key(self, key: &str) -> Sent {
+        self.with("Idempotency-Key", key)
+    }
+
+    pub(super) fn operator(self) -> Sent {
+        self.with("Authorization", OPERATOR)
+    }
+}
+
+/// Answers that came later, as bytes.
+#[derive(Default)]
+pub(super) struct Delivered(pub(super) Vec<(Ticket, Vec<u8>)>);
+
+impl Delivery for Delivered {
+    fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool {
+        self.0.push((ticket, ResponseWriter::render(write)));
+        true
+    }
+}
+
+pub(super) struct Shop {
+    pub(super) shared: Arc<Shared>,
+    pub(super) service: HttpService,
+    pub(super) book: Book,
+    /// The commits of the writer fail.
+    pub(super) failing: bool,
+    mailbox: Arc<Mailbox>,
+    catalog: Arc<Catalog>,
+    next: u32,
+    _data_dir: tempfile::TempDir,
+}
+
+impl Shop {
+    pub(super) fn new(auth: AuthMode) -> Shop {
+        Shop::with(Setup::new(auth))
+    }
+
+    pub(super) fn with(setup: Setup) -> Shop {
+        let data_dir = tempfile::tempdir().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let waker = EventLoop::new(listener, crate::net::Limits::default(), None).unwrap().waker();
+        let reads = Reads::start(data_dir.path().to_owned(), vec![waker.clone()]);
+        let settings = Settings { shop: "Doorbuster".to_owned(), session: Session::Demo, demo_pay: true };
+        let parts = Parts {
+            clock: Arc::new(Clock::new(wall)),
+            shelf: Arc::new(Shelf::default()),
+            admission: Arc::new(Admission::new(setup.limits)),
+            metrics: Arc::new(Metrics::new()),
+            net: Arc::new(NetStats::default()),
+            pages: Pages::new(settings),
+            reads,
+        };
+        let shared = Shared::new(parts, setup.options, &setup.secrets);
+        shared.set_state(ServerState::Serving);
+        let mailbox = Mailbox::new(vec![waker], 1024);
+        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
+        let mut shop = Shop {
+            shared,
+            service,
+            book: Book::new(),
+            failing: false,
+            mailbox,
+            catalog: Arc::default(),
+            next: 0,
+            _data_dir: data_dir,
+        };
+        shop.execute(Command::CreateSale(shop_sale()));
+        shop.execute(Command::CreateSale(flash_sale()));
+        shop
+    }
+
+    /// Does something to the book without HTTP.
+    pub(super) fn execute(&mut self, command: Command) -> Accepted {
+        let accepted = self.book.execute(self.shared.clock.now(), command).unwrap();
+        self.publish();
+        self.service.round_ended();
+        accepted
+    }
+
+    /// Moves the clock forward.
+    pub(super) fn advance(&mut self, ms: u64) {
+        self.shared.clock.advance_to(self.shared.clock.now().plus(ms));
+        let now = self.shared.clock.now();
+        self.book.expire_due(now, 1000);
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        self.book.drain_journal(&mut Vec::new());
+        self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
+        for (number, sku) in self.catalog.skus.iter().enumerate() {
+            sku.counters.publish(self.book.stock(SkuId(u32::try_from(number).unwrap())).unwrap());
+        }
+    }
+
+    /// Hands a request to the service; `None`: the answer comes later.
+    pub(super) fn call(&mut self, sent: &Sent) -> (Ticket, Option<Response>) {
+        self.next += 1;
+        let ticket = Ticket { connection: 5, generation: self.next };
+        let (path, query) = sent.target.split_once('?').unwrap_or((&sent.target, ""));
+        let headers: Vec<_> =
+            sent.headers.iter().map(|(name, value)| httparse::Header { name, value }).collect();
+        let request = Request {
+            method: &sent.method,
+            path,
+            query,
+            headers: &headers,
+            body: &sent.body,
+            peer: ([127, 0, 0, 1], 40_000).into(),
+            secure: false,
+        };
+        let mut answer = Answer::Ready;
+        let bytes = ResponseWriter::render(|writer| {
+            answer = self.service.call(&request, ticket, writer);
+            if answer == Answer::Later {
+                writer.head(204).empty();
+            }
+        });
+        (ticket, (answer == Answer::Ready).then(|| Response::read(&bytes)))
+    }
+
+    /// One round of the writer: carries out what waits, publishes, answers.
+    pub(super) fn write(&mut self) {
+        self.service.round_ended();
+        let mut envelopes = Vec::new();
+        self.mailbox.drain(&mut envelopes, 1024, Duration::ZERO);
+        let before = self.book.clone();
+        let mut replies: Vec<_> = envelopes
+            .into_iter()
+            .map(|envelope| (envelope.ticket, self.carry_out(envelope.request)))
+            .collect();
+        if self.failing {
+            self.book = before;
+            replies.iter_mut().for_each(|(_, reply)| *reply = Reply::Unknown);
+        }
+        self.publish();
+        self.mailbox.answer(0, &mut replies);
+    }
+
+    fn carry_out(&mut self, asked: Asked) -> Reply {
+        let now = self.shared.clock.now();
+        let answer = |result| match result {
+            Ok(accepted) => Reply::Accepted(accepted),
+            Err(refusal) => Reply::Refused(refusal),
+        };
+        match asked {
+            Asked::Place(NewOrder { place, keyed, .. }) => {
+                if keyed && self.book.lookup(&place).is_none() {
+                    let admission = &self.shared.admission;
+                    let over = admission.over_bound(place.buyer);
+                    let rejected = over.or_else(|| admission.admit(&self.catalog, place.id.sku, now).err());
+                    if let Some(rejection) = rejected {
+                        return Reply::Rejected(rejection);
+                    }
+                }
+                answer(self.book.execute(now, Command::Place(place)))
+            }
+            Asked::Execute(command) => answer(self.book.execute(now, command)),
+            Asked::Read { order, buyer } => match self.book.order(order) {
+                Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
+                _ => Reply::Refused(engine::Refusal::UnknownOrder),
+            },
+            Asked::Message(_) => Reply::Stored,
+            Asked::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Asked::SetBalance { .. } => Reply::BalanceSet { items: 2 },
+            Asked::Reanchor => Reply::Reanchored { difference_ms: -3 },
+        }
+    }
+
+    /// Sends a request and lets the writer run until it is answered.
+    pub(super) fn send(&mut self, sent: &Sent) -> Response {
+        let (ticket, ready) = self.call(sent);
+        if let Some(response) = ready {
+            return response;
+        }
+        // A paid demo order takes the writer three rounds; nothing takes more.
+        for _ in 0..3 {
+            self.write();
+            let mut delivered = Delivered::default();
+            self.service.deliver_to(&mut delivered);
+            if let Some((found, bytes)) = delivered.0.pop() {
+                assert_eq!(found, ticket);
+                return Response::read(&bytes);
+            }
+        }
+        panic!("{sent:?} was never answered");
+    }
+
+    /// Sends a request that the ledger's file answers, and waits for that thread.
+    pub(super) fn send_to_ledger(&mut self, sent: &Sent) -> Response {
+        let (_, ready) = self.call(sent);
+        if let Some(response) = ready {
+            return response;
+        }
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        let mut delivered = Delivered::default();
+        while delivered.0.is_empty() {
+            assert!(std::time::Instant::now() < until, "the ledger's thread never answered");
+            std::thread::yield_now();
+            self.service.deliver_to(&mut delivered);
+        }
+        Response::read(&delivered.0[0].1)
+    }
+
+    pub(super) fn data_dir(&self) -> &std::path::Path {
+        self._data_dir.path()
+    }
+
+    /// A value of `/metrics`.
+    pub(super) fn metric(&mut self, name: &str) -> i64 {
+        let text = self.send(&Sent::get("/metrics")).text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
+    }
+
+    /// The stage's counters sum, whatever was done.
+    pub(super) fn check_sums(&mut self) {
+        let received = self.metric("doorbuster_orders_received_total");
+        let outcomes = ["accepted", "replayed", "refused", "rejected", "unknown"]
+            .map(|outcome| self.metric(&format!("doorbuster_orders_{outcome}_total")));
+        let in_flight = self.metric("doorbuster_orders_in_flight");
+        assert_eq!(received, outcomes.iter().sum::<i64>() + in_flight, "{outcomes:?} {in_flight}");
+    }
+}
+
+pub(super) fn item(product: u64, total: u64, limit: Option<u32>) -> ItemSpec {
+    ItemSpec {
+        product: ProductId(product),
+        title: format!("Product \"{product}\""),
+        description: "A thing.".to_owned(),
+        price: 499_900,
+        list_price: 549_900,
+        total,
+        limit,
+    }
+}
+
+pub(super) fn flash_sale() -> SaleSpec {
+    SaleSpec {
+        id: SALE,
+        title: "Flash".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: NOW,
+        ends_at: NOW.plus(3_600_000),
+        payment: Payment::WithinMs(60_000),
+        open_holds_per_buyer_max: None,
+        items: vec![item(29, 1_000_000, None), item(30, 2, Some(1)), item(31, 0, None)],
+    }
+}
+
+fn shop_sale() -> SaleSpec {
+    SaleSpec {
+        id: SHOP_SALE,
+        title: "Shop".to_owned(),
+        payment: Payment::OnPlacing,
+        items: vec![item(101, 10, None), item(102, 10, None)],
+        ..flash_sale()
+    }
+}
