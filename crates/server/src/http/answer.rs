@@ -15,6 +15,10 @@ pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 pub(super) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
 
+/// What a page of another site may read of an answer, beside its body.
+const EXPOSED: (&str, &str) =
+    ("Access-Control-Expose-Headers", "Location, Retry-After, Idempotency-Replayed");
+
 /// In which shape a problem is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -68,6 +72,7 @@ impl<'r, 'w> Answering<'r, 'w> {
         self.writer.header(NOSNIFF.0, NOSNIFF.1);
         if let Some(origin) = &self.origin {
             self.writer.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin");
+            self.writer.header(EXPOSED.0, EXPOSED.1);
         }
         self.writer
     }

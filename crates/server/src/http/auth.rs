@@ -33,9 +33,9 @@ const DEMO_BUYER_SPAN: u64 = 1 << 52;
 
 #[derive(Debug)]
 enum Known {
-    ByToken(Verifier),
-    ByHeader,
-    ByCookie(hmac::Key),
+    Token(Verifier),
+    Header,
+    Cookie(hmac::Key),
 }
 
 /// Everything that tells who asks. Shared by all loops.
@@ -58,9 +58,9 @@ impl Auth {
             (key, tag)
         });
         let known = match mode {
-            AuthMode::Token { secret, claim } => Known::ByToken(Verifier::new(&secret, claim)),
-            AuthMode::MemberId => Known::ByHeader,
-            AuthMode::DemoCookie { secret } => Known::ByCookie(sha256(&secret)),
+            AuthMode::Token { secret, claim } => Known::Token(Verifier::new(&secret, claim)),
+            AuthMode::MemberId => Known::Header,
+            AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
         Auth { known, operator, allowed_origins }
@@ -69,16 +69,16 @@ impl Auth {
     /// The buyer who asks.
     pub(super) fn buyer(&self, fields: &Fields<'_>, now_s: u64) -> Result<BuyerId, Problem> {
         match &self.known {
-            Known::ByToken(verifier) => {
+            Known::Token(verifier) => {
                 let token = bearer(fields).ok_or_else(|| {
                     Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
                 })?;
                 verifier.verify(token, now_s).map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
             }
-            Known::ByHeader => member(fields)?.ok_or_else(|| {
+            Known::Header => member(fields)?.ok_or_else(|| {
                 Problem::unauthorized("The header memberId is missing: the edge must set it.")
             }),
-            Known::ByCookie(key) => match member(fields)? {
+            Known::Cookie(key) => match member(fields)? {
                 Some(buyer) => Ok(buyer),
                 None => cookie_buyer(key, fields).ok_or_else(|| {
                     Problem::unauthorized(
@@ -96,7 +96,7 @@ impl Auth {
         named: BuyerId,
         now_s: u64,
     ) -> Result<BuyerId, Problem> {
-        if matches!(self.known, Known::ByCookie(_)) || self.buyer(fields, now_s)? == named {
+        if matches!(self.known, Known::Cookie(_)) || self.buyer(fields, now_s)? == named {
             return Ok(named);
         }
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
@@ -136,7 +136,7 @@ impl Auth {
 
     /// The value of the demo's cookie for a new buyer, or `None` if the browser has a good one.
     pub(super) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
-        let Known::ByCookie(key) = &self.known else { return Err(Problem::demo_only()) };
+        let Known::Cookie(key) = &self.known else { return Err(Problem::demo_only()) };
         if cookie_buyer(key, fields).is_some() {
             return Ok(None);
         }

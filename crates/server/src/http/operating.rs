@@ -191,20 +191,21 @@ fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {
 }
 
 fn write_stock(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
-    let kinds: [(&str, fn(&Counters) -> u64); 4] = [
-        ("total", Counters::total),
-        ("available", Counters::available),
-        ("held", Counters::held),
-        ("sold", Counters::sold),
-    ];
+    let kinds = |units: &Counters| {
+        [
+            ("total", units.total()),
+            ("available", units.available()),
+            ("held", units.held()),
+            ("sold", units.sold()),
+        ]
+    };
     writeln!(text, "# HELP doorbuster_stock_units Units by what they are doing.")?;
     writeln!(text, "# TYPE doorbuster_stock_units gauge")?;
     for sku in catalog.skus.iter().take(STOCK_METRICS_MAX) {
         let spec = &catalog.sales[sku.sale].spec;
         let product = spec.items[sku.item].product.0;
-        for (kind, units) in kinds {
+        for (kind, units) in kinds(&sku.counters) {
             let sale = spec.id.0;
-            let units = units(&sku.counters);
             writeln!(
                 text,
                 "doorbuster_stock_units{{sale=\"{sale}\",product=\"{product}\",kind=\"{kind}\"}} {units}"

@@ -12,7 +12,7 @@ use super::error::Problem;
 use super::orders::{order_id, read_object};
 use super::pending::Waiting;
 use super::service::{Call, HttpService, other};
-use super::wire::{Object, decode};
+use super::wire::{Object, decode_path};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
@@ -77,7 +77,7 @@ impl HttpService {
     pub(super) fn settle(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let payment =
-            decode(id).ok_or_else(|| Problem::invalid("The payment's id is not encoded rightly."))?;
+            decode_path(id).ok_or_else(|| Problem::invalid("The payment's id is not encoded rightly."))?;
         check_payment_id(&payment)?;
         self.ask(call, Request::Execute(Command::Settle { payment: payment.into() }), Waiting::Payment)
     }

@@ -171,22 +171,29 @@ pub(super) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Undoes percent-encoding, and `+` for a space; `None` if it is broken or not UTF-8.
+/// Undoes the encoding of a query's or a form's value: `+` is a space. `None` if it is broken or not UTF-8.
 pub(super) fn decode(encoded: &str) -> Option<Cow<'_, str>> {
-    if !encoded.bytes().any(|byte| byte == b'%' || byte == b'+') {
+    if encoded.contains('+') {
+        let spaced = encoded.replace('+', " ");
+        return decode_path(&spaced).map(|decoded| Cow::Owned(decoded.into_owned()));
+    }
+    decode_path(encoded)
+}
+
+/// Undoes percent-encoding, as in a path, where a `+` is a plus.
+pub(super) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
+    if !encoded.contains('%') {
         return Some(Cow::Borrowed(encoded));
     }
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut bytes = encoded.bytes();
     while let Some(byte) = bytes.next() {
-        match byte {
-            b'+' => decoded.push(b' '),
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-                decoded.push(u8::try_from(high * 16 + low).ok()?);
-            }
-            byte => decoded.push(byte),
+        if byte == b'%' {
+            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+            let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
+            decoded.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            decoded.push(byte);
         }
     }
     String::from_utf8(decoded).ok().map(Cow::Owned)
@@ -228,7 +235,7 @@ mod tests {
                 .number("n", 3)
                 .number_or_null("none", None)
                 .flag("yes", true)
-                .list("list", [1, 2], |out, n| push_u64(out, n))
+                .list("list", [1, 2], push_u64)
                 .end();
             let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let expected =
@@ -244,6 +251,7 @@ mod tests {
         assert_eq!(parameter(query, "empty"), Some(""));
         assert_eq!(parameter(query, "product"), None);
         assert_eq!(decode(parameter(query, "b").unwrap()).unwrap(), "x y z\u{e9}");
+        assert_eq!(decode_path("p+1%2B").unwrap(), "p+1+");
         for broken in ["%", "%4", "%zz", "%ff", "%+1"] {
             assert_eq!(decode(broken), None, "{broken}");
         }

@@ -36,7 +36,7 @@ fn target() -> impl Strategy<Value = String> {
         4 => known.prop_map(str::to_owned),
         1 => "/[ -~]{0,40}",
         1 => "(/api/v1)?(/[a-z0-9%]{0,9}){0,6}(\\?[ -~]{0,30})?",
-        1 => ("/(product|cache/stock|api/v1/stock)\\?(productId|memberId|sale|product)=[ -~]{0,20}"),
+        1 => "/(product|cache/stock|api/v1/stock)\\?(productId|memberId|sale|product)=[ -~]{0,20}",
     ]
 }
 

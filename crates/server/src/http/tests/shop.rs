@@ -48,7 +48,7 @@ impl Setup {
             shop_sale: Some(SHOP_SALE),
         };
         let secrets = HttpSecrets {
-            operator: Some(Box::from(OPERATOR["Bearer ".len()..].as_bytes())),
+            operator: Some(Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])),
             payment: Some(Box::from(SECRET)),
             order_id: [7; 16],
         };
