@@ -142,13 +142,13 @@ fn report(audit: &Audit) -> String {
     )
 }
 
-/// One exported order; the names are the columns of the CSV and the keys of the JSON.
+/// One exported order; the names are the columns of the CSV and the keys of the JSON, and those of the API.
 #[derive(Serialize)]
 struct Line {
-    order: String,
+    id: String,
     sale: u64,
     product: u64,
-    buyer: u64,
+    buyer: String,
     quantity: u32,
     unit_price: u64,
     currency: String,
@@ -162,10 +162,10 @@ struct Line {
 impl From<OrderLine> for Line {
     fn from(order: OrderLine) -> Self {
         Self {
-            order: order.id.to_string(),
+            id: order.id.to_string(),
             sale: order.sale.0,
             product: order.product.0,
-            buyer: order.buyer,
+            buyer: order.buyer.to_string(),
             quantity: order.quantity,
             unit_price: order.unit_price,
             currency: order.currency,

@@ -109,7 +109,7 @@ fn rush(address: SocketAddr, round: u64, client: u64) -> Vec<Attempt> {
     for number in 0.. {
         let repeat = random.below(10) == 0 && !attempts.is_empty();
         let mut attempt = if repeat {
-            attempts[random.below(attempts.len() as u64) as usize].clone()
+            attempts[usize::try_from(random.below(attempts.len() as u64)).unwrap()].clone()
         } else {
             Attempt {
                 buyer: 1 + random.below(BUYERS),
