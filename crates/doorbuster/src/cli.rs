@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::config::ConfigArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
+use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::sale::SaleArguments;
 
 /// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
@@ -35,6 +36,9 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     Sale(SaleArguments),
+    Audit(AuditArguments),
+    Orders(OrdersArguments),
+    Backup(BackupArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
 }

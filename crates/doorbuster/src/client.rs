@@ -86,7 +86,6 @@ impl Answer {
 struct Problem {
     title: String,
     detail: String,
-    code: String,
 }
 
 impl Client {
@@ -154,8 +153,8 @@ impl Client {
         let message = crate::output::plain(&format!("{title}{detail}"));
         Err(match status.as_u16() {
             401 | 403 => Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})")),
-            _ if problem.code == "outcome_unknown" => Failure::unavailable(message + &again(key)),
-            429 | 500..=599 => Failure::unavailable(message),
+            // Whether it happened or not, repeating it under its key is right.
+            429 | 500..=599 => Failure::unavailable(message + &again(key)),
             _ => Failure::check(message),
         })
     }

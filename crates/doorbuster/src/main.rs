@@ -1,7 +1,3 @@
-<<<<<<< HEAD
-fn main() {
-    println!("hi");
-=======
 //! The `doorbuster` program: arguments become checked arguments, a command runs, its result is an exit code.
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
@@ -11,6 +7,7 @@ mod client;
 mod config;
 mod demo;
 mod failure;
+mod ledger;
 mod output;
 mod sale;
 mod time;
@@ -42,7 +39,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Sale(arguments) => sale::run(&arguments, &environment),
         Command::Demo(arguments) => demo::run(&arguments, &environment),
+        Command::Audit(arguments) => ledger::audit(&arguments),
+        Command::Orders(arguments) => ledger::orders(&arguments),
+        Command::Backup(arguments) => ledger::backup(&arguments),
         Command::Config(arguments) => config::run(&arguments, &environment),
     }
->>>>>>> main
 }

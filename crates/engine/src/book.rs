@@ -27,7 +27,7 @@ use crate::payment::Recorded;
 use crate::sale::Sale;
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Pay, Payment, PaymentView, Phase,
-    Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SaleView, Seq, SkuId, Stock, UnixMs,
+    Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SaleView, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use replay::Inconsistent;
@@ -165,6 +165,8 @@ pub struct Book {
     unmatched: HashMap<OrderId, Vec<u32>, FixedHash>,
     /// Payments per order for which a refund is due.
     refunds: HashMap<OrderId, u32, FixedHash>,
+    /// The order that the payment just recorded pays for: its closing must be the next event.
+    paying: Option<OrderId>,
     adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64), FixedHash>,
     journal: Vec<Entry>,
     touched: Vec<SkuId>,
@@ -194,6 +196,7 @@ impl Book {
             payment_by_id: HashMap::default(),
             unmatched: HashMap::default(),
             refunds: HashMap::default(),
+            paying: None,
             adjustments: HashMap::default(),
             journal: Vec::new(),
             touched: Vec::new(),
@@ -203,9 +206,9 @@ impl Book {
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
     ///
     /// # Panics
-    /// If `now` is before an earlier command's: the clock's guarantee is broken.
+    /// If `now` is before the latest event: the clock's guarantee is broken.
     pub fn execute(&mut self, now: UnixMs, command: Command) -> Result<Accepted, Refusal> {
-        assert!(now >= self.last_at, "time ran backwards: {now:?} after {:?}", self.last_at);
+        self.assert_not_past(now);
         match command {
             Command::CreateSale(spec) => self.create_sale(now, spec),
             Command::ChangeSale { sale, change } => self.change_sale(now, sale, change),
@@ -296,6 +299,11 @@ impl Book {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
+    /// The clock never runs backwards; every way in asserts it, before it looks at anything.
+    fn assert_not_past(&self, now: UnixMs) {
+        assert!(now >= self.last_at, "time ran backwards: {now:?} after {:?}", self.last_at);
+    }
+
     /// Appends an event and carries it out.
     fn record(&mut self, at: UnixMs, event: Event) -> Seq {
         let entry = Entry { seq: self.next_seq, at, event };
@@ -329,7 +337,7 @@ impl Book {
             status: order.status,
             placed_at: order.placed_at,
             pay_by: (order.payment_ms > 0).then(|| order.pay_by()),
-            closed_at: (order.closed_at > UnixMs(0)).then_some(order.closed_at),
+            closed_at: (order.status != Status::Held && order.payment_ms > 0).then_some(order.closed_at),
             refund_due: !self.refunds.is_empty() && self.refunds.contains_key(&order.id()),
         }
     }

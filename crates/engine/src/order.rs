@@ -65,6 +65,7 @@ pub(crate) struct Order {
     pub(crate) seq: Seq,
     pub(crate) buyer: BuyerId,
     pub(crate) placed_at: UnixMs,
+    /// Means nothing while the order is held, or if it was paid on placing.
     pub(crate) closed_at: UnixMs,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) sku: SkuId,

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::admission::Limits;
 use crate::ledger::sqlite::Synchronous;
+use crate::net;
 
 pub use secrets::{SecretBytes, Secrets};
 pub use sources::{ConfigErrors, Environment, Sources};
@@ -86,6 +87,19 @@ impl Http {
 
     pub fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)
+    }
+
+    /// The bounds of one of the event loops, which share the connections among them.
+    pub fn limits(&self) -> net::Limits {
+        net::Limits {
+            connections_max: self.connections_max.div_ceil(self.threads),
+            head_bytes_max: self.head_bytes_max,
+            request_timeout: self.request_timeout(),
+            idle_timeout: self.idle_timeout(),
+            write_timeout: self.write_timeout(),
+            drain: self.drain_timeout(),
+            ..net::Limits::default()
+        }
     }
 
     /// The PEM files of the certificate chain and of its key; `None` is plain HTTP.

@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod net;
 pub mod pages;
+pub mod serve;
 pub mod writer;
 
 pub use config::Secrets;

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod client;
+mod ledger;
 mod stand_in;
 
 use std::path::Path;

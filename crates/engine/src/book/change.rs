@@ -60,12 +60,22 @@ impl Book {
         units: u64,
         key: Box<str>,
     ) -> Result<Accepted, Refusal> {
-        let stock = self.stock(sku).ok_or(Refusal::UnknownSku)?;
+        if self.stock(sku).is_none() {
+            return Err(Refusal::UnknownSku);
+        }
         let name = (sku, key);
         if let Some(done) = self.adjustments.get(&name) {
             return if *done == (how, units) { Ok(Accepted::Stock(sku)) } else { Err(Refusal::KeyConflict) };
         }
         let (_, key) = name;
+        self.check_adjust(sku, how, units, &key)?;
+        self.record(now, Event::StockAdjusted { sku, how, units, key });
+        Ok(Accepted::Stock(sku))
+    }
+
+    /// Whether the total of a SKU may be moved so, under a key that was not used yet.
+    pub(super) fn check_adjust(&self, sku: SkuId, how: Adjust, units: u64, key: &str) -> Result<(), Refusal> {
+        let stock = self.stock(sku).ok_or(Refusal::UnknownSku)?;
         if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
             return Err(Refusal::InvalidChange("the idempotency key must have 1 to 64 bytes"));
         }
@@ -78,11 +88,10 @@ impl Book {
         if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {
             return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
         }
-        self.record(now, Event::StockAdjusted { sku, how, units, key });
-        Ok(Accepted::Stock(sku))
+        Ok(())
     }
 
-    fn known_sale(&self, id: SaleId) -> Result<&Sale, Refusal> {
+    pub(super) fn known_sale(&self, id: SaleId) -> Result<&Sale, Refusal> {
         self.sale_by_id.get(&id).map(|index| &self.sales[*index as usize]).ok_or(Refusal::UnknownSale)
     }
 

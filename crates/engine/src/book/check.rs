@@ -1,36 +1,37 @@
-//! Every invariant, checked over the whole book from the orders up. Costs a pass over all orders: for audits
-//! and tests; the moves themselves assert what they can.
+//! Every invariant, checked over the whole book from the orders up. Costs a pass over all orders and payments:
+//! for audits and tests; the moves themselves assert what they can.
 
 use std::collections::HashMap;
 
-use super::{Book, BuyerId};
+use super::{Book, BuyerId, Disposition, OrderId};
 use crate::Status;
 
 impl Book {
-    /// Checks every invariant by counting again from the orders.
+    /// Checks every invariant by counting again from the orders and payments.
     ///
     /// # Errors
     /// One line for each that is broken.
     pub fn check_invariants(&self) -> Result<(), Vec<String>> {
         let mut broken = Vec::new();
+        self.check_units(&mut broken);
+        self.check_buyers(&mut broken);
+        self.check_deadlines(&mut broken);
+        self.check_money(&mut broken);
+        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// available + held + sold = total, and held and sold are what the orders say; each order stands once.
+    fn check_units(&self, broken: &mut Vec<String>) {
         let mut held = vec![0u64; self.skus.len()];
         let mut sold = vec![0u64; self.skus.len()];
-        let mut units: HashMap<(u32, BuyerId), u32> = HashMap::new();
-        let mut holds: HashMap<(u32, BuyerId), u32> = HashMap::new();
+        let mut orders = vec![0u64; self.skus.len()];
         for (index, order) in self.orders.iter().enumerate() {
-            let sku = self.sku_of(order);
+            let sku = order.sku.0 as usize;
+            orders[sku] += 1;
             match order.status {
-                Status::Held => held[order.sku.0 as usize] += u64::from(order.quantity),
-                Status::Paid => sold[order.sku.0 as usize] += u64::from(order.quantity),
+                Status::Held => held[sku] += u64::from(order.quantity),
+                Status::Paid => sold[sku] += u64::from(order.quantity),
                 Status::Cancelled | Status::Expired => {}
-            }
-            if sku.limit.is_some() && matches!(order.status, Status::Held | Status::Paid) {
-                *units.entry((order.sku.0, order.buyer)).or_insert(0) += order.quantity;
-            }
-            if order.status == Status::Held
-                && self.sales[sku.sale as usize].spec.open_holds_per_buyer_max.is_some()
-            {
-                *holds.entry((sku.sale, order.buyer)).or_insert(0) += 1;
             }
             if self.find(order.id()) != Some(index) {
                 broken.push(format!("order {} stands there twice", order.id()));
@@ -47,6 +48,25 @@ impl Book {
                     held[number], sold[number]
                 ));
             }
+            if sku.orders != orders[number] {
+                broken.push(format!("SKU {number}: {} orders, but counted {}", orders[number], sku.orders));
+            }
+        }
+    }
+
+    /// Nobody is over a limit, and the counts per buyer are what the orders say.
+    fn check_buyers(&self, broken: &mut Vec<String>) {
+        let mut units: HashMap<(u32, BuyerId), u32> = HashMap::new();
+        let mut holds: HashMap<(u32, BuyerId), u32> = HashMap::new();
+        for order in &self.orders {
+            let sku = self.sku_of(order);
+            if sku.limit.is_some() && matches!(order.status, Status::Held | Status::Paid) {
+                *units.entry((order.sku.0, order.buyer)).or_insert(0) += order.quantity;
+            }
+            let bounded = self.sales[sku.sale as usize].spec.open_holds_per_buyer_max.is_some();
+            if bounded && order.status == Status::Held {
+                *holds.entry((sku.sale, order.buyer)).or_insert(0) += 1;
+            }
         }
         for ((sku, buyer), count) in &units {
             if self.skus[*sku as usize].limit.is_some_and(|limit| *count > limit) {
@@ -59,6 +79,114 @@ impl Book {
         if holds != self.holds.iter().collect() {
             broken.push("the open holds per buyer differ from what the orders say".to_owned());
         }
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// Every hold waits for its deadline: none keeps its units for good.
+    fn check_deadlines(&self, broken: &mut Vec<String>) {
+        let mut waits = vec![false; self.orders.len()];
+        for entry in &self.deadlines {
+            let (deadline, index) = entry.0;
+            waits[index as usize] |= deadline == self.orders[index as usize].pay_by();
+        }
+        for (order, waits) in self.orders.iter().zip(waits) {
+            if order.status == Status::Held && !waits {
+                broken.push(format!("order {} is held and would never expire", order.id()));
+            }
+        }
+    }
+
+    /// One payment has paid for each order that is paid, none for any other, and every other one is listed.
+    fn check_money(&self, broken: &mut Vec<String>) {
+        let mut due: HashMap<OrderId, u32> = HashMap::new();
+        let mut paid_by = vec![0u32; self.orders.len()];
+        for payment in &self.payments {
+            match (payment.disposition, self.find(payment.pay.order)) {
+                (Disposition::Applied, Some(index)) => paid_by[index] += 1,
+                (Disposition::Applied, None) => {
+                    broken.push(format!("payment {} paid for an unknown order", payment.pay.id));
+                }
+                (Disposition::RefundDue(_), _) => *due.entry(payment.pay.order).or_insert(0) += 1,
+                (Disposition::Settled(_), _) => {}
+            }
+        }
+        for (order, payments) in self.orders.iter().zip(paid_by) {
+            let needs = u32::from(order.status == Status::Paid && order.payment_ms > 0);
+            if payments != needs {
+                let (id, status) = (order.id(), order.status.as_str());
+                broken.push(format!("order {id} is {status}, and {payments} payments paid for it"));
+            }
+        }
+        let listed: HashMap<_, _> = self.refunds.iter().map(|(order, count)| (*order, *count)).collect();
+        if due != listed {
+            broken.push("the refunds per order differ from what the payments say".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Command, Fingerprint, ItemSpec, Pay, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, Stock,
+        UnixMs,
+    };
+
+    /// Two holds, a paid order and a refund that is due.
+    fn sound() -> Book {
+        let item = ItemSpec {
+            product: ProductId(1),
+            title: "Shoe".to_owned(),
+            description: String::new(),
+            price: 5,
+            list_price: 5,
+            total: 9,
+            limit: Some(3),
+        };
+        let spec = SaleSpec {
+            id: SaleId(1),
+            title: "Drop".to_owned(),
+            currency: "EUR".to_owned(),
+            starts_at: UnixMs(0),
+            ends_at: UnixMs(100),
+            payment: Payment::WithinMs(10),
+            open_holds_per_buyer_max: Some(3),
+            items: vec![item],
+        };
+        let mut book = Book::new();
+        book.execute(UnixMs(0), Command::CreateSale(spec)).expect("the sale can be");
+        for hash in 1..=3 {
+            let id = OrderId { sku: SkuId(0), hash };
+            let place = Place { id, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(0) };
+            book.place(UnixMs(1), &place).expect("there are units");
+        }
+        for (id, amount) in [("p", 5), ("q", 4)] {
+            let pay = Pay { id: id.into(), order: OrderId { sku: SkuId(0), hash: 1 }, amount };
+            book.execute(UnixMs(2), Command::Pay(pay)).expect("any payment is recorded");
+        }
+        book
+    }
+
+    #[test]
+    fn each_invariant_is_missed_when_it_is_broken() {
+        assert_eq!(sound().check_invariants(), Ok(()));
+        type Damage = fn(&mut Book);
+        let rows: [(&str, Damage); 10] = [
+            ("its orders hold", |book| book.skus[0].stock = Stock::new(9)),
+            ("3 orders, but counted 2", |book| book.skus[0].orders -= 1),
+            ("stands there twice", |book| book.orders[2].hash = 1),
+            ("over the limit", |book| book.orders[0].quantity = 3),
+            ("units per buyer differ", |book| book.units.add(0, BuyerId(2), 1)),
+            ("open holds per buyer differ", |book| book.holds.take(0, BuyerId(1), 1)),
+            ("would never expire", |book| book.deadlines.clear()),
+            ("is paid, and 0 payments", |book| book.payments.clear()),
+            ("is held, and 1 payments", |book| book.payments[0].pay.order.hash = 2),
+            ("refunds per order differ", |book| book.refunds.clear()),
+        ];
+        for (line, damage) in rows {
+            let mut book = sound();
+            damage(&mut book);
+            let broken = book.check_invariants().expect_err(line);
+            assert!(broken.iter().any(|found| found.contains(line)), "{line}: {broken:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Payments. Every one that a provider tells us is recorded, whatever it comes to: money is never ignored.
 
-use super::{Accepted, Book, Closing, Disposition, Event, Pay, Refusal, UnixMs, view_payment};
+use super::{Accepted, Book, Closing, Disposition, Event, Pay, Refusal, Seq, UnixMs, view_payment};
 use crate::payment::RefundReason;
 use crate::sale::limits;
 use crate::{OrderView, Status};
@@ -16,41 +16,46 @@ impl Book {
                 Err(Refusal::PaymentConflict)
             };
         }
-        if pay.id.is_empty() || pay.id.len() > limits::KEY_BYTES_MAX {
-            return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
-        }
-        let order = self.order(pay.order);
-        let (disposition, closing) = match &order {
-            None => (Disposition::RefundDue(RefundReason::UnknownOrder), None),
-            Some(order) => self.judge(order, pay.amount),
-        };
+        let (disposition, closing) = self.judge(&pay)?;
         let id = pay.id.clone();
         self.record(now, Event::PaymentRecorded { pay, disposition });
-        if let (Some(how), Some(order)) = (closing, order) {
-            self.record(now, Event::OrderClosed { order: order.seq, how });
+        if let Some((order, how)) = closing {
+            self.record(now, Event::OrderClosed { order, how });
         }
         let payment = &self.payments[self.payment_by_id[&id] as usize];
         Ok(Accepted::Payment { payment: view_payment(payment), replayed: false })
     }
 
-    /// What a payment of this amount does to an order as it stands.
-    fn judge(&self, order: &OrderView, amount: u64) -> (Disposition, Option<Closing>) {
-        let refund = |reason| (Disposition::RefundDue(reason), None);
+    /// What a payment that was not recorded yet does to its order as it stands.
+    pub(super) fn judge(&self, pay: &Pay) -> Result<(Disposition, Option<(Seq, Closing)>), Refusal> {
+        if pay.id.is_empty() || pay.id.len() > limits::KEY_BYTES_MAX {
+            return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
+        }
+        Ok(match self.order(pay.order) {
+            None => (Disposition::RefundDue(RefundReason::UnknownOrder), None),
+            Some(order) => match self.judge_known(&order, pay.amount) {
+                Ok(how) => (Disposition::Applied, Some((order.seq, how))),
+                Err(reason) => (Disposition::RefundDue(reason), None),
+            },
+        })
+    }
+
+    fn judge_known(&self, order: &OrderView, amount: u64) -> Result<Closing, RefundReason> {
         if amount != order.amount() {
-            return refund(RefundReason::AmountDiffers);
+            return Err(RefundReason::AmountDiffers);
         }
         match order.status {
-            Status::Held => (Disposition::Applied, Some(Closing::Paid)),
-            Status::Paid => refund(RefundReason::AlreadyPaid),
-            Status::Cancelled => refund(RefundReason::Cancelled),
+            Status::Held => Ok(Closing::Paid),
+            Status::Paid => Err(RefundReason::AlreadyPaid),
+            Status::Cancelled => Err(RefundReason::Cancelled),
             Status::Expired => {
                 let available = self.skus[order.id.sku.0 as usize].stock.available();
                 if available < u64::from(order.quantity) {
-                    refund(RefundReason::ExpiredSoldOut)
+                    Err(RefundReason::ExpiredSoldOut)
                 } else if !self.within_limit(order.id, order.buyer, order.quantity) {
-                    refund(RefundReason::ExpiredOverLimit)
+                    Err(RefundReason::ExpiredOverLimit)
                 } else {
-                    (Disposition::Applied, Some(Closing::PaidLate))
+                    Ok(Closing::PaidLate)
                 }
             }
         }

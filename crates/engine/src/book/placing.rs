@@ -14,7 +14,11 @@ impl Book {
     ///
     /// The id comes before everything else: only a request whose id is unknown can be refused by the window,
     /// a pause, the limits or the stock.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
     pub fn place(&mut self, now: UnixMs, place: &Place) -> Result<(OrderView, bool), Refusal> {
+        self.assert_not_past(now);
         if let Some(answer) = self.lookup(place) {
             return answer.map(|order| (order, true));
         }
@@ -38,7 +42,8 @@ impl Book {
         Some(if same { Ok(self.view(index).as_placed()) } else { Err(Refusal::KeyConflict) })
     }
 
-    fn check_place(&self, now: UnixMs, place: &Place) -> Result<(), Refusal> {
+    /// Whether an order may be placed under an id that is unknown yet.
+    pub(super) fn check_place(&self, now: UnixMs, place: &Place) -> Result<(), Refusal> {
         let sku = self.skus.get(place.id.sku.0 as usize).ok_or(Refusal::UnknownSku)?;
         let sale = &self.sales[sku.sale as usize];
         if let Some(refusal) = sale.phase(now).refusal() {
@@ -87,7 +92,12 @@ impl Book {
     }
 
     /// Expires at most `max` holds whose time is over and returns how many; their units are on sale again.
+    /// Entries of orders that were closed before are skipped, and not counted.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
     pub fn expire_due(&mut self, now: UnixMs, max: usize) -> usize {
+        self.assert_not_past(now);
         let mut expired = 0;
         while expired < max {
             match self.deadlines.peek() {

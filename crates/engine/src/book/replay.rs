@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use super::{
-    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Pay, Payment, SaleSpec,
-    Seq, Sku, Stock, UnixMs,
+    Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Pay, Payment, Place, Refusal,
+    SaleSpec, Seq, Sku, Stock, UnixMs,
 };
 use crate::Status;
 use crate::order::Order;
@@ -45,78 +45,76 @@ impl Book {
         Ok(())
     }
 
+    /// The rules of the live commands again, so that a ledger can't hold what no command could have made. An
+    /// entry that was altered on disk is told here; it must not reach an assertion.
     fn check_entry(&self, entry: &Entry) -> Result<(), &'static str> {
-        let known = |known: bool, why| if known { Ok(()) } else { Err(why) };
-        known(entry.seq == self.next_seq, "the sequence has a gap")?;
-        known(entry.at >= self.last_at, "time runs backwards")?;
+        let at = entry.at;
+        ensure(entry.seq == self.next_seq, "the sequence has a gap")?;
+        ensure(at >= self.last_at, "time runs backwards")?;
+        let closes = matches!(entry.event, Event::OrderClosed { how: Closing::Paid | Closing::PaidLate, .. });
+        ensure(closes || self.paying.is_none(), "a payment was applied, but its order not closed")?;
         match &entry.event {
             Event::SaleCreated(spec) => {
-                known(!self.sale_by_id.contains_key(&spec.id), "the sale exists already")?;
-                known(spec.check().is_ok(), "the sale breaks a bound")
+                ensure(!self.sale_by_id.contains_key(&spec.id), "the sale exists already")?;
+                ensure(spec.check().is_ok(), "the sale breaks a bound")
             }
-            Event::SaleChanged { sale, .. }
-            | Event::SalePaused(sale)
-            | Event::SaleResumed(sale)
-            | Event::SaleEnded(sale) => known(self.sale_by_id.contains_key(sale), "the sale is unknown"),
+            Event::SaleChanged { sale, change } => {
+                let sale = self.known_sale(*sale).ok().ok_or("the sale is unknown")?;
+                ensure(sale.check_change(at, change).is_ok(), "the change breaks a rule")
+            }
+            Event::SalePaused(sale) | Event::SaleResumed(sale) | Event::SaleEnded(sale) => {
+                ensure(self.sale_by_id.contains_key(sale), "the sale is unknown")
+            }
             Event::StockAdjusted { sku, how, units, key } => {
-                let stock = self.stock(*sku).ok_or("the SKU is unknown")?;
-                known(
-                    !self.adjustments.contains_key(&(*sku, key.clone())),
-                    "the adjustment was made before",
-                )?;
-                known(
-                    *how == Adjust::Restock || *units <= stock.available(),
-                    "a correction below held + sold",
-                )
+                let known = self.adjustments.contains_key(&(*sku, key.clone()));
+                ensure(!known, "the adjustment was made before")?;
+                self.check_adjust(*sku, *how, *units, key).map_err(why_not_possible)
             }
-            Event::OrderPlaced { id, buyer, quantity, .. } => self.check_placed(*id, *buyer, *quantity),
-            Event::OrderClosed { order, how } => self.check_closed(*order, *how),
-            Event::PaymentRecorded { pay, .. } => {
-                known(!self.payment_by_id.contains_key(&pay.id), "the payment was recorded before")
+            Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
+                ensure(self.find(*id).is_none(), "the order exists already")?;
+                let place = Place { id: *id, buyer: *buyer, quantity: *quantity, fingerprint: *fingerprint };
+                self.check_place(at, &place).map_err(why_not_possible)?;
+                let price = self.skus[id.sku.0 as usize].price;
+                ensure(*unit_price == price, "the order has another price than its SKU")
             }
-            Event::PaymentMatched { payment } | Event::RefundSettled { payment } => {
+            Event::OrderClosed { order, how } => self.check_closed(at, *order, *how),
+            Event::PaymentRecorded { pay, disposition } => {
+                ensure(!self.payment_by_id.contains_key(&pay.id), "the payment was recorded before")?;
+                let (judged, _) = self.judge(pay).map_err(why_not_possible)?;
+                ensure(judged == *disposition, "the payment could not come to this")
+            }
+            Event::PaymentMatched { payment } => self.check_matched(*payment),
+            Event::RefundSettled { payment } => {
                 let index = self.payment_at(*payment).ok_or("the payment is unknown")?;
-                known(
-                    matches!(self.payments[index].disposition, Disposition::RefundDue(_)),
-                    "no refund was due",
-                )
+                let due = matches!(self.payments[index].disposition, Disposition::RefundDue(_));
+                ensure(due, "no refund was due")
             }
         }
     }
 
-    fn check_placed(&self, id: OrderId, buyer: BuyerId, quantity: u32) -> Result<(), &'static str> {
-        let stock = self.stock(id.sku).ok_or("the SKU is unknown")?;
-        if self.find(id).is_some() {
-            return Err("the order exists already");
-        }
-        if quantity == 0 {
-            return Err("an order of no units");
-        }
-        if stock.available() < u64::from(quantity) {
-            return Err("the order was oversold");
-        }
-        if !self.within_limit(id, buyer, quantity) {
-            return Err("the buyer is over the limit");
-        }
-        Ok(())
-    }
-
-    fn check_closed(&self, seq: Seq, how: Closing) -> Result<(), &'static str> {
+    fn check_closed(&self, at: UnixMs, seq: Seq, how: Closing) -> Result<(), &'static str> {
         let index = self.index_at(seq).ok_or("the order is unknown")?;
         let order = &self.orders[index];
         let from = if how == Closing::PaidLate { Status::Expired } else { Status::Held };
-        if order.status != from {
-            return Err("the order was closed before");
-        }
-        if how == Closing::PaidLate {
-            if self.sku_of(order).stock.available() < u64::from(order.quantity) {
-                return Err("a late payment took units that were not free");
+        ensure(order.status == from, "the order was closed before")?;
+        match how {
+            // Units and limit of a late payment were judged with the payment, which is the entry before.
+            Closing::Paid | Closing::PaidLate => {
+                ensure(self.paying == Some(order.id()), "the order was closed as paid without a payment")
             }
-            if !self.within_limit(order.id(), order.buyer, order.quantity) {
-                return Err("a late payment took the buyer over the limit");
-            }
+            Closing::Expired => ensure(at >= order.pay_by(), "the order expired before its time"),
+            Closing::Cancelled => Ok(()),
         }
-        Ok(())
+    }
+
+    fn check_matched(&self, seq: Seq) -> Result<(), &'static str> {
+        let index = self.payment_at(seq).ok_or("the payment is unknown")?;
+        let Recorded { pay, disposition, .. } = &self.payments[index];
+        let early = *disposition == Disposition::RefundDue(RefundReason::UnknownOrder);
+        ensure(early, "the payment had not come before its order")?;
+        let order = self.order(pay.order).ok_or("the order is unknown")?;
+        let fits = order.status == Status::Held && order.amount() == pay.amount;
+        ensure(fits, "the payment does not fit its order")
     }
 
     /// Carries out an entry that is known to be right. Panics if it is not: a bug, never input.
@@ -228,6 +226,7 @@ impl Book {
         order.status = how.status();
         order.closed_at = at;
         let order = *order;
+        self.paying = None;
         let units = u64::from(order.quantity);
         let sku = &mut self.skus[order.sku.0 as usize];
         match how {
@@ -254,11 +253,15 @@ impl Book {
     fn apply_payment(&mut self, seq: Seq, at: UnixMs, pay: &Pay, disposition: Disposition) {
         let index = u32::try_from(self.payments.len()).expect("fewer than 4 billion payments in a book");
         self.payment_by_id.insert(pay.id.clone(), index);
-        if let Disposition::RefundDue(reason) = disposition {
-            *self.refunds.entry(pay.order).or_insert(0) += 1;
-            if reason == RefundReason::UnknownOrder {
-                self.unmatched.entry(pay.order).or_default().push(index);
+        match disposition {
+            Disposition::Applied => self.paying = Some(pay.order),
+            Disposition::RefundDue(reason) => {
+                *self.refunds.entry(pay.order).or_insert(0) += 1;
+                if reason == RefundReason::UnknownOrder {
+                    self.unmatched.entry(pay.order).or_default().push(index);
+                }
             }
+            Disposition::Settled(_) => unreachable!("a refund is settled by an event of its own"),
         }
         self.payments.push(Recorded { pay: pay.clone(), seq, at, disposition });
     }
@@ -271,6 +274,9 @@ impl Book {
         };
         payment.disposition = to(reason);
         let order = payment.pay.order;
+        if payment.disposition == Disposition::Applied {
+            self.paying = Some(order);
+        }
         let due = self.refunds.get_mut(&order).expect("a refund was due for the order");
         *due -= 1;
         if *due == 0 {
@@ -291,5 +297,26 @@ impl Book {
     fn sale_mut(&mut self, id: crate::SaleId) -> &mut Sale {
         let index = self.sale_by_id[&id];
         &mut self.sales[index as usize]
+    }
+}
+
+fn ensure(holds: bool, why: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(why) }
+}
+
+/// What a refusal means in a ledger, where nothing that was refused can stand.
+fn why_not_possible(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownSku => "the SKU is unknown",
+        Refusal::NotStarted => "the order was placed before the start",
+        Refusal::Paused => "the order was placed while the sale was paused",
+        Refusal::Ended => "the order was placed after the end",
+        Refusal::InvalidQuantity => "the order has a quantity that none can have",
+        Refusal::OverLimit => "the buyer is over the limit",
+        Refusal::TooManyHolds => "the buyer has too many open holds",
+        Refusal::SoldOut | Refusal::NotEnoughLeft => "the order was oversold",
+        Refusal::CorrectionTooLarge => "a correction below held + sold",
+        Refusal::InvalidChange(why) => why,
+        _ => "no command could have made it",
     }
 }

@@ -62,12 +62,14 @@ pub(crate) struct Draw {
     now: u64,
     /// Keys in use are the 24 from here on; it moves with the orders.
     keys_from: u64,
+    /// The order that payments and cancellations ask for before it is there.
+    early: (SkuId, u64),
     payments: u64,
 }
 
 impl Draw {
     pub(crate) fn new(seed: u64, shape: Shape) -> Draw {
-        Draw { random: Random(seed), shape, now: 1_000, keys_from: 0, payments: 0 }
+        Draw { random: Random(seed), shape, now: 1_000, keys_from: 0, early: (SkuId(0), 0), payments: 0 }
     }
 
     /// The next step and its time.
@@ -189,6 +191,9 @@ impl Draw {
         self.keys_from += u64::from(self.random.percent(25));
         let sku = self.sku(model);
         let mut place = Draw::request(sku, self.keys_from + self.random.below(24));
+        if self.random.percent(6) {
+            place = Draw::request(self.early.0, self.early.1);
+        }
         match self.random.below(40) {
             0 => place.quantity += 1,
             1 => place.buyer.0 += 1,
@@ -201,9 +206,11 @@ impl Draw {
     /// One of the latest orders, or one that may come later.
     fn some_order(&mut self, model: &Model) -> Place {
         let len = model.orders.len();
-        if len == 0 || self.random.percent(12) {
-            let sku = self.sku(model);
-            return Draw::request(sku, self.keys_from + self.random.below(26));
+        if len == 0 || self.random.percent(16) {
+            if self.random.percent(50) {
+                self.early = (self.sku(model), self.keys_from + 24 + self.random.below(4));
+            }
+            return Draw::request(self.early.0, self.early.1);
         }
         let pick = |back| model.orders[len - 1 - back];
         let first = pick(self.random.position(len.min(20)));

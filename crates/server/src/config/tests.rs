@@ -181,6 +181,13 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
 }
 
 #[test]
+fn event_loops_share_the_connections() {
+    let config = load("[http]\nthreads = 3\nconnections_max = 100\ndrain_timeout_ms = 0", &[]).unwrap();
+    let limits = config.http.limits();
+    assert_eq!((limits.connections_max, limits.drain, limits.head_bytes_max), (34, Duration::ZERO, 8192));
+}
+
+#[test]
 fn wrong_variables_are_errors() {
     for (name, value, expected) in [
         (

@@ -139,3 +139,7 @@ impl Framer {
         Step::Complete { body: &input[head.bytes..consumed], head, consumed }
     }
 }
+
+#[cfg(test)]
+#[path = "framer_tests.rs"]
+mod tests;

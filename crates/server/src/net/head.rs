@@ -132,11 +132,7 @@ impl<'a> Fields<'a> {
         for header in headers {
             // The length sorts out nearly all headers with one comparison.
             match header.name.len() {
-                4 if header.name.eq_ignore_ascii_case("host") => {
-                    if fields.host.replace(header.value).is_some() {
-                        return Err(malformed(400, "more than one Host header"));
-                    }
-                }
+                4 if header.name.eq_ignore_ascii_case("host") => fields.set_host(header.value)?,
                 6 if header.name.eq_ignore_ascii_case("expect") => {
                     if !header.value.eq_ignore_ascii_case(b"100-continue") {
                         return Err(malformed(417, "only 100-continue can be expected"));
@@ -163,6 +159,13 @@ impl<'a> Fields<'a> {
             }
         }
         Ok(fields)
+    }
+
+    fn set_host(&mut self, value: &'a [u8]) -> Result<(), Malformed> {
+        match self.host.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(malformed(400, "more than one Host header")),
+        }
     }
 
     fn connection(&mut self, value: &[u8]) {

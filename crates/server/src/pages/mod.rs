@@ -29,13 +29,15 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
 /// `Cache-Control` of everything under `/assets/`: the name changes with the content.
 pub const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 
+/// Of [`Pages::product`], which gives bare bytes.
+pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
 /// Cards per sale on the index: the demo's shop has a thousand goods, and a page is not a catalogue.
 const INDEX_ITEMS_MAX: usize = 12;
 /// Quantity that the form offers where the sale sets no limit.
 const QUANTITY_MAX: u32 = 99;
 /// Where a member's context goes. No title can contain it: titles are escaped.
 const MEMBER_SLOT: &str = "<!--member-->";
-const HTML: &str = "text/html; charset=utf-8";
 
 const TEMPLATES: [(&str, &str); 7] = [
     ("layout.html", include_str!("../../templates/layout.html")),
@@ -125,7 +127,7 @@ impl Pages {
 
     /// `/seckill_{sale}_{product}.html`: the same for everybody, rendered once per change.
     pub fn sale(&self, sale: &SaleView, item: &ItemView) -> Rendered {
-        Rendered::new(HTML, self.product_html(sale, item, "").into_bytes())
+        Rendered::new(HTML_CONTENT_TYPE, self.product_html(sale, item, "").into_bytes())
     }
 
     /// The static page's address, which is also its file name.
@@ -235,7 +237,7 @@ impl Pages {
     }
 
     fn page(&self, frame: &Frame<'_>, content: &str) -> Rendered {
-        Rendered::new(HTML, self.html(frame, content).into_bytes())
+        Rendered::new(HTML_CONTENT_TYPE, self.html(frame, content).into_bytes())
     }
 
     fn html(&self, frame: &Frame<'_>, content: &str) -> String {

@@ -197,6 +197,14 @@ fn the_member_is_told_what_they_may_still_take() {
     }
 }
 
+/// One instance serves every event loop.
+#[test]
+fn pages_are_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Pages>();
+    shared::<ProductPage>();
+}
+
 #[test]
 fn the_index_lists_only_so_many_products() {
     let items = (101..=1100).map(|product| item(product, "Good")).collect();

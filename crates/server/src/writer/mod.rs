@@ -12,7 +12,7 @@ mod run;
 use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place, Refusal};
 
 pub use mailbox::{Client, Mailbox};
-pub use run::{Options, Shared, Writer};
+pub use run::{Options, PrepareError, Shared, Writer};
 
 use crate::admission::Rejection;
 use crate::net::Ticket;

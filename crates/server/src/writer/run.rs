@@ -44,6 +44,15 @@ pub struct Options {
     pub address_retention_days: u32,
 }
 
+/// Why what should be there at the start is not.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    #[error("cannot prepare the sales: {0}")]
+    Refused(Refusal),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
 /// The owner of the book and the ledger. Lives on one thread.
 #[derive(Debug)]
 pub struct Writer {
@@ -88,6 +97,22 @@ impl Writer {
         };
         writer.publish_all();
         writer
+    }
+
+    /// Carries out commands before anything is served: the demo's sales.
+    ///
+    /// # Errors
+    /// If one is refused or cannot be written; nothing must be served then.
+    pub fn prepare(&mut self, commands: Vec<Command>) -> Result<(), PrepareError> {
+        let now = self.shared.clock.now().max(self.book.last_at());
+        for command in commands {
+            self.book.execute(now, command).map_err(PrepareError::Refused)?;
+        }
+        self.book.drain_journal(&mut self.entries);
+        self.commit(now)?;
+        self.publish();
+        self.entries.clear();
+        Ok(())
     }
 
     /// Runs until the mailbox is closed and empty, then closes the ledger.

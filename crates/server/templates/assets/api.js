@@ -75,7 +75,7 @@ function propertyTable(schema) {
 
 function parameters(list) {
   if (!list.length) return [];
-  const rows = list.map(resolve).map((parameter) => [
+  const rows = list.map((parameter) => resolve(parameter)).map((parameter) => [
     make("code", {}, parameter.name), parameter.in, typeOf(parameter.schema),
     parameter.required ? "yes" : "no", [parameter.description, note(parameter.schema)].filter(Boolean).join(" · "),
   ]);
@@ -107,7 +107,8 @@ function responses(map) {
 /** The call as one would type it; placeholders stay in capitals. */
 function curl(verb, path, operation, shared) {
   const lines = [`curl -X ${verb.toUpperCase()} '${location.origin}${path.replace(/\{(\w+)\}/g, (_, name) => name.toUpperCase())}'`];
-  for (const parameter of [...shared, ...(operation.parameters ?? [])].map(resolve)) {
+  for (const listed of [...shared, ...(operation.parameters ?? [])]) {
+    const parameter = resolve(listed);
     if (parameter.in === "header") lines.push(`  -H '${parameter.name}: ${parameter.name.toUpperCase()}'`);
   }
   const security = operation.security ?? spec.security ?? [];

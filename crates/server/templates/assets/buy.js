@@ -3,7 +3,8 @@
 // gives the first answer again to a repeated key, so a lost answer, a reload or a second press costs nothing.
 
 import {
-  Problem, backoff, buyer, byId, call, closeSession, local, money, openSession, pause, say, session,
+  Problem, backoff, buyer, byId, call, closeSession, isSignedIn, local, money, openSession, orderName,
+  parsedOrNull, pause, say, session,
 } from "./shop.js";
 
 // After this long without a verdict we stop asking by ourselves; the attempt stays, the button resumes it.
@@ -34,17 +35,16 @@ export class Checkout {
     this.outcome = byId("outcome");
     this.forgetButton = byId("forget");
     this.attemptName = `doorbuster.attempt.${buyer}.${offer.sale}.${offer.product}`;
-    this.orderName = `doorbuster.order.${buyer}.${offer.sale}.${offer.product}`;
+    this.orderName = orderName(offer.sale, offer.product);
     this.busy = false;
     this.open = false;
     this.label = this.button.textContent;
-    this.form.noValidate = false;
     this.button.disabled = false;
     this.form.addEventListener("submit", (event) => this.submit(event));
     this.form.addEventListener("input", () => this.edited());
     this.forgetButton.addEventListener("click", () => this.forget());
     // Going back to a page that the browser kept: the order was placed, the page may be used again.
-    addEventListener("pageshow", (event) => event.persisted && this.setBusy(false));
+    addEventListener("pageshow", (event) => event.persisted && this.comeBack());
     this.restoreDraft();
     this.edited();
     this.draw();
@@ -70,7 +70,7 @@ export class Checkout {
       if (order) this.linkTo(order.id);
     } else if (Date.now() - attempt.at < FRESH_MS) {
       say(this.outcome, "Checking on the order that you sent…");
-      this.settleAlone(Date.now());
+      this.settleAlone(Date.now(), false);
     } else {
       say(this.outcome, "An earlier order of yours never got its answer. Ask again, or discard it.");
       this.forgetButton.hidden = false;
@@ -85,17 +85,23 @@ export class Checkout {
       say(this.outcome, `${this.label}. Nothing was ordered.`);
       return;
     }
-    this.settleAlone(Date.now());
+    if (!isSignedIn()) {
+      say(this.outcome, "Sign in at the shop first. Nothing was ordered.", "bad");
+      return;
+    }
+    this.settleAlone(Date.now(), true);
   }
 
-  // One tab at a time: two tabs that both see no attempt would make two.
-  async settleAlone(pressedAt) {
+  // One tab at a time: two tabs that both see no attempt would make two. Whoever had to wait may find that
+  // the other tab has ordered, or was refused; only a press makes a new attempt.
+  async settleAlone(since, pressed) {
     this.setBusy(true);
     try {
       await exclusively(this.attemptName, async () => {
         const order = stored(this.orderName);
-        if (order && order.at >= pressedAt) return this.go(order.id);
-        return this.settle(this.attempt() ?? this.newAttempt());
+        if (order && order.at >= since) return this.go(order.id);
+        const attempt = this.attempt() ?? (pressed ? this.newAttempt() : null);
+        return attempt ? this.settle(attempt) : say(this.outcome, "");
       });
     } finally {
       if (!this.left) this.setBusy(false);
@@ -122,6 +128,7 @@ export class Checkout {
   // Repeats the attempt until there is a verdict or our patience ends.
   async settle(attempt) {
     const giveUpAt = Date.now() + PATIENCE_MS;
+    let strange = 0;
     say(this.outcome, "Placing your order…");
     for (let tries = 1; ; tries++) {
       let wait;
@@ -133,7 +140,8 @@ export class Checkout {
         this.progress("The shop's answer was cut short", tries);
       } catch (error) {
         if (isRefusal(error)) return this.refuse(error);
-        if (error.status === 401 && (closeSession(), tries > 1)) return this.stop(error.message);
+        // A demonstration's cookie is renewed once; nobody else's session is ours to renew.
+        if (error.status === 401 && (++strange > 1 || !closeSession())) return this.stop(error.message);
         wait = backoff(tries, error.retryAfterMs);
         this.progress(excuse(error), tries);
       }
@@ -148,8 +156,7 @@ export class Checkout {
   placed(order) {
     const title = document.querySelector("h1").textContent;
     // First the order, then the attempt: a crash in between leads to the same order again.
-    local.set(this.orderName, JSON.stringify({ id: order.id, at: Date.now() }));
-    local.set(`doorbuster.title.${order.id}`, title);
+    local.set(this.orderName, JSON.stringify({ id: order.id, at: Date.now(), title }));
     local.remove(this.attemptName);
     session.remove(DRAFT_NAME);
     say(this.outcome, "Reserved! Taking you to your order…", "good");
@@ -192,6 +199,11 @@ export class Checkout {
     link.textContent = "See your order";
     say(this.outcome, "You have ordered this here before. ");
     this.outcome.append(link);
+  }
+
+  comeBack() {
+    this.left = false;
+    this.setBusy(false);
   }
 
   setBusy(busy) {
@@ -248,14 +260,6 @@ function newKey() {
   if (crypto.randomUUID) return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-function parsedOrNull(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 const stored = (name) => parsedOrNull(local.get(name));

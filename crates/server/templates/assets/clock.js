@@ -6,12 +6,15 @@ import { call, jittered, pause } from "./shop.js";
 const SAMPLES = 5;
 const SYNC_MS = 60_000;
 
-// Server time minus `performance.now()`. Until the first answer the device's clock has to do.
-let offset = Date.now() - performance.now();
+// Server time minus `performance.now()`.
+let offset = null;
 let bestTrip = Infinity;
 
-/** The server's time in milliseconds. */
-export const now = () => performance.now() + offset;
+/** Has the server told us the time? Before that no page may claim that a sale has started or ended. */
+export const isSet = () => offset !== null;
+
+/** The server's time in milliseconds; until it is known, the device's guess. */
+export const now = () => (isSet() ? performance.now() + offset : Date.now());
 
 /**
  * Takes in one answer that carried the server's time. The answer was made somewhere between sending and

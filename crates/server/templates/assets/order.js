@@ -1,9 +1,10 @@
 // One order of the buyer: what it holds, until when it can be paid, paying (in a demonstration) and
 // cancelling. The page is a shell; everything about the order comes from the API.
 
-import { everySecond, keepSynced, now, showSpan } from "./clock.js";
+import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
 import {
-  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, openSession, pause, say,
+  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, openSession, orderName,
+  parsedOrNull, pause, say,
 } from "./shop.js";
 
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
@@ -42,20 +43,23 @@ function draw(fresh) {
   document.title = `${heading} · ${document.title.split(" · ").pop()}`;
   drawFacts();
   const held = view === "held";
+  const focusGoes = !held && byId("actions").contains(document.activeElement);
   byId("clock").hidden = !held || order.pay_by_ms === null;
   byId("actions").hidden = !held;
   byId("pay").hidden = !canPay;
-  if (before && before !== view) {
-    say(byId("outcome"), `${heading}.`, view === "paid" ? "good" : "");
-    // The buttons are gone: whoever was on one of them is taken to the news.
-    if (!held) byId("heading").focus();
-  }
+  tick();
+  // The button under the focus is gone: its user is taken to the news. Others are told, and left alone.
+  if (focusGoes) byId("heading").focus();
+  else if (before && before !== view) say(byId("news"), heading);
 }
 
 function drawFacts() {
   byId("facts").hidden = false;
   const product = byId("product");
-  product.textContent = local.get(`doorbuster.title.${order.id}`) ?? `Product ${order.product}, sale ${order.sale}`;
+  const remembered = parsedOrNull(local.get(orderName(order.sale, order.product)));
+  product.textContent = remembered?.id === order.id
+    ? remembered.title
+    : `Product ${order.product} of sale ${order.sale}`;
   const sale = `/seckill_${Number(order.sale)}_${Number(order.product)}.html`;
   product.href = sale;
   byId("back").href = sale;
@@ -73,7 +77,8 @@ function drawFacts() {
 const payBy = () => order?.pay_by_ms ?? 0;
 
 function tick() {
-  if (order?.status !== "held" || order.pay_by_ms === null) return;
+  byId("digits").hidden = !isSet();
+  if (!isSet() || order?.status !== "held" || order.pay_by_ms === null) return;
   showSpan(byId("clock"), payBy() - now());
   if (now() >= payBy() && !busy) wake();
 }
@@ -118,7 +123,7 @@ async function follow() {
 
 function waitFor(status) {
   if (status === "pending") return 1000;
-  return status === "expired" ? 20_000 : Math.min(HELD_POLL_MS, Math.max(300, payBy() - now() + 200));
+  return status === "expired" ? 20_000 : Math.min(HELD_POLL_MS, Math.max(300, isSet() ? payBy() - now() + 200 : HELD_POLL_MS));
 }
 
 // Paying and cancelling are safe to repeat: each changes an order at most once.

@@ -3,7 +3,7 @@
 // longer than until the first answer.
 
 import { Checkout } from "./buy.js";
-import { everySecond, keepSynced, now, observe, showSpan } from "./clock.js";
+import { everySecond, isSet, keepSynced, now, observe, showSpan } from "./clock.js";
 import { byId, call, count, jittered, moment, pause, say, units } from "./shop.js";
 
 const data = byId("offer").dataset;
@@ -36,6 +36,7 @@ let limitReached = false;
 
 /** The state by the server's clock: the start and the end need no answer from the server. */
 function currentView() {
+  if (!isSet()) return offer.phase;
   const time = now();
   if (offer.phase === "ended" || time >= offer.endsAt) return "ended";
   if (offer.phase === "paused") return "paused";
@@ -50,6 +51,8 @@ function draw() {
   const next = currentView();
   if (next !== view) change(next);
   const target = view === "not_started" ? offer.startsAt : offer.endsAt;
+  byId("digits").hidden = !isSet() || view === "ended";
+  if (!isSet()) return;
   showSpan(byId("digits"), target - now());
   announceStart(offer.startsAt - now());
 }
@@ -62,13 +65,15 @@ function change(next) {
   const open = (view === "live" || view === "few") && !limitReached;
   checkout.setOpen(open, limitReached ? "You have reached the limit" : VIEWS[view].button);
   byId("ready").hidden = view !== "not_started";
-  byId("digits").hidden = view === "ended";
   const label = { not_started: "Starts", ended: "Ended" }[view] ?? "Ends";
   byId("clock-label").textContent = label;
   const time = byId("clock-time");
   time.textContent = moment(view === "not_started" ? offer.startsAt : offer.endsAt);
   drawStock();
   say(byId("status"), statusText(before));
+  // What the badge shows already is said, not shown a second time.
+  const shown = before === "sold_out" || !["live", "few"].includes(view);
+  byId("status").classList.toggle("hidden", !shown);
 }
 
 // At load the page speaks for itself; later a change is told to those who can't see it.

@@ -78,7 +78,7 @@ let opening = null;
 
 /** Makes sure that the server will know this buyer. Rejects with a 401 problem if it can't. */
 export function openSession() {
-  if (SESSION === "token" && !token) {
+  if (!isSignedIn()) {
     return Promise.reject(new Problem(401, { code: "unauthorized", detail: "Sign in at the shop first." }));
   }
   if (SESSION !== "demo") return Promise.resolve();
@@ -93,10 +93,17 @@ export function openSession() {
   return opening;
 }
 
-/** The server did not know us: the next `openSession` asks it again. */
+/** The server did not know us: the next `openSession` asks it again. Returns whether that can help. */
 export function closeSession() {
   opening = null;
+  return SESSION === "demo";
 }
+
+/** Without a token there is nobody to order for, and nothing worth sending. */
+export const isSignedIn = () => SESSION !== "token" || Boolean(token);
+
+/** Where this buyer's latest order of a product is remembered: id, title, and when it was placed. */
+export const orderName = (sale, product) => `doorbuster.order.${buyer}.${sale}.${product}`;
 
 /** One request. Resolves to the parsed body, or null; rejects with `Problem` or `NoAnswer`. */
 export async function call(method, path, { body, key } = {}) {
@@ -112,7 +119,7 @@ export async function call(method, path, { body, key } = {}) {
     });
     const text = await response.text();
     if (response.ok) return text ? JSON.parse(text) : null;
-    throw new Problem(response.status, parsed(text), retryAfter(response));
+    throw new Problem(response.status, parsedOrNull(text) ?? {}, retryAfter(response));
   } catch (error) {
     if (error instanceof Problem) throw error;
     throw new NoAnswer("No answer from the shop.", { cause: error });
@@ -121,11 +128,11 @@ export async function call(method, path, { body, key } = {}) {
   }
 }
 
-function parsed(text) {
+export function parsedOrNull(text) {
   try {
-    return Object(JSON.parse(text));
+    return JSON.parse(text);
   } catch {
-    return {};
+    return null;
   }
 }
 

@@ -6,3 +6,4 @@ mod browser;
 mod faults;
 mod history;
 mod ledger;
+mod writer;

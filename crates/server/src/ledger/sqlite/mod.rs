@@ -12,6 +12,7 @@ mod read;
 mod replay;
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
 pub use read::{Changes, OrderLine, changes, export};
-pub use replay::{Audit, AuditedSku, audit};
+pub use replay::{Audit, AuditedSku, LoadError, audit};
 
 use checkpoint::Checkpointer;
 
@@ -98,7 +99,8 @@ impl SqliteLedger {
     pub fn open(options: Options) -> Result<SqliteLedger, OpenError> {
         let dir = &options.data_dir;
         let directory = |source| OpenError::Directory { path: dir.clone(), source };
-        std::fs::create_dir_all(dir).map_err(directory)?;
+        // Buyers' addresses: nobody else's to read.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(directory)?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, MemberView, Pages, Picture, Rendered, SaleState, SaleView, Session,
-    Settings,
+    CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, ItemView, MemberView, Pages, Picture, Rendered, SaleState,
+    SaleView, Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -29,8 +29,8 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// The connection breaks before anything was done.
     LoseRequest,
-    /// It is placed, and answered as usual this much later.
-    Delay(Duration),
+    /// It is placed, and answered as usual once the test has set `released`.
+    HoldAnswer,
     /// 503 `outcome_unknown`, though it was placed.
     Unknown,
     /// 503 `busy` with `Retry-After: 1`; not placed.
@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) total: u64,
     pub(crate) available: u64,
     pub(crate) faults: VecDeque<Fault>,
+    /// Lets held answers go.
+    pub(crate) released: bool,
     /// By id.
     pub(crate) orders: HashMap<String, Value>,
     /// Key and body of every request that wanted to place an order, in order of arrival.
@@ -82,6 +84,7 @@ struct Request {
 
 enum Reply {
     Page(u16, Rendered),
+    Html(Vec<u8>),
     Json(u16, Value),
     RetryAfter(Value),
     /// The connection is closed without a word.
@@ -104,6 +107,7 @@ impl FakeShop {
             total: 100,
             available: 100,
             faults: VecDeque::new(),
+            released: false,
             orders: HashMap::new(),
             placings: Vec::new(),
             authorization: String::new(),
@@ -159,6 +163,7 @@ fn serve(mut stream: TcpStream, shop: &Shop) {
     let (status, kind, body, more) = match shop.answer(&request) {
         Reply::None => return,
         Reply::Page(status, page) => (status, page.content_type, page.body, ""),
+        Reply::Html(body) => (200, HTML_CONTENT_TYPE, body, ""),
         Reply::Json(status, Value::Null) => (status, "application/json", Vec::new(), ""),
         Reply::Json(status, value) => (status, "application/json", value.to_string().into_bytes(), ""),
         Reply::RetryAfter(value) => {
@@ -217,7 +222,7 @@ impl Shop {
         match path {
             "/" => Reply::Page(200, self.pages.index(&[sale])),
             "/api" => Reply::Page(200, self.pages.api()),
-            "/product" => Reply::Page(200, self.product(&sale, request)),
+            "/product" => Reply::Html(self.product(&sale, request)),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
                 Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
@@ -240,26 +245,32 @@ impl Shop {
                 let key = request.headers.get("idempotency-key").cloned().unwrap_or_default();
                 state.placings.push((key.clone(), request.body.clone()));
                 let fault = state.faults.pop_front();
-                if let Some(Fault::Delay(delay)) = fault {
-                    // Placed before the wait and the lock let go, as on a real server with a slow network.
-                    let reply = state.place(&key, &request.body, None, now_ms);
-                    drop(state);
-                    std::thread::sleep(delay);
-                    return reply;
+                let reply = state.place(&key, &request.body, fault, now_ms);
+                drop(state);
+                if fault == Some(Fault::HoldAnswer) {
+                    self.wait_for_release();
                 }
-                state.place(&key, &request.body, fault, now_ms)
+                reply
             }
             (method, other) => state.order(method, other, now_ms),
         }
     }
 
-    fn product(&self, sale: &SaleView, request: &Request) -> Rendered {
+    fn wait_for_release(&self) {
+        while !self.stopping.load(Ordering::SeqCst) {
+            if self.state.lock().expect("no request panicked").released {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn product(&self, sale: &SaleView, request: &Request) -> Vec<u8> {
         let taken = if request.target.contains("memberId=1&taken") { 1 } else { 0 };
         let member = MemberView { member: "1".into(), taken, open_orders: Vec::new() };
-        let mut page = self.pages.not_found();
-        page.body.clear();
-        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut page.body);
-        page
+        let mut body = Vec::new();
+        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut body);
+        body
     }
 
     /// Rendered as a CDN would hold it: with the state and stock of long ago.

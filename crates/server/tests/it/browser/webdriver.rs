@@ -2,8 +2,9 @@
 //!
 //! Needs `chromedriver` (Debian: `chromium-driver`) in the path; without it the test fails and says so.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,9 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 
-/// Browsers are heavy: the tests take turns, whatever the number of test threads.
-static TURN: Mutex<()> = Mutex::new(());
+/// Browsers are heavy: so many run at once, whatever the number of test threads.
+static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+static NEXT_TURN: AtomicUsize = AtomicUsize::new(0);
 
 /// A browser with a new profile. Dropping it ends the browser and the driver, by their own handles.
 pub(crate) struct Browser {
@@ -33,7 +35,8 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start() -> Browser {
         // A test that failed has poisoned nothing but its own browser.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = NEXT_TURN.fetch_add(1, Ordering::Relaxed) % TURNS.len();
+        let turn = TURNS[turn].lock().unwrap_or_else(PoisonError::into_inner);
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary directory");
         let config = ureq::Agent::config_builder()
@@ -64,6 +67,18 @@ impl Browser {
 
     pub(crate) fn url(&self) -> String {
         self.send("/url", None).as_str().expect("a url").to_owned()
+    }
+
+    /// Opens another tab of the same profile and goes to it; returns the one that was left.
+    pub(crate) fn new_tab(&self) -> String {
+        let left = self.send("/window", None).as_str().expect("a window handle").to_owned();
+        let opened = self.send("/window/new", Some(&json!({ "type": "tab" })));
+        self.switch_to(opened["handle"].as_str().expect("a window handle"));
+        left
+    }
+
+    pub(crate) fn switch_to(&self, tab: &str) {
+        self.send("/window", Some(&json!({ "handle": tab })));
     }
 
     /// The viewport's width, as a phone or a desktop has it.
@@ -105,7 +120,11 @@ impl Browser {
 
     /// The text of the first match as a reader sees it; empty while there is none or it is hidden.
     pub(crate) fn text(&self, css: &str) -> String {
-        let script = format!("return document.querySelector({})?.innerText ?? ''", json!(css));
+        let script = format!(
+            "const found = document.querySelector({});
+             return found?.checkVisibility() ? found.innerText : ''",
+            json!(css)
+        );
         self.run(&script).as_str().unwrap_or_default().trim().to_owned()
     }
 
@@ -204,13 +223,16 @@ fn start_driver() -> (Child, u16) {
         .stderr(Stdio::null())
         .spawn()
         .expect("the browser tests need chromedriver in the path (Debian: apt install chromium-driver)");
-    let lines = BufReader::new(driver.stdout.take().expect("its output is piped")).lines();
-    for line in lines {
-        let line = line.expect("chromedriver prints text");
-        if let Some((_, port)) = line.split_once("started successfully on port ") {
-            let port = port.trim_end_matches('.').parse().expect("chromedriver prints its port");
-            return (driver, port);
-        }
-    }
-    panic!("chromedriver ended before it served");
+    let mut output = BufReader::new(driver.stdout.take().expect("its output is piped"));
+    let port = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    // Kept open: a later line of the driver's must not end it.
+    driver.stdout = Some(output.into_inner());
+    let Some(port) = port else {
+        let killed = driver.kill().and_then(|()| driver.wait());
+        panic!("chromedriver ended before it served: {killed:?}");
+    };
+    (driver, port)
 }

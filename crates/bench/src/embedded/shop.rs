@@ -1,0 +1,162 @@
+//! A server under test together with its ledger and with what its buyers were told.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::json;
+
+use super::progress::Progress;
+use super::traffic::{self, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::audit::{Ledger, Told};
+use crate::http::{Driver, Settings};
+use crate::process;
+use crate::record::{Outcome, Record};
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::token;
+
+/// More than all rounds together can sell.
+const OWN_UNITS: u64 = 100_000_000;
+/// No hold of the run may expire within it: expiring is work that is not measured here.
+const PAYMENT_S: u64 = 12 * 3600;
+const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
+const PREFILL_CONNECTIONS: usize = 200;
+/// The pre-fill is sent in this many parts, so that a person sees it move.
+const PREFILL_PARTS: u64 = 10;
+/// The sale of the demo server that is sold out at once.
+pub(super) const GONE_SALE: u64 = 9;
+pub(super) const GONE_PRODUCT: u64 = 90;
+
+#[derive(Debug)]
+pub(super) struct Shop {
+    pub(super) target: Target,
+    ledger: Ledger,
+    told: Told,
+}
+
+/// What the orders of the pre-fill cost in memory, on disk and at the next start.
+#[derive(Debug, Clone, Serialize)]
+pub struct Footprint {
+    pub orders: u64,
+    pub orders_per_s: f64,
+    /// Growth of the resident memory, for each order.
+    pub memory_bytes_per_order: f64,
+    /// Written to storage while they were placed, for each order: log, checkpoints and all.
+    pub written_bytes_per_order: f64,
+    /// Size of the ledger's file after a graceful stop, for each order.
+    pub ledger_bytes_per_order: f64,
+    /// From the process's start until it was ready, with these orders in the ledger.
+    pub open_seconds: f64,
+    /// Resident memory just after that.
+    pub reopened_memory_mib: f64,
+}
+
+impl Shop {
+    pub(super) fn open(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<Self> {
+        std::fs::create_dir(folder).context("the server's folder")?;
+        let target = Target::start(program, folder, demo)?;
+        let ledger = Ledger::open(&target.data_dir()).context("opening the ledger to audit it")?;
+        Ok(Self { target, ledger, told: Told::default() })
+    }
+
+    pub(super) fn settle(&mut self, record: &Record) {
+        self.told.add(record);
+    }
+
+    /// The ledger must hold what the buyers were told, no order less and none more.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        let orders = self.ledger.orders().context("counting the ledger's orders")?;
+        Ok(self.told.check(orders)?)
+    }
+
+    /// Stops the server and audits all of its ledger, by our own count and by the program's audit.
+    pub(super) fn close(&mut self) -> anyhow::Result<Told> {
+        self.check()?;
+        self.target.stop()?;
+        self.told.check(self.ledger.orders_recounted().context("recounting the ledger's orders")?)?;
+        self.target.audit()?;
+        Ok(self.told)
+    }
+
+    fn create_sale(&self, sale: u64, product: u64, units: u64, limit: u64) -> anyhow::Result<()> {
+        let now_ms = token::unix_s() * 1000;
+        let sale = json!({
+            "id": sale, "title": "Benchmark", "currency": "EUR",
+            "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
+            "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
+            "items": [{
+                "product": product, "title": "Measured thing", "price": 4999, "list_price": 9999,
+                "total": units, "limit": limit,
+            }],
+        });
+        self.target.operate("/api/v1/sales", &sale, 201).map(drop)
+    }
+
+    /// A sale of one unit, and the order that takes it.
+    pub(super) fn sell_out(&mut self) -> anyhow::Result<()> {
+        self.create_sale(GONE_SALE, GONE_PRODUCT, 1, 1000)?;
+        self.target.exchange(&traffic::published_order(GONE_SALE, GONE_PRODUCT), 200)?;
+        self.told.accepted += 1;
+        self.check()
+    }
+
+    /// Creates the own sale, places `orders` in it through the API, restarts the server, and says what that cost.
+    pub(super) fn prefill(
+        &mut self,
+        orders: u64,
+        traffic: &mut Traffic,
+        stop: &AtomicBool,
+        progress: &Progress,
+    ) -> anyhow::Result<Footprint> {
+        self.create_sale(OWN_SALE, OWN_PRODUCT, OWN_UNITS, 1)?;
+        let ledger_file = self.target.data_dir().join("ledger.db");
+        let pid = self.target.pid();
+        let (memory_before, written_before) = (process::rss_bytes(pid)?, process::write_bytes(pid)?);
+        let elapsed = self.place(orders, traffic, stop, progress)?;
+        let (memory, written) = (process::rss_bytes(pid)?, process::write_bytes(pid)?);
+        let orders = self.told.accepted;
+        let open = self.target.restart()?;
+        let ledger_bytes = std::fs::metadata(&ledger_file).context("the ledger's size")?.len();
+        self.ledger =
+            Ledger::open(&self.target.data_dir()).context("opening the ledger after the restart")?;
+        self.check()?;
+        let per_order = |bytes: u64| bytes as f64 / orders as f64;
+        Ok(Footprint {
+            orders,
+            orders_per_s: orders as f64 / elapsed.as_secs_f64(),
+            memory_bytes_per_order: per_order(memory.saturating_sub(memory_before)),
+            written_bytes_per_order: per_order(written.saturating_sub(written_before)),
+            ledger_bytes_per_order: per_order(ledger_bytes),
+            open_seconds: open.as_secs_f64(),
+            reopened_memory_mib: process::rss_bytes(self.target.pid())? as f64 / 1048576.0,
+        })
+    }
+
+    /// Sends until that many are accepted.
+    fn place(
+        &mut self,
+        orders: u64,
+        traffic: &mut Traffic,
+        stop: &AtomicBool,
+        progress: &Progress,
+    ) -> anyhow::Result<Duration> {
+        let mut driver = Driver::connect(Settings::keep_alive(self.target.address(), PREFILL_CONNECTIONS))?;
+        let mut elapsed = Duration::ZERO;
+        while self.told.accepted < orders {
+            progress.doing(&format!("pre-filling: {} of {orders} orders", self.told.accepted));
+            let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.told.accepted);
+            let record = driver.run(Schedule::closed_requests(part), traffic, stop)?;
+            self.settle(&record);
+            elapsed += record.elapsed;
+            if record.outcomes.of(Outcome::Won) * 2 < part {
+                let first = record.first_surprise.as_deref().unwrap_or("none");
+                bail!("the pre-fill is refused: {:?}; the first other answer was: {first}", record.outcomes);
+            }
+        }
+        self.check()?;
+        Ok(elapsed)
+    }
+}

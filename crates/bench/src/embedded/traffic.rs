@@ -1,0 +1,250 @@
+//! The requests of the embedded benchmark, and what their answers mean.
+//!
+//! Written from the API's description. The reference gets the very same bytes, so that generator and kernel do the
+//! same work for both.
+
+use serde_json::json;
+
+use crate::http::{Workload, once};
+use crate::record::Outcome;
+use crate::token::{self, Minter};
+
+/// A run lasts minutes; its tokens outlive it.
+const TOKEN_LIFE_S: u64 = 24 * 3600;
+/// Buyers are numbered from here: ten digits, so that all requests have one length.
+const BUYER_FIRST: u64 = 1_000_000_000;
+
+/// Requests and the meaning of their answers.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    requests: Requests,
+    judge: fn(u16, &[u8]) -> Outcome,
+    /// A read that has another length than this is counted as failed.
+    body_bytes: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Requests {
+    Fixed(Vec<u8>),
+    Orders(Box<OwnOrders>),
+}
+
+/// Orders of the own API: each by another buyer, with a token and a key of its own.
+#[derive(Debug)]
+struct OwnOrders {
+    minter: Minter,
+    expires_s: u64,
+    buyer: u64,
+    tail: Vec<u8>,
+    request: Vec<u8>,
+}
+
+/// The sale of the own route.
+pub(super) const OWN_SALE: u64 = 7;
+pub(super) const OWN_PRODUCT: u64 = 1;
+
+impl Traffic {
+    /// The published order command.
+    pub(super) fn published() -> Self {
+        Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
+    }
+
+    /// The published order command for a product that has none left.
+    pub(super) fn sold_out(sale: u64, product: u64) -> Self {
+        let requests = Requests::Fixed(published_order(sale, product));
+        Self { requests, judge: judge_published_refusal, body_bytes: None }
+    }
+
+    pub(super) fn own(secret: &str) -> Self {
+        Self {
+            requests: Requests::Orders(Box::new(OwnOrders::new(secret))),
+            judge: judge_own,
+            body_bytes: None,
+        }
+    }
+
+    pub(super) fn read(path: &str, fields: &[&str], body_bytes: Option<usize>) -> Self {
+        Self {
+            requests: Requests::Fixed(once::encode("GET", path, fields, &[])),
+            judge: judge_read,
+            body_bytes,
+        }
+    }
+}
+
+impl Workload for Traffic {
+    fn request(&mut self) -> &[u8] {
+        match &mut self.requests {
+            Requests::Fixed(request) => request,
+            Requests::Orders(orders) => orders.next(),
+        }
+    }
+
+    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
+        match (self.judge)(status, body) {
+            Outcome::Served if self.body_bytes.is_some_and(|bytes| bytes != body.len()) => Outcome::Failed,
+            outcome => outcome,
+        }
+    }
+}
+
+/// The same requests, sent to nginx: every 200 is as it should be.
+#[derive(Debug)]
+pub(super) struct Reference<'a>(pub(super) &'a mut Traffic);
+
+impl Workload for Reference<'_> {
+    fn request(&mut self) -> &[u8] {
+        self.0.request()
+    }
+
+    fn judge(&mut self, status: u16, _body: &[u8]) -> Outcome {
+        if status == 200 { Outcome::Served } else { Outcome::Failed }
+    }
+}
+
+impl OwnOrders {
+    fn new(secret: &str) -> Self {
+        let body = json!({
+            "sale": OWN_SALE, "product": OWN_PRODUCT, "quantity": 1,
+            "address": {
+                "name": "Ada Example", "phone": "+49 30 901820", "country": "DE", "province": "Berlin",
+                "city": "Berlin", "district": "Mitte", "detail": "Unter den Linden 77, 3. OG", "post_code": "10117",
+            },
+        })
+        .to_string();
+        let tail =
+            format!("\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        Self {
+            minter: Minter::new(secret.as_bytes()),
+            expires_s: token::unix_s() + TOKEN_LIFE_S,
+            buyer: BUYER_FIRST,
+            tail: tail.into_bytes(),
+            request: Vec::new(),
+        }
+    }
+
+    fn next(&mut self) -> &[u8] {
+        self.buyer += 1;
+        let request = &mut self.request;
+        request.clear();
+        request
+            .extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
+        self.minter.append(self.buyer, self.expires_s, request);
+        request.extend_from_slice(b"\r\nIdempotency-Key: order-of-");
+        request.extend_from_slice(self.buyer.to_string().as_bytes());
+        request.extend_from_slice(&self.tail);
+        request
+    }
+}
+
+/// The body of the published load command.
+pub(super) fn published_order(sale: u64, product: u64) -> Vec<u8> {
+    let body = json!({
+        "flashPromotionId": sale,
+        "memberReceiveAddress": {
+            "city": "Shenzhen", "defaultStatus": 1, "detailAddress": "Keji South Road 12", "id": 1, "memberId": 1,
+            "name": "Li Example", "phoneNumber": "18033441849", "postCode": "518000", "province": "Guangdong",
+            "region": "Nanshan",
+        },
+        "orderId": 1, "orderItemId": 1, "payType": 3, "productId": product,
+    });
+    once::encode("POST", "/seckillOrder/generateOrder", &["memberId: 1"], body.to_string().as_bytes())
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|bytes| bytes == part)
+}
+
+fn judge_published(status: u16, body: &[u8]) -> Outcome {
+    match status {
+        200 => Outcome::Won,
+        409 => Outcome::SoldOut,
+        429 => Outcome::Limited,
+        // The published shape has no place for a type: "unknown" and "not known" are to be told by the message.
+        503 if contains(body, b"known") => Outcome::Unknown,
+        503 => Outcome::Busy,
+        // The server does not say how far it came, so an order may exist.
+        500.. => Outcome::Unknown,
+        _ => Outcome::Failed,
+    }
+}
+
+/// For a product known to be sold out, where the published route says no more than `code` 500.
+fn judge_published_refusal(status: u16, body: &[u8]) -> Outcome {
+    match status {
+        409 | 503 if contains(body, b"\"code\":500") => Outcome::SoldOut,
+        // An order for a product that has none left: the audit will say so too.
+        200 => Outcome::Won,
+        429 => Outcome::Limited,
+        _ => Outcome::Failed,
+    }
+}
+
+fn judge_own(status: u16, body: &[u8]) -> Outcome {
+    match status {
+        201 => Outcome::Won,
+        409 if contains(body, b"/sold-out\"") => Outcome::SoldOut,
+        409 if contains(body, b"/over-limit\"") => Outcome::OverLimit,
+        429 => Outcome::Limited,
+        503 if contains(body, b"/outcome-unknown\"") => Outcome::Unknown,
+        503 => Outcome::Busy,
+        500.. => Outcome::Unknown,
+        _ => Outcome::Failed,
+    }
+}
+
+fn judge_read(status: u16, body: &[u8]) -> Outcome {
+    if status == 200 && !body.is_empty() { Outcome::Served } else { Outcome::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_orders_differ_in_buyer_token_and_key_and_have_one_length() {
+        let mut traffic = Traffic::own("secret");
+        let first = String::from_utf8(traffic.request().to_vec()).unwrap();
+        let second = String::from_utf8(traffic.request().to_vec()).unwrap();
+        let field = |request: &str, name: &str| {
+            request.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned).unwrap()
+        };
+        for name in ["Authorization: Bearer ", "Idempotency-Key: "] {
+            assert_ne!(field(&first, name), field(&second, name));
+        }
+        assert_eq!(first.len(), second.len());
+        let (head, body) = first.split_once("\r\n\r\n").unwrap();
+        assert_eq!(field(head, "Content-Length: ").parse(), Ok(body.len()));
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["sale"], &body["quantity"]), (&json!(7), &json!(1)));
+    }
+
+    #[test]
+    fn answers_are_judged_by_their_meaning() {
+        let own = |status, body: &str| Traffic::own("s").judge(status, body.as_bytes());
+        assert_eq!(own(201, "{}"), Outcome::Won);
+        assert_eq!(own(409, r#"{"type":"https://x/sold-out"}"#), Outcome::SoldOut);
+        assert_eq!(own(409, r#"{"type":"https://x/over-limit"}"#), Outcome::OverLimit);
+        assert_eq!(own(409, r#"{"type":"https://x/key-conflict"}"#), Outcome::Failed);
+        assert_eq!(own(503, r#"{"type":"https://x/outcome-unknown"}"#), Outcome::Unknown);
+        assert_eq!(own(503, "{}"), Outcome::Busy);
+        assert_eq!(own(429, ""), Outcome::Limited);
+        assert_eq!(own(401, ""), Outcome::Failed);
+        assert_eq!(own(500, ""), Outcome::Unknown);
+        let published = |status, body: &str| Traffic::published().judge(status, body.as_bytes());
+        assert_eq!(published(200, "{}"), Outcome::Won);
+        assert_eq!(published(503, "busy, try again"), Outcome::Busy);
+        assert_eq!(published(503, "it is not known whether this happened"), Outcome::Unknown);
+        assert_eq!((published(500, ""), published(404, "")), (Outcome::Unknown, Outcome::Failed));
+        let refused = |status| Traffic::sold_out(9, 90).judge(status, br#"{"code":500}"#);
+        assert_eq!(
+            (refused(409), refused(503), refused(200)),
+            (Outcome::SoldOut, Outcome::SoldOut, Outcome::Won)
+        );
+        let page = |body: &[u8]| Traffic::read("/", &[], Some(4)).judge(200, body);
+        assert_eq!(
+            (page(b"page"), page(b"other"), page(b"")),
+            (Outcome::Served, Outcome::Failed, Outcome::Failed)
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! One blocking request on its own connection: set-up, readiness and page fetching. Never used to measure.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::response;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body for a person: what a refusal says.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.status, String::from_utf8_lossy(&self.body))
+    }
+}
+
+/// The bytes of a request; `fields` are whole lines without their end.
+pub fn encode(method: &str, path: &str, fields: &[&str], body: &[u8]) -> Vec<u8> {
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
+    for field in fields {
+        request.push_str(field);
+        request.push_str("\r\n");
+    }
+    if !body.is_empty() || method == "POST" {
+        request.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+    }
+    request.push_str("\r\n");
+    let mut request = request.into_bytes();
+    request.extend_from_slice(body);
+    request
+}
+
+pub fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(request)?;
+    let mut arrived = Vec::new();
+    let mut buffer = [0; 8192];
+    loop {
+        let head = response::parse(&arrived).map_err(|malformed| io::Error::other(malformed.0))?;
+        if let Some(head) = head
+            && arrived.len() >= head.total_bytes
+        {
+            let body = arrived[head.head_bytes..head.total_bytes].to_vec();
+            return Ok(Answer { status: head.status, body });
+        }
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => arrived.extend_from_slice(&buffer[..count]),
+        }
+    }
+}

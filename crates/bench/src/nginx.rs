@@ -1,0 +1,129 @@
+//! The reference: nginx with one worker, answering every request with an empty 200, or with one given file.
+//!
+//! The figure that everything else is divided by, so it must not be handicapped: no access log, no limit on requests
+//! per connection, request bodies in one buffer. It runs as a single process (`master_process off`), so that all of
+//! its processor time is in one place and nothing can be orphaned.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::process::{self, Guard};
+
+/// Where nginx is when it is not on the search path of an ordinary user.
+const PROGRAMS: [&str; 3] = ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"];
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// Another process may take the port between our choosing it and nginx binding it.
+const PORT_ATTEMPTS: usize = 5;
+
+#[derive(Debug)]
+pub struct Nginx {
+    guard: Guard,
+    address: SocketAddr,
+    files: PathBuf,
+}
+
+impl Nginx {
+    /// Starts nginx with all of its files below `folder`, which must exist and be its own.
+    pub fn start(folder: &Path) -> anyhow::Result<Self> {
+        let files = folder.join("files");
+        std::fs::create_dir(&files).context("nginx's folder")?;
+        let log = folder.join("log");
+        for _ in 0..PORT_ATTEMPTS {
+            let port = process::free_port()?;
+            let configuration = folder.join("nginx.conf");
+            std::fs::write(&configuration, configure(folder, port)).context("nginx's configuration")?;
+            let mut guard = spawn(folder, &configuration, &log)?;
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            if answers(&mut guard, address)? {
+                return Ok(Self { guard, address, files });
+            }
+        }
+        bail!("nginx did not start: {}", process::log_tail(&log));
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.guard.pid()
+    }
+
+    /// Serves `content` under `/name` from now on, as a file. With `gzipped`, to those who accept gzip.
+    pub fn serve_file(&self, name: &str, content: &[u8], gzipped: Option<&[u8]>) -> io::Result<()> {
+        assert!(!name.contains('/'), "files lie in one folder");
+        std::fs::write(self.files.join(name), content)?;
+        match gzipped {
+            Some(bytes) => std::fs::write(self.files.join(format!("{name}.gz")), bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `nginx/1.22.1`, or why it can't be said.
+pub fn version() -> String {
+    let output = PROGRAMS.iter().find_map(|program| Command::new(program).arg("-v").output().ok());
+    match output {
+        Some(output) => String::from_utf8_lossy(&output.stderr).trim().replace("nginx version: ", ""),
+        None => "not found".to_owned(),
+    }
+}
+
+/// Anything that is no file is answered by the empty 200.
+fn configure(folder: &Path, port: u16) -> String {
+    let folder = folder.display();
+    format!(
+        "daemon off; master_process off; worker_processes 1; worker_rlimit_nofile 16384;
+pid {folder}/pid; error_log {folder}/log crit;
+events {{ worker_connections 8192; }}
+http {{
+  access_log off; server_tokens off; default_type text/html;
+  keepalive_requests 1000000000; keepalive_timeout 300s;
+  client_body_in_single_buffer on; client_body_buffer_size 16k; client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  sendfile on; tcp_nopush on; open_file_cache max=16 inactive=600s; open_file_cache_valid 600s;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{ return 200; }}
+    location ~ ^/[a-z0-9_]+\\.html$ {{ root {folder}/files; gzip_static on; }}
+  }}
+}}
+"
+    )
+}
+
+fn spawn(folder: &Path, configuration: &Path, log: &Path) -> anyhow::Result<Guard> {
+    for program in PROGRAMS {
+        let mut command = Command::new(program);
+        command.arg("-p").arg(folder).arg("-e").arg(log).arg("-c").arg(configuration);
+        match Guard::start(&mut command, log) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result.context("starting nginx"),
+        }
+    }
+    bail!(
+        "nginx is not installed: it is the reference that everything is divided by (Debian: apt-get install nginx)"
+    );
+}
+
+/// `false` if it ended instead.
+fn answers(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool> {
+    let begun = Instant::now();
+    while guard.ended()?.is_none() {
+        if std::net::TcpStream::connect(address).is_ok() {
+            return Ok(true);
+        }
+        if begun.elapsed() > START_PATIENCE {
+            bail!("nginx neither ends nor listens on {address}");
+        }
+        sleep(Duration::from_millis(5));
+    }
+    Ok(false)
+}

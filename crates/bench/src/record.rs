@@ -1,0 +1,239 @@
+//! What came of the requests: outcomes by their business meaning, and times in HDR histograms.
+//!
+//! Memory does not grow with the number of samples. A refusal is an outcome, not an error, and never counts as an
+//! order. Filled by the driver, read by the scenarios and the audit.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longer times are recorded as this: far above every time limit of the driver.
+const TIME_US_MAX: u64 = 120_000_000;
+/// Bytes of the first unexpected answer that are kept, to tell a person what went wrong.
+const SURPRISE_BYTES_MAX: usize = 400;
+
+/// The meaning of one answer, or of its absence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// An order was accepted.
+    Won,
+    /// A read was answered as expected.
+    Served,
+    SoldOut,
+    /// The buyer has as many units as the limit allows.
+    OverLimit,
+    /// Refused by a rate limit: HTTP 429.
+    Limited,
+    /// Refused because the server has too much to do: HTTP 503.
+    Busy,
+    /// Certainly no order, and no refusal that a shop would give: an unexpected status, or never sent.
+    Failed,
+    /// Sent, and the answer was lost, broken or "unknown": the order may exist.
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Outcomes {
+    pub won: u64,
+    pub served: u64,
+    pub sold_out: u64,
+    pub over_limit: u64,
+    pub limited: u64,
+    pub busy: u64,
+    pub failed: u64,
+    pub unknown: u64,
+}
+
+impl Outcomes {
+    fn count_mut(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Won => &mut self.won,
+            Outcome::Served => &mut self.served,
+            Outcome::SoldOut => &mut self.sold_out,
+            Outcome::OverLimit => &mut self.over_limit,
+            Outcome::Limited => &mut self.limited,
+            Outcome::Busy => &mut self.busy,
+            Outcome::Failed => &mut self.failed,
+            Outcome::Unknown => &mut self.unknown,
+        }
+    }
+
+    pub fn of(mut self, outcome: Outcome) -> u64 {
+        *self.count_mut(outcome)
+    }
+
+    pub fn total(&self) -> u64 {
+        let Self { won, served, sold_out, over_limit, limited, busy, failed, unknown } = *self;
+        won + served + sold_out + over_limit + limited + busy + failed + unknown
+    }
+
+    pub fn add(&mut self, outcome: Outcome) {
+        *self.count_mut(outcome) += 1;
+    }
+}
+
+/// The points of a latency distribution that reports show, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LatencyUs {
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// The three instants of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks {
+    /// When the schedule wanted it sent.
+    pub planned: Instant,
+    /// When its first byte was handed to the kernel (or its connection was begun).
+    pub sent: Instant,
+    /// When its last byte of answer was read, or the driver gave up.
+    pub answered: Instant,
+}
+
+/// Everything known about one run of the driver.
+#[derive(Debug)]
+pub struct Record {
+    pub outcomes: Outcomes,
+    /// From the first request's send to the last answer.
+    pub elapsed: Duration,
+    /// Length of the shortest and of the longest body among the accepted orders and served reads.
+    pub body_bytes: Option<(usize, usize)>,
+    /// Connections opened in the middle of the run.
+    pub reconnects: u64,
+    /// Answers followed by bytes that belong to no answer.
+    pub stray_answers: u64,
+    /// Requests due and never issued, because the target no longer answered anything.
+    pub unsent: u64,
+    /// The first answer counted as failed or unknown, for a person to read.
+    pub first_surprise: Option<String>,
+    response: Histogram<u32>,
+    service: Histogram<u32>,
+    send_lag: Histogram<u32>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            outcomes: Outcomes::default(),
+            elapsed: Duration::ZERO,
+            body_bytes: None,
+            reconnects: 0,
+            stray_answers: 0,
+            unsent: 0,
+            first_surprise: None,
+            response: times(),
+            service: times(),
+            send_lag: times(),
+        }
+    }
+}
+
+impl Record {
+    /// A request that was sent, and what came of it.
+    pub fn settle(&mut self, outcome: Outcome, clocks: Clocks) {
+        self.outcomes.add(outcome);
+        self.response.saturating_record(micros(clocks.answered, clocks.planned));
+        self.service.saturating_record(micros(clocks.answered, clocks.sent));
+        self.send_lag.saturating_record(micros(clocks.sent, clocks.planned));
+    }
+
+    /// A request of which no byte was sent. It has no time: a refused connection is quick, and no answer.
+    pub fn never_sent(&mut self) {
+        self.outcomes.add(Outcome::Failed);
+    }
+
+    pub fn body(&mut self, bytes: usize) {
+        let (least, most) = self.body_bytes.unwrap_or((bytes, bytes));
+        self.body_bytes = Some((least.min(bytes), most.max(bytes)));
+    }
+
+    /// Keeps the first call's text.
+    pub fn surprise(&mut self, what: &str, body: &[u8]) {
+        if self.first_surprise.is_none() {
+            let body = String::from_utf8_lossy(&body[..body.len().min(SURPRISE_BYTES_MAX)]);
+            self.first_surprise = Some(format!("{what} {body}").trim_end().to_owned());
+        }
+    }
+
+    /// Answers with this outcome per second.
+    pub fn per_s(&self, outcome: Outcome) -> f64 {
+        self.outcomes.of(outcome) as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Answered minus planned: what a buyer who wanted to come at that moment waited.
+    pub fn response_us(&self) -> LatencyUs {
+        points(&self.response)
+    }
+
+    /// Answered minus sent: what the target took, queueing in the generator left out.
+    pub fn service_us(&self) -> LatencyUs {
+        points(&self.service)
+    }
+
+    /// Sent minus planned: how late the generator was, be it by itself or for want of a free connection.
+    pub fn send_lag_us(&self) -> LatencyUs {
+        points(&self.send_lag)
+    }
+}
+
+fn times() -> Histogram<u32> {
+    Histogram::new_with_bounds(1, TIME_US_MAX, 3).expect("the bounds are constants that the histogram allows")
+}
+
+fn micros(later: Instant, earlier: Instant) -> u64 {
+    let micros = later.saturating_duration_since(earlier).as_micros();
+    u64::try_from(micros).unwrap_or(TIME_US_MAX)
+}
+
+fn points(times: &Histogram<u32>) -> LatencyUs {
+    LatencyUs {
+        p50: times.value_at_quantile(0.5),
+        p99: times.value_at_quantile(0.99),
+        p999: times.value_at_quantile(0.999),
+        max: times.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_clocks_are_kept_apart() {
+        let planned = Instant::now();
+        let sent = planned + Duration::from_millis(30);
+        let mut record = Record::default();
+        record.settle(Outcome::Won, Clocks { planned, sent, answered: sent + Duration::from_millis(5) });
+        let near = |value: u64, wanted: u64| value.abs_diff(wanted) * 1000 <= wanted;
+        assert!(near(record.response_us().p50, 35_000), "{:?}", record.response_us());
+        assert!(near(record.service_us().p50, 5_000), "{:?}", record.service_us());
+        assert!(near(record.send_lag_us().p50, 30_000), "{:?}", record.send_lag_us());
+    }
+
+    #[test]
+    fn outcomes_sum_and_only_sent_requests_have_times() {
+        let now = Instant::now();
+        let mut record = Record::default();
+        let all = [
+            Outcome::Won,
+            Outcome::Served,
+            Outcome::SoldOut,
+            Outcome::OverLimit,
+            Outcome::Limited,
+            Outcome::Busy,
+            Outcome::Failed,
+            Outcome::Unknown,
+        ];
+        for outcome in all {
+            record.settle(outcome, Clocks { planned: now, sent: now, answered: now });
+        }
+        record.never_sent();
+        assert!(all.iter().all(|outcome| record.outcomes.of(*outcome) >= 1));
+        assert_eq!(record.outcomes.failed, 2);
+        assert_eq!(record.outcomes.total(), 9);
+        assert_eq!(record.response.len(), 8);
+    }
+}

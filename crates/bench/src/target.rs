@@ -1,0 +1,145 @@
+//! The program under test: `doorbuster serve` as a child, with a data directory and a port of its own.
+//!
+//! Knows the command line, the configuration's few keys that a bench needs, and `/readyz`; nothing of orders.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::http::once::{self, Answer};
+use crate::process::{self, Guard};
+
+/// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.
+pub const TOKEN_SECRET: &str = "bench-token-secret-of-more-than-thirty-two-bytes";
+const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-bytes";
+/// Opening a ledger of some millions of orders takes seconds, not minutes.
+const READY_PATIENCE: Duration = Duration::from_secs(120);
+const READY_POLL: Duration = Duration::from_millis(2);
+/// Another process may take the port between our choosing it and the server binding it.
+const PORT_ATTEMPTS: usize = 3;
+
+#[derive(Debug)]
+pub struct Target {
+    program: PathBuf,
+    folder: PathBuf,
+    demo: bool,
+    address: SocketAddr,
+    guard: Guard,
+}
+
+impl Target {
+    /// Starts the server with all of its files below `folder`, which must exist, and waits until it is ready.
+    pub fn start(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<Self> {
+        std::fs::write(folder.join("config.toml"), "[auth]\nbuyer = \"token\"\n")
+            .context("the configuration")?;
+        let (guard, address) = launch(program, folder, demo)?;
+        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), demo, address, guard })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.guard.pid()
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        data_dir(&self.folder)
+    }
+
+    /// Stops it gracefully; an exit code other than 0 is an error.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        let status = self.guard.stop()?;
+        ensure!(
+            status.success(),
+            "the server ended with {status}: {}",
+            process::log_tail(&log(&self.folder))
+        );
+        Ok(())
+    }
+
+    /// Stops it and starts it on the same data; the time from its start until it was ready.
+    pub fn restart(&mut self) -> anyhow::Result<Duration> {
+        self.stop()?;
+        let begun = Instant::now();
+        (self.guard, self.address) = launch(&self.program, &self.folder, self.demo)?;
+        Ok(begun.elapsed())
+    }
+
+    /// An operator's POST, which must be answered with `wanted`.
+    pub fn operate(&self, path: &str, body: &serde_json::Value, wanted: u16) -> anyhow::Result<Answer> {
+        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
+        self.exchange(&once::encode("POST", path, &[&authorization], body.to_string().as_bytes()), wanted)
+    }
+
+    /// One request on a connection of its own, which must be answered with `wanted`.
+    pub fn exchange(&self, request: &[u8], wanted: u16) -> anyhow::Result<Answer> {
+        let line = || String::from_utf8_lossy(request).lines().next().unwrap_or_default().to_owned();
+        let answer = once::exchange(self.address, request).with_context(line)?;
+        ensure!(answer.status == wanted, "{}: wanted {wanted}, got {}", line(), answer.text());
+        Ok(answer)
+    }
+
+    /// The program's own audit of the whole ledger; a broken invariant is an error with the report in it.
+    pub fn audit(&self) -> anyhow::Result<String> {
+        let output = Command::new(&self.program)
+            .arg("audit")
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .env_clear()
+            .output()
+            .context("starting the audit")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "the audit failed with {}:\n{text}{complaint}", output.status);
+        Ok(text)
+    }
+}
+
+fn data_dir(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+fn log(folder: &Path) -> PathBuf {
+    folder.join("log")
+}
+
+fn launch(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<(Guard, SocketAddr)> {
+    for _ in 0..PORT_ATTEMPTS {
+        let address = SocketAddr::from(([127, 0, 0, 1], process::free_port()?));
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--config").arg(folder.join("config.toml"));
+        command.args(["--listen", &address.to_string()]).arg("--data-dir").arg(data_dir(folder));
+        command.args(demo.then_some("--demo"));
+        // The user's own settings must not change what is measured.
+        command.env_clear();
+        command
+            .env("DOORBUSTER_AUTH_TOKEN_SECRET", TOKEN_SECRET)
+            .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR_TOKEN);
+        let mut guard =
+            Guard::start(&mut command, &log(folder)).with_context(|| program.display().to_string())?;
+        if becomes_ready(&mut guard, address)? {
+            return Ok((guard, address));
+        }
+    }
+    bail!("the server did not start: {}", process::log_tail(&log(folder)));
+}
+
+/// `false` if it ended instead.
+fn becomes_ready(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool> {
+    let request = once::encode("GET", "/readyz", &[], &[]);
+    let begun = Instant::now();
+    while guard.ended()?.is_none() {
+        if once::exchange(address, &request).is_ok_and(|answer| answer.status == 200) {
+            return Ok(true);
+        }
+        ensure!(begun.elapsed() < READY_PATIENCE, "the server on {address} does not become ready");
+        sleep(READY_POLL);
+    }
+    Ok(false)
+}

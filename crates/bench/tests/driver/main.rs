@@ -1,0 +1,219 @@
+//! The HTTP driver against a server of known behaviour, and against nginx.
+
+mod fake;
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bench::http::{Driver, Reuse, RunError, Settings, Workload, once};
+use bench::nginx::Nginx;
+use bench::record::{Outcome, Outcomes, Record};
+use bench::schedule::Schedule;
+
+use fake::{Answer, Fake};
+
+pub(crate) const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody";
+const MS: Duration = Duration::from_millis(1);
+const GOOD: Answer = Answer::Status(200, b"good");
+
+struct Posts;
+
+impl Workload for Posts {
+    fn request(&mut self) -> &[u8] {
+        REQUEST
+    }
+
+    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
+        match (status, body) {
+            (200, b"good" | b"") => Outcome::Won,
+            (409, _) => Outcome::SoldOut,
+            (429, _) => Outcome::Limited,
+            (503, _) => Outcome::Busy,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+fn settings(address: SocketAddr, connections: usize) -> Settings {
+    Settings { answer_timeout: Duration::from_secs(3), ..Settings::keep_alive(address, connections) }
+}
+
+fn run(settings: Settings, schedule: Schedule) -> Record {
+    let mut driver = Driver::connect(settings).expect("the target accepts connections");
+    driver.run(schedule, &mut Posts, &AtomicBool::new(false)).expect("nobody stops it")
+}
+
+#[test]
+fn every_request_is_counted_once() {
+    let fake = Fake::start(|_, _| GOOD);
+    let record = run(settings(fake.address, 8), Schedule::closed_requests(1000));
+    assert_eq!(record.outcomes, Outcomes { won: 1000, ..Outcomes::default() });
+    assert_eq!((fake.requests(), fake.connections()), (1000, 8));
+    assert_eq!((record.body_bytes, record.reconnects, record.stray_answers), (Some((4, 4)), 0, 0));
+}
+
+#[test]
+fn a_fixed_delay_is_the_time_reported() {
+    let fake = Fake::start(|_, _| Answer::After(20 * MS));
+    let record = run(settings(fake.address, 4), Schedule::closed_requests(80));
+    let times = record.response_us();
+    assert!((20_000..40_000).contains(&times.p50), "{times:?}");
+    assert!((100.0..=200.0).contains(&record.per_s(Outcome::Won)), "{}", record.per_s(Outcome::Won));
+}
+
+/// The server stands still for one second. In the closed loop only the requests under way notice; in the open loop
+/// everybody does who wanted to come in that second.
+#[test]
+fn a_stall_is_hidden_by_the_closed_loop_and_shown_by_the_open_loop() {
+    let stall = |_, since: Duration| match since
+        .checked_sub(500 * MS)
+        .and(Duration::from_millis(1500).checked_sub(since))
+    {
+        Some(rest) => Answer::After(rest),
+        None => GOOD,
+    };
+    let closed = run(settings(Fake::start(stall).address, 4), Schedule::closed(2500 * MS));
+    assert!(closed.outcomes.won > 500, "{:?}", closed.outcomes);
+    assert!(closed.response_us().p99 < 200_000, "{:?}", closed.response_us());
+    assert!(closed.response_us().max > 900_000, "{:?}", closed.response_us());
+
+    let open = run(settings(Fake::start(stall).address, 4), Schedule::constant(400.0, 2500 * MS));
+    assert_eq!(open.outcomes, Outcomes { won: 1000, ..Outcomes::default() });
+    assert!(open.response_us().p99 > 900_000, "{:?}", open.response_us());
+    // All but four waited in the generator, for want of a connection: that is send lag, not service time.
+    assert!(open.service_us().p99 < 200_000, "{:?}", open.service_us());
+    assert!(open.send_lag_us().p99 > 900_000, "{:?}", open.send_lag_us());
+}
+
+#[test]
+fn the_open_loop_keeps_its_rate() {
+    let fake = Fake::start(|_, _| GOOD);
+    let begun = Instant::now();
+    let record = run(settings(fake.address, 8), Schedule::constant(1000.0, 1000 * MS));
+    assert_eq!(record.outcomes.won, 1000);
+    assert!(begun.elapsed() >= 999 * MS, "{:?}", begun.elapsed());
+    assert!(record.per_s(Outcome::Won) < 1010.0);
+}
+
+#[test]
+fn refusals_are_counted_by_their_meaning() {
+    let fake = Fake::start(|number, _| match number {
+        100..150 => Answer::Status(503, b"busy"),
+        150..170 => Answer::Status(429, b"slow down"),
+        170..180 => Answer::Status(409, b"gone"),
+        180..185 => Answer::Status(500, b"broken"),
+        _ => GOOD,
+    });
+    let record = run(settings(fake.address, 3), Schedule::closed_requests(300));
+    let wanted = Outcomes { won: 215, busy: 50, limited: 20, sold_out: 10, failed: 5, ..Outcomes::default() };
+    assert_eq!(record.outcomes, wanted);
+    assert_eq!(record.first_surprise.as_deref(), Some("500 broken"));
+}
+
+#[test]
+fn an_answer_in_pieces_is_one_answer() {
+    for cut in [1, 15, 30, 37, 38, 40] {
+        let fake = Fake::start(move |_, _| Answer::InPieces(cut));
+        let record = run(settings(fake.address, 2), Schedule::closed_requests(10));
+        assert_eq!(record.outcomes, Outcomes { won: 10, ..Outcomes::default() }, "cut at {cut}");
+    }
+}
+
+#[test]
+fn an_answer_shorter_than_it_claims_is_unknown() {
+    let fake =
+        Fake::start(|number, _| if number == 3 { Answer::ClaimingThenClose(9, b"good") } else { GOOD });
+    let record = run(settings(fake.address, 1), Schedule::closed_requests(10));
+    assert_eq!(record.outcomes, Outcomes { won: 9, unknown: 1, ..Outcomes::default() });
+    assert_eq!((record.reconnects, fake.connections()), (1, 2));
+}
+
+#[test]
+fn bytes_after_an_answer_are_noticed_and_never_taken_for_the_next_one() {
+    let fake = Fake::start(|number, _| if number == 3 { Answer::Claiming(4, b"goodgood") } else { GOOD });
+    let record = run(settings(fake.address, 1), Schedule::closed_requests(10));
+    assert_eq!(record.outcomes, Outcomes { won: 10, ..Outcomes::default() });
+    assert_eq!((record.stray_answers, fake.connections()), (1, 2));
+}
+
+#[test]
+fn a_reset_after_the_request_was_sent_leaves_the_outcome_unknown() {
+    let fake = Fake::start(|number, _| if number % 10 == 4 { Answer::Reset } else { GOOD });
+    let record = run(settings(fake.address, 1), Schedule::closed_requests(100));
+    assert_eq!(record.outcomes, Outcomes { won: 90, unknown: 10, ..Outcomes::default() });
+    assert_eq!(fake.connections(), 11);
+}
+
+#[test]
+fn no_answer_in_time_is_unknown() {
+    let fake = Fake::start(|number, _| if number == 5 { Answer::Silence } else { GOOD });
+    let settings = Settings { answer_timeout: 200 * MS, ..settings(fake.address, 1) };
+    let record = run(settings, Schedule::closed_requests(20));
+    assert_eq!(record.outcomes, Outcomes { won: 19, unknown: 1, ..Outcomes::default() });
+    assert!(record.response_us().max >= 200_000);
+}
+
+#[test]
+fn a_closed_connection_is_opened_again() {
+    let fake = Fake::start(|number, _| if number % 5 == 0 { Answer::Close } else { GOOD });
+    let record = run(settings(fake.address, 1), Schedule::closed_requests(20));
+    assert_eq!(record.outcomes, Outcomes { won: 20, ..Outcomes::default() });
+    assert_eq!((record.reconnects, fake.connections()), (4, 5));
+}
+
+#[test]
+fn a_new_connection_for_each_request() {
+    let fake = Fake::start(|_, _| GOOD);
+    let settings = Settings { reuse: Reuse::PerRequest, ..settings(fake.address, 4) };
+    let record = run(settings, Schedule::closed_requests(200));
+    assert_eq!(record.outcomes, Outcomes { won: 200, ..Outcomes::default() });
+    assert_eq!((fake.connections(), record.reconnects), (200, 0));
+}
+
+/// Nobody listens: each request fails for certain, and the run ends by itself.
+#[test]
+fn a_target_that_is_gone_fails_requests_and_leaves_the_rest_unsent() {
+    let address = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let settings = Settings { reuse: Reuse::PerRequest, answer_timeout: 300 * MS, ..settings(address, 2) };
+    let record = run(settings, Schedule::constant(100.0, 1000 * MS));
+    let Outcomes { failed, .. } = record.outcomes;
+    assert!(failed > 0);
+    assert_eq!(record.outcomes, Outcomes { failed, ..Outcomes::default() });
+    assert!(record.unsent > 0);
+    assert!(record.first_surprise.unwrap().contains("refused"));
+}
+
+#[test]
+fn a_target_that_never_answers_is_given_up() {
+    let fake = Fake::start(|_, _| Answer::Silence);
+    let settings = Settings { answer_timeout: 100 * MS, ..settings(fake.address, 2) };
+    let record = run(settings, Schedule::closed_requests(1000));
+    let Outcomes { unknown, .. } = record.outcomes;
+    assert!(unknown >= 2, "{:?}", record.outcomes);
+    assert_eq!(record.outcomes, Outcomes { unknown, ..Outcomes::default() });
+    assert_eq!(record.unsent, 1000 - unknown);
+}
+
+#[test]
+fn a_raised_stop_flag_ends_the_run() {
+    let fake = Fake::start(|_, _| GOOD);
+    let mut driver = Driver::connect(settings(fake.address, 2)).unwrap();
+    let stopped = driver.run(Schedule::closed(Duration::from_secs(600)), &mut Posts, &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(RunError::Stopped)));
+}
+
+#[test]
+fn nginx_answers_everything_and_serves_a_file_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let nginx = Nginx::start(folder.path()).unwrap();
+    let page = vec![b'x'; 100_000];
+    nginx.serve_file("page_1.html", &page, Some(b"zipped")).unwrap();
+    let plain = once::exchange(nginx.address(), &once::encode("GET", "/page_1.html", &[], &[])).unwrap();
+    assert_eq!((plain.status, plain.body), (200, page));
+    let gzip = once::encode("GET", "/page_1.html", &["Accept-Encoding: gzip"], &[]);
+    assert_eq!(once::exchange(nginx.address(), &gzip).unwrap().body, b"zipped");
+    let record = run(settings(nginx.address(), 50), Schedule::closed_requests(5000));
+    assert_eq!(record.outcomes, Outcomes { won: 5000, ..Outcomes::default() });
+    assert_eq!((record.body_bytes, record.reconnects), (Some((0, 0)), 0));
+}

@@ -1,0 +1,9 @@
+//! The rules of a sale around their edges: tables of scripts, every interleaving of the races, and ledgers
+//! that must not be believed.
+
+mod operating;
+mod paying;
+mod placing;
+mod races;
+mod replay;
+mod shop;

@@ -1,0 +1,294 @@
+//! What operators do: describing and changing a sale, pausing and ending it, moving its stock.
+
+use engine::{Command, Payment, ProductId, SaleChange, SaleId, SaleSpec, SkuId, UnixMs, limits};
+
+use crate::shop::{
+    Do, END, HOLD, SALE, START, Script, Shop, cancel, change, check, correct, create, end, expire, pause,
+    pay, place, restock, resume, sale_of,
+};
+
+/// How to bend a description, and what comes of it.
+type Row<'a> = (&'a str, &'a dyn Fn(&mut SaleSpec), &'a str);
+
+#[test]
+fn a_description_has_bounds() {
+    let day = 24 * 3600 * 1000;
+    let rows: [Row<'_>; 32] = [
+        ("as it is", &|_| (), "sale"),
+        ("no title", &|spec| spec.title.clear(), "invalid_sale"),
+        ("longest title", &|spec| spec.title = "t".repeat(200), "sale"),
+        ("longer title", &|spec| spec.title = "t".repeat(201), "invalid_sale"),
+        ("no currency", &|spec| spec.currency.clear(), "invalid_sale"),
+        ("small currency", &|spec| spec.currency = "eur".to_owned(), "invalid_sale"),
+        ("long currency", &|spec| spec.currency = "EURO".to_owned(), "invalid_sale"),
+        ("three bytes that are one letter", &|spec| spec.currency = "\u{20ac}".to_owned(), "invalid_sale"),
+        ("one moment", &|spec| spec.ends_at = UnixMs(START + 1), "sale"),
+        ("no moment", &|spec| spec.ends_at = UnixMs(START), "invalid_sale"),
+        ("back in time", &|spec| spec.ends_at = UnixMs(START - 1), "invalid_sale"),
+        ("all of time", &|spec| (spec.starts_at, spec.ends_at) = (UnixMs(0), UnixMs(u64::MAX)), "sale"),
+        ("no payment time", &|spec| spec.payment = Payment::WithinMs(0), "invalid_sale"),
+        ("30 days", &|spec| spec.payment = Payment::WithinMs(30 * day), "sale"),
+        ("more than 30 days", &|spec| spec.payment = Payment::WithinMs(30 * day + 1), "invalid_sale"),
+        ("no holds", &|spec| spec.open_holds_per_buyer_max = Some(0), "invalid_sale"),
+        ("many holds", &|spec| spec.open_holds_per_buyer_max = Some(u32::MAX), "sale"),
+        ("no items", &|spec| spec.items.clear(), "invalid_sale"),
+        ("most items", &|spec| set_items(spec, limits::ITEMS_MAX), "sale"),
+        ("more items", &|spec| set_items(spec, limits::ITEMS_MAX + 1), "invalid_sale"),
+        ("a product twice", &|spec| spec.items.push(spec.items[0].clone()), "invalid_sale"),
+        ("an item without a title", &|spec| spec.items[0].title.clear(), "invalid_sale"),
+        ("an item's long title", &|spec| spec.items[0].title = "t".repeat(201), "invalid_sale"),
+        ("longest description", &|spec| spec.items[0].description = "d".repeat(2_000), "sale"),
+        ("longer description", &|spec| spec.items[0].description = "d".repeat(2_001), "invalid_sale"),
+        ("dearest", &|spec| spec.items[0].price = limits::PRICE_MAX, "sale"),
+        ("dearer", &|spec| spec.items[0].price = limits::PRICE_MAX + 1, "invalid_sale"),
+        ("dearer before", &|spec| spec.items[0].list_price = u64::MAX, "invalid_sale"),
+        ("too many units", &|spec| spec.items[0].total = limits::TOTAL_MAX + 1, "invalid_sale"),
+        ("no limit at all", &|spec| spec.items[0].limit = Some(0), "invalid_sale"),
+        ("highest limit", &|spec| spec.items[0].limit = Some(limits::QUANTITY_MAX), "sale"),
+        ("higher limit", &|spec| spec.items[0].limit = Some(limits::QUANTITY_MAX + 1), "invalid_sale"),
+    ];
+    for (name, bend, outcome) in rows {
+        let mut spec = sale_of(5);
+        bend(&mut spec);
+        let mut shop = Shop::default();
+        assert_eq!(shop.run(0, create(spec)), outcome, "{name}");
+        assert_eq!(shop.ledger.len(), usize::from(outcome == "sale"), "{name}");
+        assert_eq!(shop.book.sales().count(), usize::from(outcome == "sale"), "{name}");
+    }
+}
+
+fn set_items(spec: &mut SaleSpec, len: usize) {
+    let item = spec.items[0].clone();
+    spec.items = (0..len as u64)
+        .map(|product| engine::ItemSpec { product: ProductId(product), ..item.clone() })
+        .collect();
+}
+
+#[test]
+fn creating_the_same_sale_again_is_answered_and_another_is_refused() {
+    let mut dearer = sale_of(5);
+    dearer.items[0].price += 1;
+    let renamed = SaleChange { title: Some("New".to_owned()), ..SaleChange::default() };
+    let script = [
+        (0, create(sale_of(5)), "sale"),
+        (0, create(dearer), "sale_exists"),
+        (START, place(1, 1, 1), "held"),
+        (START, end(), "sale"),
+        (END, create(sale_of(5)), "sale"),
+    ];
+    check("again", sale_of(5), &script, [5, 4, 1, 0]);
+    let script = [(0, change(renamed), "sale"), (0, create(sale_of(5)), "sale_exists")];
+    check("changed", sale_of(5), &script, [5, 5, 0, 0]);
+}
+
+#[test]
+fn skus_are_numbered_over_all_sales() {
+    let mut shop = Shop::with(sale_of(5));
+    let mut second = sale_of(7);
+    second.id = SaleId(1);
+    set_items(&mut second, 3);
+    assert_eq!(shop.run(0, create(second)), "sale");
+    for (sale, product, sku) in
+        [(SALE, 29, Some(0)), (SaleId(1), 0, Some(1)), (SaleId(1), 2, Some(3)), (SALE, 0, None)]
+    {
+        assert_eq!(shop.book.sku(sale, ProductId(product)), sku.map(SkuId), "{sale:?} {product}");
+    }
+    assert_eq!(shop.book.stock(SkuId(3)).unwrap().total(), 7);
+    assert_eq!(shop.book.stock(SkuId(4)), None);
+    let ids: Vec<_> = shop.book.sales().map(|sale| (sale.spec.id, sale.first_sku.0)).collect();
+    assert_eq!(ids, [(SALE, 0), (SaleId(1), 1)]);
+    assert_eq!(shop.book.sale(SaleId(1)).unwrap().stocks.len(), 3);
+    shop.assert_sound();
+}
+
+fn starts(at: u64) -> SaleChange {
+    SaleChange { starts_at: Some(UnixMs(at)), ..SaleChange::default() }
+}
+
+fn ends(at: u64) -> SaleChange {
+    SaleChange { ends_at: Some(UnixMs(at)), ..SaleChange::default() }
+}
+
+fn pays_within(ms: u64) -> SaleChange {
+    SaleChange { payment_ms: Some(ms), ..SaleChange::default() }
+}
+
+#[test]
+fn a_sale_changes_within_its_rules() {
+    let title = |title: &str| SaleChange { title: Some(title.to_owned()), ..SaleChange::default() };
+    let rows = [
+        ("nothing", START, SaleChange::default(), "sale"),
+        ("a title", START, title("New"), "sale"),
+        ("no title", START, title(""), "invalid_sale"),
+        ("earlier", START - 2, starts(START - 1), "sale"),
+        ("at once", START - 2, starts(START - 2), "sale"),
+        ("later", START - 1, starts(END - 1), "sale"),
+        ("as late as the end", START - 1, starts(END), "invalid_sale"),
+        ("the start of a sale that has started", START, starts(START + 1), "invalid_change"),
+        ("a longer sale", END - 1, ends(END + 1), "sale"),
+        ("a shorter sale", START, ends(START + 1), "sale"),
+        ("an end that is now", START + 5, ends(START + 5), "invalid_change"),
+        ("an end before the start", START - 5, ends(START - 1), "invalid_sale"),
+        ("a title after the end", END, title("New"), "ended"),
+        ("the end after the end", END, ends(END + 1), "ended"),
+        ("another payment time", START, pays_within(1), "sale"),
+        ("no payment time", START, pays_within(0), "invalid_sale"),
+        ("too long a payment time", START, pays_within(u64::MAX), "invalid_sale"),
+    ];
+    for (name, at, what, outcome) in rows {
+        check(name, sale_of(5), &[(at, change(what), outcome)], [5, 5, 0, 0]);
+    }
+    let mut on_placing = sale_of(5);
+    on_placing.payment = Payment::OnPlacing;
+    check("on placing", on_placing, &[(0, change(pays_within(1)), "invalid_change")], [5, 5, 0, 0]);
+}
+
+#[test]
+fn a_change_holds_from_then_on() {
+    let script = [
+        (0, change(starts(START - 10)), "sale"),
+        (START - 11, place(1, 1, 1), "not_started"),
+        (START - 10, place(1, 1, 1), "held"),
+        (START, change(ends(END + 1)), "sale"),
+        (END, place(2, 1, 1), "held"),
+        (END, change(pays_within(HOLD * 3)), "sale"),
+        (END, place(3, 1, 1), "held"),
+        // The orders from before keep the payment time that they were placed with.
+        (END + HOLD, expire(9), "2 expired"),
+        (END + HOLD * 3 - 1, expire(9), "0 expired"),
+        (END + HOLD * 3, expire(9), "1 expired"),
+    ];
+    check("changes", sale_of(5), &script, [5, 5, 0, 0]);
+}
+
+#[test]
+fn pausing_resuming_and_ending_twice_changes_nothing_more() {
+    let rows: [(&str, Script<'_>, usize); 5] = [
+        ("pause", &[(0, pause(), "sale"), (0, pause(), "sale")], 1),
+        ("resume what runs", &[(0, resume(), "sale")], 0),
+        ("pause and resume", &[(0, pause(), "sale"), (0, resume(), "sale"), (0, resume(), "sale")], 2),
+        ("end", &[(START, end(), "sale"), (START, end(), "sale"), (START, resume(), "ended")], 1),
+        ("end what is over", &[(END, pause(), "ended"), (END, end(), "sale")], 1),
+    ];
+    for (name, script, events) in rows {
+        check(name, sale_of(5), script, [5, 5, 0, 0]);
+        let mut shop = Shop::with(sale_of(5));
+        script.iter().for_each(|(at, what, _)| drop(shop.run(*at, what.clone())));
+        assert_eq!(shop.ledger.len(), 1 + events, "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let mut shop = Shop::with(sale_of(5));
+    let ghost = SaleId(99);
+    let rows = [
+        (Command::Pause(ghost), "unknown_sale"),
+        (Command::Resume(ghost), "unknown_sale"),
+        (Command::End(ghost), "unknown_sale"),
+        (Command::ChangeSale { sale: ghost, change: SaleChange::default() }, "unknown_sale"),
+        (
+            Command::Adjust { sku: SkuId(1), how: engine::Adjust::Restock, units: 1, key: "a".into() },
+            "unknown_sku",
+        ),
+        (
+            Command::Place(engine::Place {
+                id: engine::OrderId { sku: SkuId(u32::MAX), hash: 1 },
+                ..crate::shop::request(1, 1, 1)
+            }),
+            "unknown_sku",
+        ),
+    ];
+    for (command, outcome) in rows {
+        assert_eq!(shop.run(START, Do::Command(command.clone())), outcome, "{command:?}");
+    }
+    assert_eq!(shop.ledger.len(), 1);
+}
+
+#[test]
+fn a_correction_goes_down_to_what_is_held_and_sold() {
+    let t = START;
+    let script = [
+        (t, place(1, 1, 1), "held"),
+        (t, place(2, 1, 2), "held"),
+        (t, pay("p", 2, 2), "applied"),
+        (t, correct("a", 3), "correction_too_large"),
+        // A refusal does not bind the key.
+        (t, correct("a", 2), "stock"),
+        (t, correct("b", 1), "correction_too_large"),
+        (t, place(3, 2, 1), "sold_out"),
+        (t, cancel(1, 1), "cancelled"),
+        (t, correct("b", 1), "stock"),
+        (t, correct("c", 1), "correction_too_large"),
+    ];
+    check("down", sale_of(5), &script, [2, 0, 0, 2]);
+}
+
+#[test]
+fn an_adjustment_is_made_once_per_key() {
+    let longest = "k".repeat(limits::KEY_BYTES_MAX);
+    let too_long = "k".repeat(limits::KEY_BYTES_MAX + 1);
+    let script = [
+        (0, restock("a", 2), "stock"),
+        (0, restock("a", 2), "stock"),
+        (0, restock("a", 3), "key_conflict"),
+        (0, correct("a", 2), "key_conflict"),
+        (0, restock("", 1), "invalid_change"),
+        (0, restock(&too_long, 1), "invalid_change"),
+        (0, restock(&longest, 1), "stock"),
+        (0, restock("b", 0), "invalid_change"),
+        (0, correct("b", 0), "invalid_change"),
+        (0, correct("b", 4), "stock"),
+        (0, correct("b", 4), "stock"),
+        // Both directions are open in any phase: units are counted when they are counted.
+        (END, end(), "sale"),
+        (END, restock("c", 1), "stock"),
+    ];
+    check("keys", sale_of(5), &script, [5, 5, 0, 0]);
+}
+
+#[test]
+fn a_restock_goes_up_to_the_bound() {
+    let script = [
+        (0, restock("a", limits::TOTAL_MAX), "invalid_change"),
+        (0, restock("a", u64::MAX), "invalid_change"),
+        (0, restock("a", limits::TOTAL_MAX - 1), "stock"),
+        (0, restock("b", 1), "invalid_change"),
+        (START, place(1, 1, 1), "held"),
+        (START, restock("b", 1), "invalid_change"),
+    ];
+    check("up", sale_of(1), &script, [limits::TOTAL_MAX, limits::TOTAL_MAX - 1, 1, 0]);
+}
+
+#[test]
+fn a_restock_sells_again() {
+    let script = [
+        (START, place(1, 1, 1), "held"),
+        (START, place(2, 2, 1), "sold_out"),
+        (START, restock("a", 1), "stock"),
+        (START, place(2, 2, 1), "held"),
+        (START, place(3, 3, 1), "sold_out"),
+    ];
+    check("again", sale_of(1), &script, [2, 0, 2, 0]);
+}
+
+#[test]
+fn touched_skus_are_told_once_with_their_stock() {
+    let mut shop = Shop::with(sale_of(5));
+    let mut second = sale_of(7);
+    second.id = SaleId(1);
+    shop.run(0, create(second));
+    let touched = |shop: &mut Shop| {
+        let mut touched = Vec::new();
+        shop.book.drain_touched(|sku, stock| touched.push((sku.0, stock.available())));
+        touched
+    };
+    assert_eq!(touched(&mut shop), [(0, 5), (1, 7)]);
+    assert_eq!(touched(&mut shop), []);
+    shop.run(START, place(1, 1, 2));
+    shop.run(START, place(2, 1, 2));
+    shop.run(START, place(3, 1, 2));
+    assert_eq!(touched(&mut shop), [(0, 1)]);
+    shop.run(START, place(1, 1, 2));
+    assert_eq!(touched(&mut shop), []);
+}

@@ -1,0 +1,253 @@
+//! Wires the stages in the order of an order's path, runs them, and takes them down in the reverse order.
+//!
+//! Event loops take requests and hand them to the book writer, which hands answers back. Stopping begins at
+//! the front: the loops drain while the writer still answers; then the writer finishes and closes the ledger.
+//!
+//! Called by: the binary, and tests that want the whole server in their process.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::{Book, Command};
+
+use crate::admission::Admission;
+use crate::catalog::Shelf;
+use crate::clock::{Clock, wall_clock};
+use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, ServerState, Shared};
+use crate::ledger::AppendError;
+use crate::ledger::sqlite::{self, OpenError, SqliteLedger};
+use crate::metrics::Metrics;
+use crate::net::{self, EventLoop, NetStats, Stop, TlsError, Waker};
+use crate::pages::{Pages, Session, Settings};
+use crate::writer::{self, Mailbox, Writer};
+use crate::{demo, writer::PrepareError};
+
+/// Name of the shop on its pages.
+const SHOP_NAME: &str = "Doorbuster";
+
+/// Why the server could not serve, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Load(#[from] sqlite::LoadError),
+    #[error("cannot read the ledger: {0}")]
+    Read(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    #[error("cannot write the pages to pages.write_dir: {0}")]
+    Pages(#[source] io::Error),
+    #[error("an event loop failed: {0}")]
+    EventLoop(#[source] io::Error),
+    /// Everybody who waited was told that the outcome is unknown; a restart decides what is in the ledger.
+    #[error("stopped, because {0}; start again, the ledger is checked then")]
+    Ledger(#[source] AppendError),
+    #[error("the book writer panicked; what was answered is in the ledger, start again")]
+    WriterPanicked,
+}
+
+/// What can be watched of a server that serves.
+#[derive(Clone, Debug)]
+pub struct Running {
+    pub metrics: Arc<Metrics>,
+    pub shelf: Arc<Shelf>,
+}
+
+/// Serves until `stop` is requested and everything in flight was answered, or until the ledger fails.
+/// `on_ready` is called once, when the ledger is open and connections are served.
+///
+/// # Errors
+/// See [`ServeError`]. Nothing was served unless it is one of the last three.
+pub fn run(
+    config: Config,
+    secrets: Secrets,
+    listener: TcpListener,
+    stop: Stop,
+    on_ready: impl FnOnce(&Running),
+) -> Result<(), ServeError> {
+    let tls = config.http.tls_files().map(|(chain, key)| net::server_config(chain, key)).transpose()?;
+    let (ledger, book) = open_ledger(&config)?;
+    let order_id = ledger.id_secret()?;
+    let net_stats = Arc::new(NetStats::default());
+    let loops = event_loops(&config, &listener, tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
+    drop(listener);
+    let wakers: Vec<Waker> = loops.iter().map(EventLoop::waker).collect();
+    let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
+    let core = writer::Shared {
+        clock: Arc::new(Clock::new(wall_clock)),
+        shelf: Arc::new(Shelf::default()),
+        admission: Arc::new(Admission::new(config.admission.limits())),
+        metrics: Arc::new(Metrics::new()),
+    };
+    let options = writer::Options {
+        batch_commands_max: config.ledger.batch_commands_max,
+        address_retention_days: config.ledger.address_retention_days,
+    };
+    let mut writer = Writer::new(book, ledger, Arc::clone(&mailbox), core.clone(), options);
+    writer.prepare(missing_demo_sales(&config, &core))?;
+    let parts = Parts {
+        clock: Arc::clone(&core.clock),
+        shelf: Arc::clone(&core.shelf),
+        admission: Arc::clone(&core.admission),
+        metrics: Arc::clone(&core.metrics),
+        net: net_stats,
+        pages: Pages::new(page_settings(&config)),
+        reads: Reads::start(config.ledger.data_dir.clone(), wakers),
+    };
+    let shared = Shared::new(parts, http_options(&config, &secrets), &http_secrets(&secrets, order_id));
+    let files = match &config.pages.write_dir {
+        Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
+        None => None,
+    };
+    let running = Running { metrics: core.metrics, shelf: core.shelf };
+    let served = serve(loops, writer, &mailbox, &shared, &stop, || on_ready(&running));
+    drop(files);
+    served
+}
+
+fn open_ledger(config: &Config) -> Result<(SqliteLedger, Book), ServeError> {
+    let started = Instant::now();
+    let ledger = SqliteLedger::open(sqlite::Options {
+        data_dir: config.ledger.data_dir.clone(),
+        synchronous: config.ledger.synchronous,
+        checkpoint_pages: config.ledger.checkpoint_pages,
+        vfs: None,
+    })?;
+    let book = ledger.load()?;
+    let (orders, took) = (book.orders_len(), started.elapsed());
+    tracing::info!(path = %ledger.path().display(), orders, ?took, "the ledger is open");
+    Ok((ledger, book))
+}
+
+/// All loops accept from the same socket.
+fn event_loops(
+    config: &Config,
+    listener: &TcpListener,
+    tls: Option<&Arc<rustls::ServerConfig>>,
+    stats: &Arc<NetStats>,
+) -> io::Result<Vec<EventLoop>> {
+    (0..config.http.threads)
+        .map(|_| {
+            let event_loop = EventLoop::new(listener.try_clone()?, config.http.limits(), tls.cloned())?;
+            Ok(event_loop.with_stats(Arc::clone(stats)))
+        })
+        .collect()
+}
+
+fn missing_demo_sales(config: &Config, core: &writer::Shared) -> Vec<Command> {
+    let Some(demo) = &config.demo else { return Vec::new() };
+    let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let catalog = core.shelf.current();
+    demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()))
+        .into_iter()
+        .filter(|sale| catalog.sale(sale.id).is_none())
+        .map(Command::CreateSale)
+        .collect()
+}
+
+fn page_settings(config: &Config) -> Settings {
+    let session = match config.auth.buyer {
+        BuyerAuth::Token => Session::Token,
+        BuyerAuth::MemberId => Session::Edge,
+        BuyerAuth::DemoCookie => Session::Demo,
+    };
+    Settings { shop: SHOP_NAME.to_owned(), session, demo_pay: config.demo.is_some() }
+}
+
+fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
+    let token = || secrets.token.as_ref().map_or_else(Box::default, bytes);
+    HttpOptions {
+        auth: match config.auth.buyer {
+            BuyerAuth::Token => AuthMode::Token { secret: token(), claim: config.auth.token_claim.clone() },
+            BuyerAuth::MemberId => AuthMode::MemberId,
+            BuyerAuth::DemoCookie => AuthMode::DemoCookie { secret: token() },
+        },
+        allowed_origins: config.http.allowed_origins.clone(),
+        body_bytes_max: config.http.body_bytes_max,
+        operator_body_bytes_max: config.http.operator_body_bytes_max,
+        payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
+        payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
+        open_holds_per_buyer_max: config.sale.open_holds_per_buyer_max,
+        demo: config.demo.is_some(),
+        shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
+    }
+}
+
+fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
+    HttpSecrets {
+        operator: secrets.operator.as_ref().map(bytes),
+        payment: secrets.payment.as_ref().map(bytes),
+        order_id,
+    }
+}
+
+fn bytes(secret: &SecretBytes) -> Box<[u8]> {
+    secret.as_bytes().into()
+}
+
+/// Runs the threads until the loops have drained, and then until the writer has finished.
+fn serve(
+    loops: Vec<EventLoop>,
+    writer: Writer,
+    mailbox: &Arc<Mailbox>,
+    shared: &Arc<Shared>,
+    stop: &Stop,
+    on_ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    std::thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(loops.len());
+        for (number, mut event_loop) in loops.into_iter().enumerate() {
+            let mut service = HttpService::new(Arc::clone(shared), mailbox.client(number));
+            let thread = std::thread::Builder::new().name(format!("http-{number}"));
+            let run = move || {
+                // One loop that ends early, even by a panic, takes the others with it: no half a server.
+                let _guard = StopOnDrop(stop);
+                event_loop.run(&mut service, stop)
+            };
+            threads.push(thread.spawn_scoped(scope, run).map_err(ServeError::EventLoop)?);
+        }
+        let writing = std::thread::Builder::new().name("book-writer".to_owned()).spawn_scoped(scope, || {
+            let _guard = AbortOnDrop(stop, shared);
+            writer.run()
+        });
+        let writing = writing.map_err(ServeError::EventLoop)?;
+        shared.set_state(ServerState::Serving);
+        on_ready();
+        let mut looped = Ok(());
+        for thread in threads {
+            let ended = thread.join().unwrap_or_else(|_panic| Err(io::Error::other("it panicked")));
+            looped = looped.and(ended);
+        }
+        mailbox.close();
+        match writing.join() {
+            Err(_panic) => Err(ServeError::WriterPanicked),
+            Ok(Err(error)) => Err(ServeError::Ledger(error)),
+            Ok(Ok(())) => looped.map_err(ServeError::EventLoop),
+        }
+    })
+}
+
+/// Stops the other loops when one ends.
+struct StopOnDrop<'a>(&'a Stop);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+/// When the writer ends while loops run, it failed: nothing can be accepted any more.
+struct AbortOnDrop<'a>(&'a Stop, &'a Shared);
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        self.1.set_state(ServerState::Failed);
+        self.0.abort();
+    }
+}
