@@ -1,7 +1,7 @@
 //! Which page is served where, and when one is rendered again.
 //!
 //! A sale's page is rendered when somebody asks for it and it shows another state than the sale is in: the
-//! catalog, the phase or the stock's state (live, almost gone, sold out) changed. Then it is kept, with its
+//! description, the phase, the units or the stock's state (live, almost gone, sold out) changed. Then it is kept, with its
 //! answers assembled, for all loops. The stock of a hot sale may change its state with every commit, so for
 //! that alone a page is rendered once a second at most; the page's script asks for the stock itself.
 //!

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Phase, SkuId, UnixMs};
+use engine::{Phase, SaleSpec, SkuId, UnixMs};
 
 use super::{PAGE_HEADERS, StockState, item_view, sale_view};
 use crate::catalog::Catalog;
@@ -74,20 +74,35 @@ fn takes_gzip(accepted: &str) -> bool {
     })
 }
 
-/// What a page shows that can change.
+/// What a page shows that can change, beside the sale's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
-    catalog_version: u64,
+struct State {
     phase: Phase,
+    total: u64,
     stock: StockState,
 }
 
+/// What a page shows, by the description's identity: the catalog shares it until the sale is changed.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    spec: Arc<SaleSpec>,
+    state: State,
+}
+
 impl Shown {
-    pub(super) fn of(catalog: &Catalog, sku: SkuId, now: UnixMs) -> Shown {
-        let entry = &catalog.skus[sku.0 as usize];
-        let stock = StockState::of(entry.counters.available(), entry.counters.total());
-        Shown { catalog_version: catalog.version, phase: catalog.sales[entry.sale].phase(now), stock }
+    /// Whether a page of this shows what the sale is now.
+    pub(super) fn is_now(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> bool {
+        let (spec, state) = shown(catalog, sku, now);
+        Arc::ptr_eq(&self.spec, spec) && self.state == state
     }
+}
+
+fn shown(catalog: &Catalog, sku: SkuId, now: UnixMs) -> (&Arc<SaleSpec>, State) {
+    let entry = &catalog.skus[sku.0 as usize];
+    let sale = &catalog.sales[entry.sale];
+    let total = entry.counters.total();
+    let stock = StockState::of(entry.counters.available(), total);
+    (&sale.spec, State { phase: sale.phase(now), total, stock })
 }
 
 /// The page of a SKU, and the one for a member, which its member is written into.
@@ -100,9 +115,14 @@ pub(in crate::http) struct SkuPages {
 }
 
 impl SkuPages {
-    fn is_fresh(&self, shown: Shown, now: UnixMs) -> bool {
-        let only_stock = Shown { stock: self.shown.stock, ..shown } == self.shown;
-        self.shown == shown || (only_stock && now.0 < self.rendered_at.0.saturating_add(STALE_STOCK_MS))
+    /// Whether it may be served still: it shows what is, or only the stock's state is another since a moment.
+    fn is_fresh(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> bool {
+        let (spec, state) = shown(catalog, sku, now);
+        let before = self.shown.state;
+        Arc::ptr_eq(&self.shown.spec, spec)
+            && (before == state
+                || (State { stock: before.stock, ..state } == before
+                    && now.0 < self.rendered_at.0.saturating_add(STALE_STOCK_MS)))
     }
 }
 
@@ -111,6 +131,8 @@ impl SkuPages {
 struct ShownIndex {
     catalog_version: u64,
     phases: Vec<Phase>,
+    /// Over all SKUs: a restock changes no sale's description.
+    total: u64,
 }
 
 /// Pages of all loops.
@@ -145,9 +167,8 @@ impl PageShelf {
 
     /// The page of a SKU as it should be now; rendered if no loop has done it, in a millisecond or two.
     pub(super) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
-        let shown = Shown::of(catalog, sku, now);
         let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = by_sku.get(&sku).filter(|kept| kept.is_fresh(shown, now)) {
+        if let Some(kept) = by_sku.get(&sku).filter(|kept| kept.is_fresh(catalog, sku, now)) {
             return Arc::clone(kept);
         }
         // Under the lock: the other loops would render the same.
@@ -155,8 +176,9 @@ impl PageShelf {
         let sale = &catalog.sales[entry.sale];
         let view = sale_view(sale, Vec::new(), now);
         let item = item_view(catalog, sale, entry.item);
+        let (spec, state) = shown(catalog, sku, now);
         let made = Arc::new(SkuPages {
-            shown,
+            shown: Shown { spec: Arc::clone(spec), state },
             rendered_at: now,
             of_sale: KeptPage::new(self.pages.sale(&view, &item), PAGE_CACHE_CONTROL),
             for_member: self.pages.prepare_product(&view, &item),
@@ -199,15 +221,15 @@ impl LoopPages {
         if position >= self.by_sku.len() {
             self.by_sku.resize(position + 1, None);
         }
-        let shown = Shown::of(catalog, sku, now);
         let place = &mut self.by_sku[position];
-        let fresh = place.take().filter(|kept| kept.is_fresh(shown, now));
+        let fresh = place.take().filter(|kept| kept.is_fresh(catalog, sku, now));
         place.insert(fresh.unwrap_or_else(|| shelf.sku(catalog, sku, now)))
     }
 
     pub(super) fn index(&mut self, shelf: &PageShelf, catalog: &Catalog, now: UnixMs) -> &KeptPage {
         let phases = catalog.sales.iter().map(|sale| sale.phase(now)).collect();
-        let shown = ShownIndex { catalog_version: catalog.version, phases };
+        let total = catalog.skus.iter().map(|sku| sku.counters.total()).sum();
+        let shown = ShownIndex { catalog_version: catalog.version, phases, total };
         let fresh = self.index.take().filter(|(before, _)| *before == shown);
         let kept = fresh.unwrap_or_else(|| (shown, shelf.render_index(catalog, now)));
         &self.index.insert(kept).1

@@ -47,6 +47,9 @@ fn a_page_changes_with_its_sale_at_once_and_with_its_stock_within_a_second() {
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(2));
     shop.advance(1001);
     assert!(page(&mut shop).text().contains("data-available=\"0\""));
+    let restock = Sent::post("/api/v1/sales/3/items/30/restock", r#"{"units":7}"#).operator().key("r");
+    shop.send(&restock);
+    assert!(page(&mut shop).text().contains("data-total=\"9\""));
     shop.execute(Command::Pause(SALE));
     assert!(page(&mut shop).text().contains("data-state=\"paused\""));
     shop.execute(Command::Resume(SALE));
