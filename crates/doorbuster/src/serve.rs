@@ -5,13 +5,12 @@
 
 use std::io::{self, IsTerminal};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
-use server::net::Stop;
+use server::net::{self, Stop};
 use server::{Running, Secrets};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -98,10 +97,8 @@ fn configuration(arguments: &ServeArguments, environment: &Environment) -> Resul
     Ok(sources.load()?)
 }
 
-/// Binds by way of mio, which asks for a longer queue of waiting connections (1,024) than the standard library
-/// (128): the first second of a sale brings more than that.
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
-    let listener = mio::net::TcpListener::bind(address).map_err(|error| {
+    net::listen(address).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another --listen",
             io::ErrorKind::PermissionDenied => {
@@ -110,8 +107,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             _ => "give another --listen",
         };
         Failure::unavailable(format!("{address} can't be served ({error}): {advice}"))
-    })?;
-    Ok(TcpListener::from(OwnedFd::from(listener)))
+    })
 }
 
 /// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody

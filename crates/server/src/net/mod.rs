@@ -13,6 +13,7 @@ mod event_loop;
 mod framer;
 mod head;
 mod limits;
+mod listen;
 mod outbox;
 mod replies;
 mod response;
@@ -24,6 +25,7 @@ mod transport;
 
 pub use event_loop::EventLoop;
 pub use limits::Limits;
+pub use listen::listen;
 pub use replies::Replies;
 pub use response::{Prepared, ResponseWriter};
 pub use stats::NetStats;
