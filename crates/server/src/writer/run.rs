@@ -24,6 +24,9 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 const PURGE_ROWS: u32 = 2_000;
+/// A difference from the wall clock that an operator should know of, and how often it is told.
+const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
+const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
 const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 
 /// What the writer shares with the event loops.
@@ -68,6 +71,7 @@ pub struct Writer {
     /// Per event loop.
     replies: Vec<Vec<(Ticket, Reply)>>,
     purged_at: Instant,
+    clock_looked_at: Option<Instant>,
 }
 
 impl Writer {
@@ -94,6 +98,7 @@ impl Writer {
             messages: Vec::new(),
             replies,
             purged_at: Instant::now(),
+            clock_looked_at: None,
         };
         writer.publish_all();
         writer
@@ -129,6 +134,7 @@ impl Writer {
             }
             self.batch(&mut envelopes)?;
             self.look_after_ledger()?;
+            self.look_at_clock();
         }
         if let Err(error) = self.ledger.close() {
             tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
@@ -292,6 +298,21 @@ impl Writer {
             self.purge()?;
         }
         Ok(())
+    }
+
+    /// The sale goes by this clock whatever the wall clock does; a difference is for an operator to judge.
+    fn look_at_clock(&mut self) {
+        if self.clock_looked_at.is_some_and(|looked| looked.elapsed() < CLOCK_INTERVAL) {
+            return;
+        }
+        self.clock_looked_at = Some(Instant::now());
+        let difference_ms = self.shared.clock.wall_difference_ms();
+        if difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
+            tracing::warn!(
+                difference_ms,
+                "the wall clock differs from the sale's clock; POST /api/v1/clock/re-anchor takes its time"
+            );
+        }
     }
 
     fn purge(&mut self) -> Result<(), AppendError> {
