@@ -9,7 +9,7 @@ use super::Response;
 use crate::admission::{Admission, Limits};
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
-use crate::http::service::Delivery;
+use crate::http::dispatch::Delivery;
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, ServerState, Shared};
 use crate::metrics::Metrics;
 use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Ticket};
