@@ -12,7 +12,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::reads::Question;
 use super::service::{Call, HttpService, other};
-use super::wire::{Object, decimal, parameter, push_order_id, push_text, push_u64};
+use super::wire::{Number, Object, decimal, parameter, push_order_id, push_text, push_u64};
 use crate::catalog::Catalog;
 use crate::ledger::sqlite::{Changes, OrderLine};
 use crate::net::Answer;
@@ -28,8 +28,8 @@ const ORDERS_PATH: &[u8] = b"/api/v1/orders/";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewOrder<'a> {
-    sale: u64,
-    product: u64,
+    sale: Number,
+    product: Number,
     #[serde(default = "one")]
     quantity: u32,
     #[serde(borrow)]
@@ -74,7 +74,7 @@ impl HttpService {
         let key = key_of(call)?;
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
-        let admitted = self.admit(call, buyer, (SaleId(order.sale), ProductId(order.product)), key)?;
+        let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
         let kept = self.keep_address(key.is_some(), order.quantity, address);
         self.place(call, &admitted, order.quantity, kept, Placed::Own)
     }

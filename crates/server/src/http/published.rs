@@ -16,7 +16,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::published_reply::{Echo, receiver};
 use super::service::{Call, HttpService, other};
-use super::wire::{decimal, parameter, push_u64};
+use super::wire::{Number, decimal, parameter, push_u64};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
@@ -28,13 +28,13 @@ const SENT: &[u8] = br#"{"code":200,"message":"The message is sent.","data":"suc
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Generate<'a> {
-    flash_promotion_id: u64,
-    product_id: u64,
+    flash_promotion_id: Number,
+    product_id: Number,
     #[serde(borrow)]
     member_receive_address: Option<PublishedAddress<'a>>,
-    order_id: Option<u64>,
-    order_item_id: Option<u64>,
-    pay_type: Option<u64>,
+    order_id: Option<Number>,
+    order_item_id: Option<Number>,
+    pay_type: Option<Number>,
 }
 
 impl HttpService {
@@ -43,14 +43,11 @@ impl HttpService {
         let key = key_of(call)?;
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
-        let admitted =
-            self.admit(call, buyer, (SaleId(asked.flash_promotion_id), ProductId(asked.product_id)), key)?;
-        let echo = Echo {
-            order_id: asked.order_id,
-            order_item_id: asked.order_item_id,
-            pay_type: asked.pay_type,
-            receiver: receiver(address.as_ref()),
-        };
+        let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
+        let admitted = self.admit(call, buyer, named, key)?;
+        let [order_id, order_item_id, pay_type] =
+            [asked.order_id, asked.order_item_id, asked.pay_type].map(|number| number.map(|it| it.0));
+        let echo = Echo { order_id, order_item_id, pay_type, receiver: receiver(address.as_ref()) };
         let kept = self.keep_address(key.is_some(), 1, address);
         self.place(call, &admitted, 1, kept, Placed::Published(Box::new(echo)))
     }

@@ -4,8 +4,41 @@
 //! hot path: a dozen fields cost about 150 ns this way. Must not: know a route. Called by: every route.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use engine::OrderId;
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+/// The largest number that is read from anybody: the ledger keeps numbers signed.
+pub(super) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// A whole number in a JSON body, from 0 to [`NUMBER_MAX`]. Every number that can reach the ledger is read as
+/// one, so that none is too large to be written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Number(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
+        deserializer.deserialize_u64(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 9223372036854775807")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
+        if number > NUMBER_MAX {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Number(number))
+    }
+}
 
 /// The fields of one JSON object, appended to a buffer. Names are our own and need no escaping.
 #[derive(Debug)]
@@ -199,10 +232,11 @@ pub(super) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(decoded).ok().map(Cow::Owned)
 }
 
-/// A number written in decimal digits and nothing else: no sign, no space. At most 19 digits are looked at.
+/// A number up to [`NUMBER_MAX`], written in decimal digits and nothing else: no sign, no space. At most 19
+/// digits are looked at.
 pub(super) fn decimal(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 19 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { text.parse().ok() } else { None }
+    if plain { text.parse().ok().filter(|number| *number <= NUMBER_MAX) } else { None }
 }
 
 #[cfg(test)]
@@ -264,7 +298,8 @@ mod tests {
         {
             assert_eq!(decimal(text), number);
         }
-        for text in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "99999999999999999999", "\u{0661}"] {
+        let large = ["9223372036854775808", "9999999999999999999", "99999999999999999999"];
+        for text in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "\u{0661}"].into_iter().chain(large) {
             assert_eq!(decimal(text), None, "{text}");
         }
     }

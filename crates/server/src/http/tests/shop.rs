@@ -11,6 +11,8 @@ use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
 use crate::http::dispatch::Delivery;
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, ServerState, Shared};
+use crate::ledger::Batch;
+use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
 use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Ticket};
 use crate::pages::{Pages, Session, Settings};
@@ -32,6 +34,8 @@ pub(super) struct Setup {
     pub(super) options: HttpOptions,
     pub(super) secrets: HttpSecrets,
     pub(super) limits: Limits,
+    /// What happens to the book is written to a real ledger too.
+    pub(super) ledger: bool,
 }
 
 impl Setup {
@@ -53,7 +57,7 @@ impl Setup {
             order_id: [7; 16],
         };
         let limits = Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0 };
-        Setup { options, secrets, limits }
+        Setup { options, secrets, limits, ledger: false }
     }
 }
 
@@ -125,6 +129,7 @@ pub(super) struct Shop {
     pub(super) failing: bool,
     mailbox: Arc<Mailbox>,
     catalog: Arc<Catalog>,
+    ledger: Option<SqliteLedger>,
     next: u32,
     _data_dir: tempfile::TempDir,
 }
@@ -153,6 +158,13 @@ impl Shop {
         shared.set_state(ServerState::Serving);
         let mailbox = Mailbox::new(vec![waker], 1024);
         let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
+        let options = Options {
+            data_dir: data_dir.path().to_owned(),
+            synchronous: Synchronous::Off,
+            checkpoint_pages: 1000,
+            vfs: None,
+        };
+        let ledger = setup.ledger.then(|| SqliteLedger::open(options).unwrap());
         let mut shop = Shop {
             shared,
             service,
@@ -160,6 +172,7 @@ impl Shop {
             failing: false,
             mailbox,
             catalog: Arc::default(),
+            ledger,
             next: 0,
             _data_dir: data_dir,
         };
@@ -185,7 +198,13 @@ impl Shop {
     }
 
     fn publish(&mut self) {
-        self.book.drain_journal(&mut Vec::new());
+        let mut entries = Vec::new();
+        self.book.drain_journal(&mut entries);
+        if let Some(ledger) = &mut self.ledger {
+            let batch =
+                Batch { entries: &entries, addresses: &[], messages: &[], at: self.shared.clock.now() };
+            ledger.append(&batch).unwrap();
+        }
         self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             sku.counters.publish(self.book.stock(SkuId(u32::try_from(number).unwrap())).unwrap());
