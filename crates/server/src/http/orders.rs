@@ -75,19 +75,21 @@ impl HttpService {
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
-        let kept = self.keep_address(key.is_some(), order.quantity, address);
+        let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
         self.place(call, &admitted, order.quantity, kept, Placed::Own)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
+    /// `numbers` are what the route's request says beside it.
     pub(super) fn keep_address(
         &self,
         keyed: bool,
         quantity: u32,
+        numbers: &[Option<u64>],
         address: Option<DeliveryAddress<'_>>,
     ) -> (Option<Box<[u8]>>, Fingerprint) {
         let parts = address.iter().flat_map(DeliveryAddress::fields);
-        let fingerprint = if keyed { self.ids.fingerprint(quantity, parts) } else { Fingerprint(0) };
+        let fingerprint = if keyed { self.ids.fingerprint(quantity, numbers, parts) } else { Fingerprint(0) };
         (address.map(DeliveryAddress::to_json), fingerprint)
     }
 

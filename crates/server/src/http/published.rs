@@ -45,10 +45,12 @@ impl HttpService {
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
         let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
         let admitted = self.admit(call, buyer, named, key)?;
-        let [order_id, order_item_id, pay_type] =
+        let echoed =
             [asked.order_id, asked.order_item_id, asked.pay_type].map(|number| number.map(|it| it.0));
+        let [order_id, order_item_id, pay_type] = echoed;
         let echo = Echo { order_id, order_item_id, pay_type, receiver: receiver(address.as_ref()) };
-        let kept = self.keep_address(key.is_some(), 1, address);
+        // They are in the first answer, so a retry that says others is another request.
+        let kept = self.keep_address(key.is_some(), 1, &echoed, address);
         self.place(call, &admitted, 1, kept, Placed::Published(Box::new(echo)))
     }
 

@@ -71,6 +71,15 @@ fn without_a_key_each_request_is_an_order_and_with_one_it_is_not() {
     let keyed = generate(30).key("k");
     let first = shop.send(&keyed);
     assert_eq!(shop.send(&keyed).body, first.body);
+    for (field, other) in [
+        (r#""payType":3"#, r#""payType":4"#),
+        (r#""orderId":1"#, r#""orderId":2"#),
+        (r#""orderItemId":1"#, r#""orderItemId":null"#),
+    ] {
+        let changed = published(30).replacen(field, other, 1);
+        let conflict = shop.send(&Sent::post(GENERATE, &changed).member(1).key("k"));
+        assert_eq!((conflict.status, &conflict.json()["code"]), (409, &json!(500)), "{field}");
+    }
     assert_eq!(shop.book.orders_len(), 3);
     shop.check_sums();
 }
