@@ -191,15 +191,19 @@ impl Service for HttpService {
     }
 
     fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer {
-        let fields = Fields::of(request);
+        // An answer that another loop has given already may be of a newer catalog than this loop has, and its
+        // reader may ask here next. One atomic load.
+        self.shared.shelf.refresh(&mut self.catalog);
+        let fields = Fields::of(request.headers);
         let origin = self.shared.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let method = Method::of(request.method);
         let call = Call { request, fields, method, ticket, now: self.shared.clock.now(), origin };
         let address = Address::of(request.path);
-        let answered = match address {
-            Some(address) => self.route(address, &call, &mut out),
-            None => Err(Problem::not_found()),
+        let answered = match (address, fields.unusable) {
+            (Some(_), Some(name)) => Err(Problem::unusable_header(name)),
+            (Some(address), None) => self.route(address, &call, &mut out),
+            (None, _) => Err(Problem::not_found()),
         };
         if matches!(answered, Ok(Answer::Later)) {
             return Answer::Later;
@@ -220,7 +224,6 @@ impl Service for HttpService {
 
     fn round_ended(&mut self) {
         self.client.submit(&mut self.batch);
-        self.shared.shelf.refresh(&mut self.catalog);
     }
 
     fn deliver(&mut self, replies: &mut Replies<'_>) {

@@ -27,6 +27,20 @@ fn sold_out_is_answered_at_once_and_clears_when_units_come_back() {
     shop.check_sums();
 }
 
+/// A loop took up a new catalog at the end of its round only: one that had rested still sold what the operator had
+/// been told is paused.
+#[test]
+fn a_loop_never_decides_on_older_state_than_another_has_answered_with() {
+    let mut shop = Shop::new(demo_mode());
+    let mut rested = shop.another_loop();
+    let paused = shop.send(&Sent::post("/api/v1/sales/3/pause", "").operator());
+    assert_eq!(paused.json()["state"], "paused");
+    std::mem::swap(&mut shop.service, &mut rested);
+    let (_, refused) = shop.call(&order(1));
+    assert_eq!(refused.unwrap().problem(), problem(409, "paused"));
+    assert_eq!(shop.send(&Sent::get("/api/v1/sales/3")).json()["state"], "paused");
+}
+
 #[test]
 fn over_the_rate_a_buyer_is_told_when_to_come_again_but_a_known_key_is_answered() {
     let mut setup = Setup::new(demo_mode());

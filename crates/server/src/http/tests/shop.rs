@@ -181,6 +181,11 @@ impl Shop {
         shop
     }
 
+    /// The service of another event loop of the same server.
+    pub(super) fn another_loop(&self) -> HttpService {
+        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0))
+    }
+
     /// Does something to the book without HTTP.
     pub(super) fn execute(&mut self, command: Command) -> Accepted {
         let accepted = self.book.execute(self.shared.clock.now(), command).unwrap();
