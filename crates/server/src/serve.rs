@@ -16,9 +16,7 @@ use crate::admission::Admission;
 use crate::catalog::Shelf;
 use crate::clock::{Clock, wall_clock};
 use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
-use crate::http::{
-    AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, ServerState, Shared,
-};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
 use crate::ledger::AppendError;
 use crate::ledger::sqlite::{self, OpenError, SqliteLedger};
 use crate::metrics::Metrics;
@@ -101,6 +99,7 @@ pub fn run(
         net: net_stats,
         pages: Pages::new(page_settings(&config)),
         reads: Reads::start(config.ledger.data_dir.clone(), wakers),
+        stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(&config, &secrets), &http_secrets(&secrets, order_id));
     let files = match &config.pages.write_dir {
@@ -215,11 +214,10 @@ fn serve(
             threads.push(thread.spawn_scoped(scope, run).map_err(ServeError::EventLoop)?);
         }
         let writing = std::thread::Builder::new().name("book-writer".to_owned()).spawn_scoped(scope, || {
-            let _guard = AbortOnDrop(stop, shared);
+            let _guard = AbortOnDrop(stop);
             writer.run()
         });
         let writing = writing.map_err(ServeError::EventLoop)?;
-        shared.set_state(ServerState::Serving);
         on_ready();
         let mut looped = Ok(());
         for thread in threads {
@@ -245,11 +243,10 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// When the writer ends while loops run, it failed: nothing can be accepted any more.
-struct AbortOnDrop<'a>(&'a Stop, &'a Shared);
+struct AbortOnDrop<'a>(&'a Stop);
 
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
-        self.1.set_state(ServerState::Failed);
         self.0.abort();
     }
 }

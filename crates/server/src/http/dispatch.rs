@@ -184,9 +184,11 @@ impl HttpService {
 }
 
 impl Service for HttpService {
-    fn body_bytes_max(&self, _method: &str, path: &str) -> usize {
+    /// The large bound is the operator's alone: anybody else could have the server buffer that much for a 401.
+    fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
         let options = &self.shared.options;
-        let operators = Address::of(path).is_some_and(Address::is_operators);
+        let operators = Address::of(path).is_some_and(Address::is_operators)
+            && self.shared.auth.is_operator(&Fields::of(headers));
         if operators { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 

@@ -12,7 +12,6 @@ use super::error::Problem;
 use super::pending::Waiting;
 use super::reads::{Found, Question};
 use super::service::{Call, HttpService, other};
-use super::shared::ServerState;
 use super::wire::{Object, push_text};
 use crate::catalog::{Catalog, Counters};
 use crate::ledger::sqlite::Audit;
@@ -49,15 +48,11 @@ impl HttpService {
     }
 
     pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        match self.shared.state() {
-            ServerState::Serving => {
-                out.body(200, TEXT, b"ready\n");
-                Ok(Answer::Ready)
-            }
-            ServerState::Starting => Err(Problem::unavailable("The server is starting.")),
-            ServerState::Draining => Err(Problem::unavailable("The server is stopping.")),
-            ServerState::Failed => Err(Problem::unavailable("The ledger can't be written.")),
+        if !self.shared.is_ready() {
+            return Err(Problem::unavailable("The server is stopping."));
         }
+        out.body(200, TEXT, b"ready\n");
+        Ok(Answer::Ready)
     }
 
     pub(super) fn metrics(&mut self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
@@ -81,8 +76,8 @@ impl HttpService {
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
-        let ready = u8::from(self.shared.state() == ServerState::Serving);
-        gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
+        let ready = u8::from(self.shared.is_ready());
+        gauge("doorbuster_ready", "1 until the server stops", &ready)?;
         let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
         let version = env!("CARGO_PKG_VERSION");

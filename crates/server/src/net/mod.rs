@@ -79,8 +79,9 @@ impl<'a> Request<'a> {
 
 /// What runs on an event loop. One instance per loop thread, so it may keep state without locks.
 pub trait Service {
-    /// Upper bound of this request's body in bytes, asked before the body is read; a larger one is 413.
-    fn body_bytes_max(&self, method: &str, path: &str) -> usize;
+    /// Upper bound of this request's body in bytes, asked once its head is here and before its body is read; a
+    /// larger one is 413. What is granted may be buffered: the headers tell whether the sender may ask for it.
+    fn body_bytes_max(&self, method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize;
 
     /// Handles one complete request. Must not block.
     fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer;

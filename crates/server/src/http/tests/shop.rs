@@ -10,11 +10,11 @@ use crate::admission::{Admission, Limits};
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
 use crate::http::dispatch::Delivery;
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, ServerState, Shared};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
 use crate::ledger::Batch;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
-use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Ticket};
+use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
 use crate::pages::{Pages, Session, Settings};
 use crate::writer::{Mailbox, NewOrder, Reply, Request as Asked};
 
@@ -127,6 +127,7 @@ pub(super) struct Shop {
     pub(super) book: Book,
     /// The commits of the writer fail.
     pub(super) failing: bool,
+    pub(super) stop: Stop,
     mailbox: Arc<Mailbox>,
     catalog: Arc<Catalog>,
     ledger: Option<SqliteLedger>,
@@ -145,6 +146,7 @@ impl Shop {
         let waker = EventLoop::new(listener, crate::net::Limits::default(), None).unwrap().waker();
         let reads = Reads::start(data_dir.path().to_owned(), vec![waker.clone()]);
         let settings = Settings { shop: "Doorbuster".to_owned(), session: Session::Demo, demo_pay: true };
+        let stop = Stop::new();
         let parts = Parts {
             clock: Arc::new(Clock::new(wall)),
             shelf: Arc::new(Shelf::default()),
@@ -153,9 +155,9 @@ impl Shop {
             net: Arc::new(NetStats::default()),
             pages: Pages::new(settings),
             reads,
+            stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
-        shared.set_state(ServerState::Serving);
         let mailbox = Mailbox::new(vec![waker], 1024);
         let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
         let options = Options {
@@ -171,6 +173,7 @@ impl Shop {
             book: Book::new(),
             failing: false,
             mailbox,
+            stop,
             catalog: Arc::default(),
             ledger,
             next: 0,
