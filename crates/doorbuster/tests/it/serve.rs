@@ -1,10 +1,10 @@
 //! Starting and stopping the server: what it prints, what it refuses to start with, and how it ends.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::{doorbuster, run};
+use crate::{doorbuster, outcome, run};
 
 /// A demo on a free port; killed if a test fails before its end.
 struct Demo {
@@ -32,9 +32,13 @@ impl Demo {
     }
 
     /// Its exit code after a signal.
-    fn end(mut self, signal: &str) -> Option<i32> {
+    fn end(self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+        self.wait()
+    }
+
+    fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }
@@ -108,5 +112,35 @@ fn a_wrong_start_exits_64_and_touches_nothing() {
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
         assert!(stderr.starts_with(reason), "{arguments:?}: {stderr}");
     }
+    // The certificate is read before anything is bound or made.
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+    command
+        .env("DOORBUSTER_HTTP_TLS_CERTIFICATE_FILE", "none.pem")
+        .env("DOORBUSTER_HTTP_TLS_KEY_FILE", "none.pem");
+    let (code, stdout, stderr) = outcome(command.output().unwrap());
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    assert!(stderr.contains("the certificate file none.pem can't be read"), "{stderr}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_draining_server_answers_and_says_that_it_is_not_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = Demo::start(directory.path());
+    let mut kept = std::net::TcpStream::connect(demo.address()).unwrap();
+    kept.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    // A request that has begun keeps its connection; the listener closes when the drain begins.
+    kept.write_all(b"GET /readyz HTTP/1.1\r\n").unwrap();
+    let sent = Command::new("kill").args(["-TERM", &demo.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    while std::net::TcpStream::connect(demo.address()).is_ok() {
+        std::thread::yield_now();
+    }
+    kept.write_all(b"Host: h\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    kept.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("The server is stopping."), "{answer}");
+    assert!(answer.contains("Connection: close\r\n"), "{answer}");
+    assert_eq!(demo.wait(), Some(0));
 }
