@@ -18,6 +18,10 @@ impl Demo {
     fn start(directory: &Path) -> Self {
         let mut command = doorbuster(directory);
         command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -143,4 +147,30 @@ fn a_draining_server_answers_and_says_that_it_is_not_ready() {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("The server is stopping."), "{answer}");
     assert!(answer.contains("Connection: close\r\n"), "{answer}");
     assert_eq!(demo.wait(), Some(0));
+}
+
+#[test]
+fn with_few_descriptors_fewer_connections_are_served_and_the_next_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_doorbuster");
+    let mut limited = Command::new("sh");
+    limited.current_dir(directory.path()).env_clear().stdin(Stdio::null());
+    limited.args([
+        "-c",
+        "ulimit -n 256 && exec \"$0\" serve --demo --data-dir data --listen 127.0.0.1:0",
+        program,
+    ]);
+    let demo = Demo::spawn(limited);
+    // 256 without 64 for files and 131 for the event loop.
+    let open = || std::net::TcpStream::connect(demo.address()).unwrap();
+    let kept: Vec<_> = (0..61).map(|_| open()).collect();
+    for _ in 0..100 {
+        let mut refused = open();
+        refused.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut answer = String::new();
+        refused.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("too many connections"), "{answer}");
+    }
+    drop(kept);
+    assert_eq!(demo.end("-TERM"), Some(0));
 }

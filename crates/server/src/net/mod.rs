@@ -9,6 +9,7 @@
 mod body;
 mod connection;
 mod date;
+mod descriptors;
 mod event_loop;
 mod framer;
 mod head;
@@ -23,6 +24,7 @@ mod stop;
 mod tls;
 mod transport;
 
+pub use descriptors::{connections_within, raise_limit};
 pub use event_loop::EventLoop;
 pub use limits::Limits;
 pub use listen::listen;
