@@ -196,6 +196,8 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
         open_holds_per_buyer_max: config.sale.open_holds_per_buyer_max,
+        metrics_token_required: config.http.metrics_token_required,
+        message_route: config.http.message_route,
         demo: config.demo.is_some(),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
     }

@@ -69,7 +69,7 @@ impl HttpService {
             (A::OpenApi, _) => self.open_api(out),
             (A::Health, _) => self.health(out),
             (A::Ready, _) => self.ready(out),
-            (A::Metrics, _) => self.metrics(out),
+            (A::Metrics, _) => self.metrics(call, out),
             (A::Index | A::SalePage(..) | A::ProductPage | A::OrderPage | A::ApiPage | A::Asset, _) => {
                 self.page(address, call, out)
             }

@@ -55,7 +55,14 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn metrics(&mut self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(super) fn metrics(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        if self.shared.options.metrics_token_required {
+            self.shared.auth.operator(&call.fields)?;
+        }
         let mut text = self.shared.metrics.encode();
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);
         text.truncate(end);

@@ -83,9 +83,12 @@ impl HttpService {
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
+        let reader = self.reader(call);
         self.scratch.clear();
         Object::begin(&mut self.scratch)
-            .list("sales", &self.catalog.sales, |out, sale| write_sale(out, &self.catalog, sale, call.now))
+            .list("sales", &self.catalog.sales, |out, sale| {
+                write_sale(out, &self.catalog, sale, call.now, reader);
+            })
             .end();
         out.json(200, &self.scratch);
         Ok(Answer::Ready)
@@ -97,19 +100,23 @@ impl HttpService {
         id: SaleId,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        self.write_known_sale(id, 200, call.now, out).map(|()| Answer::Ready)
+        self.write_known_sale(id, (200, self.reader(call)), call.now, out).map(|()| Answer::Ready)
+    }
+
+    fn reader(&self, call: &Call<'_>) -> Reader {
+        if self.shared.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
     }
 
     fn write_known_sale(
         &mut self,
         id: SaleId,
-        status: u16,
+        (status, reader): (u16, Reader),
         now: UnixMs,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         let sale = self.catalog.sale(id).ok_or(Refusal::UnknownSale)?;
         self.scratch.clear();
-        write_sale(&mut self.scratch, &self.catalog, sale, now);
+        write_sale(&mut self.scratch, &self.catalog, sale, now, reader);
         out.json(status, &self.scratch);
         Ok(())
     }
@@ -225,7 +232,7 @@ impl HttpService {
         if !matches!(reply, Reply::Accepted(_)) {
             return Err(other(reply));
         }
-        self.write_known_sale(sale, status, self.shared.clock.now(), out)
+        self.write_known_sale(sale, (status, Reader::Operator), self.shared.clock.now(), out)
     }
 
     pub(super) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
@@ -267,7 +274,14 @@ impl NewItem {
     }
 }
 
-fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs) {
+/// Who reads of a sale. How its orders go (held, sold) is the operator's business alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    Anybody,
+    Operator,
+}
+
+fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs, reader: Reader) {
     let spec = &*sale.spec;
     let phase: Phase = sale.phase(now);
     let payment_s = match spec.payment {
@@ -285,18 +299,19 @@ fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs) {
         .number_or_null("payment_s", payment_s)
         .number("open_holds_per_buyer_max", u64::from(spec.open_holds_per_buyer_max.unwrap_or(0)))
         .list("items", spec.items.iter().zip(skus), |out, (item, sku)| {
-            Object::begin(out)
+            let mut object = Object::begin(out);
+            object
                 .number("product", item.product.0)
                 .text("title", &item.title)
                 .text("description", &item.description)
                 .number("price", item.price)
                 .number("list_price", item.list_price)
                 .number("total", sku.counters.total())
-                .number("available", sku.counters.available())
-                .number("held", sku.counters.held())
-                .number("sold", sku.counters.sold())
-                .number_or_null("limit", item.limit.map(u64::from))
-                .end();
+                .number("available", sku.counters.available());
+            if reader == Reader::Operator {
+                object.number("held", sku.counters.held()).number("sold", sku.counters.sold());
+            }
+            object.number_or_null("limit", item.limit.map(u64::from)).end();
         })
         .end();
 }

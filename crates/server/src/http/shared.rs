@@ -31,6 +31,10 @@ pub struct HttpOptions {
     pub payment_ms: u64,
     /// For sales that do not say it themselves; 0: no bound.
     pub open_holds_per_buyer_max: u32,
+    /// `/metrics` asks for the operator's token.
+    pub metrics_token_required: bool,
+    /// The published route that stores messages exists.
+    pub message_route: bool,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
     /// The sale that `/order/submit` places in; `None`: that route is off.

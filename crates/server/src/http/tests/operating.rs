@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::problem;
-use super::shop::{NOW, OPERATOR, Sent, Shop, demo_mode};
+use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
 use crate::http::fields::Method;
 use crate::http::operating::OPEN_API;
 use crate::http::route::Address;
@@ -151,6 +151,15 @@ fn the_metrics_are_in_prometheus_format() {
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         assert!(names.insert(line.split(' ').next().unwrap().to_owned()), "{line} twice");
     }
+}
+
+#[test]
+fn the_metrics_may_be_the_operators_alone() {
+    let mut setup = Setup::new(demo_mode());
+    setup.options.metrics_token_required = true;
+    let mut shop = Shop::with(setup);
+    assert_eq!(shop.send(&Sent::get("/metrics")).problem(), problem(401, "operator_unauthorized"));
+    assert_eq!(shop.send(&Sent::get("/metrics").operator()).status, 200);
 }
 
 #[test]

@@ -129,6 +129,10 @@ fn a_message_is_stored_and_is_no_order() {
     assert_eq!(shop.book.orders_len(), 0);
     let long = format!(r#"{{"x":"{}"}}"#, "y".repeat(5000));
     assert_eq!(shop.send(&Sent::post("/seckillOrder/pressureMQ", &long).member(1)).status, 400);
+    let mut off = Setup::new(demo_mode());
+    off.options.message_route = false;
+    let refused = Shop::with(off).send(&Sent::post("/seckillOrder/pressureMQ", &published(29)).member(1));
+    assert_eq!((refused.status, &refused.json()["code"]), (404, &json!(500)));
 }
 
 #[test]

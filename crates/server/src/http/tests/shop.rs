@@ -48,6 +48,8 @@ impl Setup {
             payment_tolerance_s: 300,
             payment_ms: 900_000,
             open_holds_per_buyer_max: 5,
+            metrics_token_required: false,
+            message_route: true,
             demo: true,
             shop_sale: Some(SHOP_SALE),
         };
