@@ -12,7 +12,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::reads::Question;
 use super::service::{Call, HttpService, other};
-use super::wire::{Number, Object, decimal, parameter, push_order_id, push_text, push_u64};
+use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
 use crate::catalog::Catalog;
 use crate::ledger::sqlite::{Changes, OrderLine};
 use crate::net::Answer;
@@ -172,7 +172,7 @@ fn write_order(out: &mut Vec<u8>, catalog: &Catalog, order: &OrderView) -> Resul
     object.order_id("id", order.id).number("sale", sale.spec.id.0).number("product", item.product.0);
     let buyer = object.value("buyer");
     buyer.push(b'"');
-    push_u64(buyer, order.buyer.0);
+    push_number(buyer, order.buyer.0);
     buyer.push(b'"');
     object
         .number("quantity", u64::from(order.quantity))

@@ -16,7 +16,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::published_reply::{Echo, receiver};
 use super::service::{Call, HttpService, other};
-use super::wire::{Number, decimal, parameter, push_u64};
+use super::wire::{Number, decimal, parameter, push_number};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
@@ -112,7 +112,7 @@ impl HttpService {
         };
         let sku = sku.ok_or(Refusal::UnknownSku)?;
         self.scratch.clear();
-        push_u64(&mut self.scratch, self.catalog.skus[sku.0 as usize].counters.available());
+        push_number(&mut self.scratch, self.catalog.skus[sku.0 as usize].counters.available());
         out.body(200, TEXT, &self.scratch);
         Ok(Answer::Ready)
     }

@@ -9,6 +9,8 @@ use std::fmt;
 use engine::OrderId;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
+pub(super) use crate::net::push_number;
+
 /// The largest number that is read from anybody: the ledger keeps numbers signed.
 pub(super) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
 
@@ -71,7 +73,7 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn number(&mut self, name: &str, number: u64) -> &mut Self {
-        push_u64(self.value(name), number);
+        push_number(self.value(name), number);
         self
     }
 
@@ -122,20 +124,6 @@ impl<'a> Object<'a> {
     pub(super) fn end(&mut self) {
         self.out.push(b'}');
     }
-}
-
-pub(super) fn push_u64(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).expect("a digit");
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// The number with leading zeros, to a width that it must fit: for texts of one constant length.
@@ -248,7 +236,7 @@ mod tests {
     fn numbers_are_written_as_the_standard_library_does() {
         for number in [0, 7, 10, 99, 1_000_000, u64::MAX] {
             let mut out = Vec::new();
-            push_u64(&mut out, number);
+            push_number(&mut out, number);
             assert_eq!(out, number.to_string().as_bytes());
         }
         let mut out = Vec::new();
@@ -269,7 +257,7 @@ mod tests {
                 .number("n", 3)
                 .number_or_null("none", None)
                 .flag("yes", true)
-                .list("list", [1, 2], push_u64)
+                .list("list", [1, 2], push_number)
                 .end();
             let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let expected =

@@ -29,6 +29,7 @@ pub use event_loop::EventLoop;
 pub use limits::Limits;
 pub use listen::listen;
 pub use replies::Replies;
+pub(crate) use response::push_number;
 pub use response::{Prepared, ResponseWriter};
 pub use stats::NetStats;
 pub use stop::{Stop, Waker};
