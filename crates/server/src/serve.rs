@@ -166,6 +166,11 @@ fn missing_demo_sales(config: &Config, core: &writer::Shared) -> Vec<Command> {
     let Some(demo) = &config.demo else { return Vec::new() };
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let catalog = core.shelf.current();
+    if !demo.starts_in.is_zero() && catalog.sale(demo::FLASH_SALE).is_some() {
+        tracing::warn!(
+            "--starts-in has no effect: the demo's sale is in this data directory already; give another --data-dir"
+        );
+    }
     demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()))
         .into_iter()
         .filter(|sale| catalog.sale(sale.id).is_none())

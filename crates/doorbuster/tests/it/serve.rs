@@ -17,12 +17,14 @@ struct Demo {
 impl Demo {
     fn start(directory: &Path) -> Self {
         let mut command = doorbuster(directory);
-        command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+        command
+            .args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"])
+            .stderr(Stdio::null());
         Self::spawn(command)
     }
 
     fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -69,6 +71,28 @@ fn a_demo_prints_its_addresses_is_steered_and_stops_gracefully() {
         assert_eq!(demo.end(signal), Some(0));
     }
     assert_eq!(run(directory.path(), &["audit", "--data-dir", "data"]).0, 0);
+}
+
+#[test]
+fn a_countdown_of_a_sale_that_is_there_already_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    for warned in [false, true] {
+        let mut command = doorbuster(directory.path());
+        command.args([
+            "serve",
+            "--demo",
+            "--starts-in",
+            "60s",
+            "--data-dir",
+            "data",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        command.stderr(std::fs::File::create(directory.path().join("log")).unwrap());
+        assert_eq!(Demo::spawn(command).end("-TERM"), Some(0));
+        let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+        assert_eq!(log.contains("--starts-in has no effect"), warned, "{log}");
+    }
 }
 
 #[test]
