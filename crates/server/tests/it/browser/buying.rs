@@ -192,7 +192,7 @@ fn the_page_notices_that_stock_runs_out_and_comes_back() {
     assert!(browser.text("#left").contains("7 of 100 units left"), "{}", browser.text("#left"));
     shop.state().available = 0;
     wait_for_view(&browser, "#offer", "sold_out");
-    assert!(browser.text("#status").contains("units may come back"));
+    assert!(browser.text("#status").contains("if units come back"));
     assert!(!is_open(&browser));
     shop.state().available = 2;
     wait_for_view(&browser, "#offer", "few");

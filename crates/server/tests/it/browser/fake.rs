@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, ItemView, MemberView, Pages, Picture, Rendered, SaleState,
-    SaleView, Session, Settings,
+    CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, ItemView, Pages, Picture, Rendered, SaleState, SaleView,
+    Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -222,7 +222,7 @@ impl Shop {
         match path {
             "/" => Reply::Page(200, self.pages.index(&[sale])),
             "/api" => Reply::Page(200, self.pages.api()),
-            "/product" => Reply::Html(self.product(&sale, request)),
+            "/product" => Reply::Html(self.product(&sale)),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
                 Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
@@ -265,11 +265,9 @@ impl Shop {
         }
     }
 
-    fn product(&self, sale: &SaleView, request: &Request) -> Vec<u8> {
-        let taken = if request.target.contains("memberId=1&taken") { 1 } else { 0 };
-        let member = MemberView { member: "1".into(), taken, open_orders: Vec::new() };
+    fn product(&self, sale: &SaleView) -> Vec<u8> {
         let mut body = Vec::new();
-        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut body);
+        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), 1, &mut body);
         body
     }
 
@@ -301,6 +299,7 @@ impl Shop {
             state: phase,
             starts_at_ms: state.starts_at_ms,
             ends_at_ms: state.ends_at_ms,
+            ended_early: false,
             payment_time_ms: state.payment_time_ms,
             items: vec![item],
         }

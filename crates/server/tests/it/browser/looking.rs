@@ -1,11 +1,11 @@
 //! Every page on a phone and on a desktop: it fits, it is labelled, and nothing was refused by the policy.
 
 use super::fake::{FakeShop, PRODUCT, SALE};
-use super::steps::{buy, sale_url, wait_for_view};
+use super::steps::{buy, sale_url};
 use super::webdriver::Browser;
 
 /// Returns what is wrong with the page, as text. Names are computed the simple way: label, aria, content.
-const AUDIT: &str = r#"
+pub(super) const AUDIT: &str = r#"
 const faults = [];
 const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 if (wide > 0) faults.push(`scrolls sideways by ${wide} px`);
@@ -69,15 +69,6 @@ fn the_policy_is_in_force() {
         return window.injected ?? false";
     assert_eq!(browser.run(inject), false);
     assert!(browser.complaints().iter().any(|text| text.contains("Content Security Policy")));
-}
-
-#[test]
-fn a_member_who_has_their_share_finds_the_button_closed() {
-    let (shop, browser) = (FakeShop::start(), Browser::start());
-    browser.open(&format!("{}/product?flashPromotionId=3&promotionProductId=30&memberId=1&taken", shop.base));
-    wait_for_view(&browser, "#offer", "live");
-    assert_eq!(browser.attribute("#submit", "aria-disabled").as_deref(), Some("true"));
-    assert!(browser.text("#member").contains("you have your 1 of 1"));
 }
 
 #[test]
