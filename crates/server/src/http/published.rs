@@ -52,7 +52,7 @@ impl HttpService {
             receiver: receiver(address.as_ref()),
         };
         let kept = self.keep_address(key.is_some(), 1, address);
-        self.place(call, &admitted, 1, kept, Placed::Published(Box::new(echo)))
+        self.place(call, admitted, 1, kept, Placed::Published(Box::new(echo)))
     }
 
     pub(super) fn show_generated(

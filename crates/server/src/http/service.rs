@@ -125,10 +125,14 @@ impl HttpService {
                 return Err(Problem::unavailable("The ledger can't be written; the server is stopping."));
             }
         }
+        if !self.client.reserve() {
+            return Err(Problem::busy());
+        }
         self.hand_over(call.ticket, command, Pending { waiting, origin: call.origin.clone() });
         Ok(Answer::Later)
     }
 
+    /// For a command that has a place reserved.
     pub(super) fn hand_over(&mut self, ticket: Ticket, request: Command, pending: Pending) {
         self.pending.put(ticket, pending);
         self.batch.push(Envelope { event_loop: self.client.event_loop(), ticket, request });
