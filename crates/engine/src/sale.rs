@@ -2,7 +2,7 @@
 
 use crate::{ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 
-/// Bounds of what an operator may describe; each is checked by [`SaleSpec::check`].
+/// Bounds of what an operator may describe; each is checked when a sale is created or changed.
 pub mod limits {
     pub const TITLE_BYTES_MAX: usize = 200;
     pub const DESCRIPTION_BYTES_MAX: usize = 2_000;

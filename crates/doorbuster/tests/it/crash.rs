@@ -84,6 +84,43 @@ fn killed_in_the_middle_of_a_rush_nothing_answered_is_lost_and_nothing_is_sold_t
     check_all(dir.path(), &attempts);
 }
 
+#[test]
+fn a_graceful_stop_under_load_answers_every_order_that_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let serving = Serving::demo(&dir.path().join("data"), &[]);
+    create_sale(serving.address);
+    let address = serving.address;
+    let accepted: usize = std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|client| scope.spawn(move || buy_until_closed(address, client))).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(serving.stop(), 0);
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert!(accepted > 100, "only {accepted} orders before the stop");
+    assert_eq!(export(dir.path()).len(), accepted, "an order was taken and its buyer never told");
+    assert_eq!(run(dir.path(), &["audit", "--data-dir", "data"]).0, 0);
+}
+
+/// Orders one by one until the server closes the connection; how many were accepted.
+fn buy_until_closed(address: SocketAddr, client: u64) -> usize {
+    let mut connection = Connection::open(address).unwrap();
+    for number in 0.. {
+        let attempt = Attempt {
+            buyer: 1,
+            key: format!("c{client}-{number}"),
+            body: "{\"sale\":50,\"product\":1,\"quantity\":1}".to_owned(),
+            outcome: Outcome::Lost,
+        };
+        match place(&mut connection, &attempt) {
+            Outcome::Accepted { .. } => {}
+            Outcome::Lost => return number,
+            Outcome::Refused(code) => panic!("{code}"),
+        }
+    }
+    unreachable!("the server stops some day")
+}
+
 fn create_sale(address: SocketAddr) {
     let body = serde_json::json!({
         "id": 50, "title": "Rush", "currency": "EUR", "starts_at_ms": 0, "ends_at_ms": 9_999_999_999_999_u64,

@@ -46,7 +46,8 @@ impl Connection {
     ) -> std::io::Result<Response> {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len());
-        if !body.is_empty() {
+        let typed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        if !body.is_empty() && !typed {
             request.push_str("Content-Type: application/json\r\n");
         }
         for (name, value) in headers {

@@ -7,6 +7,7 @@ mod client;
 mod crash;
 mod exchange;
 mod ledger;
+mod published;
 mod serve;
 mod serving;
 mod stand_in;

@@ -10,6 +10,7 @@
 mod address;
 mod answer;
 mod auth;
+mod dispatch;
 mod error;
 mod fields;
 mod operating;
@@ -20,6 +21,7 @@ mod payments;
 mod pending;
 mod placing;
 mod published;
+mod published_reply;
 mod reads;
 mod route;
 mod sales;

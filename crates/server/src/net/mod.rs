@@ -1,6 +1,6 @@
 //! Sockets, HTTP/1.1 framing and TLS, and nothing of orders.
 //!
-//! One thread runs one [`event_loop`]: it owns an epoll instance and its connections, parses requests in
+//! One thread runs one [`EventLoop`]: it owns an epoll instance and its connections, parses requests in
 //! place and hands each complete one to its [`Service`]. The service answers at once, or keeps the
 //! [`Ticket`] and delivers the answer later, when another thread (the book writer) has woken the loop.
 //!

@@ -2,8 +2,10 @@
 //!
 //! An event loop hands over what one poll round brought with one lock; the writer takes all that waits with
 //! one lock, which is what makes the group of its commit. Answers wait per loop and wake it once per batch.
-//! The bound: one request is in flight per connection, so no more wait here than there are connections.
+//! A place is reserved before a command is made, so the bound holds whatever clients do: one that hangs up and
+//! comes again has more than one command waiting.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub struct Mailbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
     outboxes: Vec<Outbox>,
+    /// Places taken: by commands that wait here, and by those that a loop is about to submit.
+    reserved: AtomicUsize,
     commands_max: usize,
 }
 
@@ -55,6 +59,7 @@ impl Mailbox {
             waiting: Mutex::default(),
             filled: Condvar::new(),
             outboxes: wakers.into_iter().map(outbox).collect(),
+            reserved: AtomicUsize::new(0),
             commands_max,
         })
     }
@@ -84,6 +89,7 @@ impl Mailbox {
         } else {
             into.extend(waiting.envelopes.drain(..max));
         }
+        self.reserved.fetch_sub(into.len(), Ordering::Relaxed);
         if into.is_empty() && waiting.stopping { Drained::Closed } else { Drained::Commands }
     }
 
@@ -112,10 +118,18 @@ impl Client {
         self.event_loop
     }
 
-    /// Hands over all that one poll round brought; `batch` is left empty.
-    ///
-    /// # Panics
-    /// If more wait than the bound: the config makes it at least the number of connections.
+    /// Takes a place for one command; `false`: the mailbox is full, refuse the request.
+    #[must_use]
+    pub fn reserve(&self) -> bool {
+        let reserved = &self.mailbox.reserved;
+        let room = reserved.fetch_add(1, Ordering::Relaxed) < self.mailbox.commands_max;
+        if !room {
+            reserved.fetch_sub(1, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Hands over all that one poll round brought, each with a place reserved; `batch` is left empty.
     pub fn submit(&self, batch: &mut Vec<Envelope>) {
         if batch.is_empty() {
             return;
@@ -123,10 +137,6 @@ impl Client {
         let mut waiting = self.mailbox.lock();
         let idle = waiting.envelopes.is_empty();
         waiting.envelopes.append(batch);
-        assert!(
-            waiting.envelopes.len() <= self.mailbox.commands_max,
-            "more commands wait than connections exist"
-        );
         drop(waiting);
         if idle {
             self.mailbox.filled.notify_one();

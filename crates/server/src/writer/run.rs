@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use engine::{Accepted, Adjust, Book, Command, Entry, Event, Refusal, SaleId, Seq, Stock, UnixMs};
 
 use super::mailbox::{Drained, Mailbox};
-use super::{Envelope, NewOrder, Reply, Request};
+use super::{Envelope, Judged, NewOrder, Reply, Request};
 use crate::admission::Admission;
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
@@ -24,6 +24,9 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 const PURGE_ROWS: u32 = 2_000;
+/// A difference from the wall clock that an operator should know of, and how often it is told.
+const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
+const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
 const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 
 /// What the writer shares with the event loops.
@@ -68,6 +71,7 @@ pub struct Writer {
     /// Per event loop.
     replies: Vec<Vec<(Ticket, Reply)>>,
     purged_at: Instant,
+    clock_looked_at: Option<Instant>,
 }
 
 impl Writer {
@@ -94,6 +98,7 @@ impl Writer {
             messages: Vec::new(),
             replies,
             purged_at: Instant::now(),
+            clock_looked_at: None,
         };
         writer.publish_all();
         writer
@@ -129,6 +134,7 @@ impl Writer {
             }
             self.batch(&mut envelopes)?;
             self.look_after_ledger()?;
+            self.look_at_clock();
         }
         if let Err(error) = self.ledger.close() {
             tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
@@ -294,6 +300,21 @@ impl Writer {
         Ok(())
     }
 
+    /// The sale goes by this clock whatever the wall clock does; a difference is for an operator to judge.
+    fn look_at_clock(&mut self) {
+        if self.clock_looked_at.is_some_and(|looked| looked.elapsed() < CLOCK_INTERVAL) {
+            return;
+        }
+        self.clock_looked_at = Some(Instant::now());
+        let difference_ms = self.shared.clock.wall_difference_ms();
+        if difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
+            tracing::warn!(
+                difference_ms,
+                "the wall clock differs from the sale's clock; POST /api/v1/clock/re-anchor takes its time"
+            );
+        }
+    }
+
     fn purge(&mut self) -> Result<(), AppendError> {
         let kept_ms = u64::from(self.options.address_retention_days) * MS_PER_DAY;
         let cutoff = self.shared.clock.now().0.saturating_sub(kept_ms);
@@ -329,7 +350,8 @@ impl Writer {
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { sale, balance } => self.set_balance(now, sale, balance),
             Request::Reanchor => {
-                let difference_ms = self.shared.clock.reanchor(self.book.last_at());
+                // Not behind this batch: the rest of it is carried out at its time.
+                let difference_ms = self.shared.clock.reanchor(now);
                 tracing::warn!(difference_ms, "an operator re-anchored the clock");
                 Reply::Reanchored { difference_ms }
             }
@@ -337,18 +359,20 @@ impl Writer {
     }
 
     fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
-        let NewOrder { place, address, keyed } = order;
-        if keyed {
-            if let Some(known) = self.book.lookup(&place) {
-                return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+        let NewOrder { place, address, admission } = order;
+        let admitted = match admission {
+            Judged::ByTheLoop(permit) => Ok(permit),
+            Judged::ByTheWriter { over } => {
+                if let Some(known) = self.book.lookup(&place) {
+                    return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+                }
+                over.map_or_else(|| self.shared.admission.admit(&self.catalog, place.id.sku, now), Err)
             }
-            if let Some(rejection) = self.shared.admission.over_bound(place.buyer) {
-                return Reply::Rejected(rejection);
-            }
-            if let Err(rejection) = self.shared.admission.admit(&self.catalog, place.id.sku, now) {
-                return Reply::Rejected(rejection);
-            }
-        }
+        };
+        let _permit = match admitted {
+            Ok(permit) => permit,
+            Err(rejection) => return Reply::Rejected(rejection),
+        };
         let placed = self.book.place(now, &place);
         if let (Ok((order, false)), Some(address)) = (&placed, address) {
             self.addresses.push((order.seq, address));
@@ -356,12 +380,22 @@ impl Writer {
         answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
     }
 
-    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own.
+    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own: it
+    /// has a space in it, which an operator's key can't have.
     fn set_balance(&mut self, now: UnixMs, sale: SaleId, balance: u64) -> Reply {
         let Some(view) = self.book.sale(sale) else { return Reply::Refused(Refusal::UnknownSale) };
         let first = view.first_sku.0;
         let stocks: Vec<Stock> = view.stocks.clone();
         let items = stocks.len();
+        // All or none: the moves below cannot be refused after this.
+        if stocks
+            .iter()
+            .any(|stock| balance.saturating_add(stock.held() + stock.sold()) > engine::limits::TOTAL_MAX)
+        {
+            return Reply::Refused(Refusal::InvalidChange(
+                "an item may have at most 1,000,000,000,000 units",
+            ));
+        }
         for (sku, stock) in (first..).zip(stocks) {
             let (how, units) = if balance >= stock.available() {
                 (Adjust::Restock, balance - stock.available())
@@ -369,7 +403,7 @@ impl Writer {
                 (Adjust::Correct, stock.available() - balance)
             };
             if units > 0 {
-                let key = format!("balance-{}", self.book.next_seq().0).into();
+                let key = format!("balance {}", self.book.next_seq().0).into();
                 let adjust = Command::Adjust { sku: engine::SkuId(sku), how, units, key };
                 if let Err(refusal) = self.book.execute(now, adjust) {
                     return Reply::Refused(refusal);

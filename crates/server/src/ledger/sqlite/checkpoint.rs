@@ -112,11 +112,14 @@ impl Checkpointer {
                     unreachable!("it was just looked at")
                 };
                 drop(state);
+                // If the disk refuses or a reader is in the way, try again only after as much again.
+                self.threshold = frames.saturating_add(self.pages);
                 result?;
                 let started = Instant::now();
                 let complete = checkpoint(writer, Mode::Passive)?;
-                // If a reader is in the way, try again only after as much again.
-                self.threshold = if complete { self.pages } else { frames.saturating_add(self.pages) };
+                if complete {
+                    self.threshold = self.pages;
+                }
                 Ok(Some(Checkpointed { took: took + started.elapsed(), complete }))
             }
         }
