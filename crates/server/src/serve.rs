@@ -7,10 +7,11 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Book, Command};
+use engine::{Book, Command, Seq};
 
 use crate::admission::Admission;
 use crate::catalog::Shelf;
@@ -41,6 +42,8 @@ pub enum ServeError {
     Load(#[from] sqlite::LoadError),
     #[error("cannot read the ledger: {0}")]
     Read(#[from] rusqlite::Error),
+    #[error("{0} holds a ledger that is no demo's; the demo would sell from it: give another --data-dir")]
+    NotADemo(PathBuf),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     #[error("cannot write the pages to pages.write_dir: {0}")]
@@ -75,6 +78,9 @@ pub fn run(
 ) -> Result<(), ServeError> {
     let tls = config.http.tls_files().map(|(chain, key)| net::server_config(chain, key)).transpose()?;
     let (ledger, book) = open_ledger(&config)?;
+    if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
+        return Err(ServeError::NotADemo(config.ledger.data_dir));
+    }
     let order_id = ledger.id_secret()?;
     let net_stats = Arc::new(NetStats::default());
     let loops = event_loops(&config, &listener, tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;

@@ -72,6 +72,29 @@ fn ab_runs_the_published_commands_without_a_failed_request() {
 }
 
 #[test]
+fn a_demo_does_not_touch_a_ledger_that_is_no_demos() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = crate::doorbuster(dir.path());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-secret-of-more-than-thirty-two-bytes");
+    let serving = Serving::start(command);
+    let server = format!("http://{}", serving.address);
+    let item = "product=1,title=Lamp,price=100,list=200,total=5,limit=1";
+    let create =
+        ["sale", "create", "--server", &server, "--id", "9", "--title", "Real", "--starts-at", "now"];
+    let mut command = crate::doorbuster(dir.path());
+    command.args(create).args(["--for", "1h", "--item", item]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    assert_eq!(crate::outcome(command.output().unwrap()).0, 0);
+    assert_eq!(serving.stop(), 0);
+    let (code, output, errors) =
+        run(dir.path(), &["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    assert_eq!((code, output.as_str()), (69, ""), "{errors}");
+    assert!(errors.contains("no demo's"), "{errors}");
+    let (_, output, _) = run(dir.path(), &["audit", "--data-dir", "data"]);
+    assert!(!output.contains("Doorbuster Friday") && output.contains("Lamp"), "{output}");
+}
+
+#[test]
 fn a_full_mailbox_refuses_and_the_server_stays() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = crate::doorbuster(dir.path());

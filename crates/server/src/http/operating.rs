@@ -50,6 +50,9 @@ impl HttpService {
 
     pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         match self.shared.state() {
+            ServerState::Serving if self.client.read_only() => {
+                Err(Problem::unavailable("The disk takes no writes: orders can be read, not placed."))
+            }
             ServerState::Serving => {
                 out.body(200, TEXT, b"ready\n");
                 Ok(Answer::Ready)

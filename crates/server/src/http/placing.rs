@@ -131,6 +131,9 @@ impl HttpService {
             }
             Reply::Refused(refusal) => self.count_rejection(Rejection::Refused(*refusal)),
             Reply::Rejected(rejection) => self.count_rejection(*rejection),
+            Reply::Unavailable => {
+                metrics.orders_rejected.inc();
+            }
             _ => {
                 metrics.orders_unknown.inc();
             }

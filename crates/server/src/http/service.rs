@@ -159,6 +159,9 @@ pub(super) fn other(reply: Reply) -> Problem {
         Reply::Refused(refusal) => refusal.into(),
         Reply::Rejected(rejection) => rejection.into(),
         Reply::Unknown => Problem::outcome_unknown(),
+        Reply::Unavailable => {
+            Problem::unavailable("The disk takes no writes at the moment; nothing was started.")
+        }
         reply => {
             debug_assert!(false, "the writer answered another question: {reply:?}");
             Problem::outcome_unknown()

@@ -5,7 +5,7 @@
 //! A place is reserved before a command is made, so the bound holds whatever clients do: one that hangs up and
 //! comes again has more than one command waiting.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub struct Mailbox {
     outboxes: Vec<Outbox>,
     /// Places taken: by commands that wait here, and by those that a loop is about to submit.
     reserved: AtomicUsize,
+    /// The ledger takes no writes at the moment.
+    read_only: AtomicBool,
     commands_max: usize,
 }
 
@@ -60,6 +62,7 @@ impl Mailbox {
             filled: Condvar::new(),
             outboxes: wakers.into_iter().map(outbox).collect(),
             reserved: AtomicUsize::new(0),
+            read_only: AtomicBool::new(false),
             commands_max,
         })
     }
@@ -103,6 +106,10 @@ impl Mailbox {
         outbox.waker.wake();
     }
 
+    pub(crate) fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
+    }
+
     pub(crate) fn event_loops(&self) -> usize {
         self.outboxes.len()
     }
@@ -116,6 +123,11 @@ impl Client {
     /// This loop's number, for [`Envelope::event_loop`].
     pub fn event_loop(&self) -> usize {
         self.event_loop
+    }
+
+    /// Whether the ledger takes no writes at the moment: the server answers reads and known keys only.
+    pub fn read_only(&self) -> bool {
+        self.mailbox.read_only.load(Ordering::Acquire)
     }
 
     /// Takes a place for one command; `false`: the mailbox is full, refuse the request.

@@ -79,6 +79,8 @@ pub enum Reply {
     },
     /// The commit failed: whether it happened is not known. Ask again with the same key.
     Unknown,
+    /// The ledger takes no writes at the moment, so nothing was started.
+    Unavailable,
 }
 
 /// A request with where its answer goes.

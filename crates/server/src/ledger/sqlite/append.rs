@@ -49,7 +49,7 @@ impl SqliteLedger {
     }
 }
 
-fn classify(error: rusqlite::Error) -> AppendError {
+pub(super) fn classify(error: rusqlite::Error) -> AppendError {
     let sync = error.sqlite_error().is_some_and(|code| SYNC_CODES.contains(&code.extended_code));
     if sync { AppendError::SyncFailed(error.into()) } else { AppendError::RolledBack(error.into()) }
 }

@@ -7,6 +7,7 @@
 mod append;
 mod backup;
 mod checkpoint;
+mod marks;
 mod migrate;
 mod read;
 mod replay;
