@@ -8,6 +8,7 @@ mod append;
 mod backup;
 mod checkpoint;
 mod migrate;
+mod purge;
 mod read;
 mod replay;
 
