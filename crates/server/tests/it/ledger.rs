@@ -1,6 +1,7 @@
 //! Conformance of a ledger backend, and what SQLite's files owe beyond it.
 
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use engine::{Book, Command, Entry, Event, Seq, Status, UnixMs};
@@ -84,6 +85,25 @@ fn the_id_secret_is_made_once() {
     let first = open(dir.path()).id_secret().unwrap();
     assert_ne!(first, [0; 16]);
     assert_eq!(open(dir.path()).id_secret().unwrap(), first);
+}
+
+#[test]
+fn addresses_are_readable_by_their_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("var/data");
+    let mut ledger = open(&data_dir);
+    history(&mut Book::new(), &mut ledger, 1, 5);
+    backup(&data_dir, &data_dir.join("copy.db")).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data_dir), 0o700);
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&data_dir).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["copy.db", "ledger.db", "ledger.db-shm", "ledger.db-wal", "lock"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::{OpenError, open_reader};
+use super::{OpenError, create_private, open_reader};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,8 @@ pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), BackupError
     if partial.exists() {
         std::fs::remove_file(&partial).map_err(io)?;
     }
+    // SQLite copies into an empty file as into none, and keeps its rights.
+    create_private(&partial).map_err(io)?;
     let target = partial.to_str().ok_or_else(|| io(std::io::Error::other("the path is not UTF-8")))?;
     let copied = connection.execute("VACUUM INTO ?1", [target]).map_err(BackupError::from).and_then(|_| {
         File::open(&partial).and_then(|file| file.sync_all()).map_err(io)?;

@@ -13,7 +13,8 @@ mod read;
 mod replay;
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot use the data directory {path}: {source}")]
-    Directory { path: PathBuf, source: std::io::Error },
+    Directory { path: PathBuf, source: io::Error },
     #[error(
         "the data directory {path} is used by another doorbuster; stop that one or give another --data-dir"
     )]
@@ -100,10 +101,10 @@ impl SqliteLedger {
     pub fn open(options: Options) -> Result<SqliteLedger, OpenError> {
         let dir = &options.data_dir;
         let directory = |source| OpenError::Directory { path: dir.clone(), source };
-        // Buyers' addresses: nobody else's to read.
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(directory)?;
+        make_data_dir(dir).map_err(directory)?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
+        create_private(&path).map_err(directory)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = connect(&path, flags, options.vfs.as_deref())?;
         migrate::migrate(&connection, &path)?;
@@ -147,11 +148,32 @@ impl SqliteLedger {
 
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let directory = |source| OpenError::Directory { path: dir.to_owned(), source };
-    let file = File::create(dir.join(LOCK_NAME)).map_err(directory)?;
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(dir.join(LOCK_NAME)).map_err(directory)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(directory(source)),
+    }
+}
+
+/// Makes the data directory if it is absent. Buyers' addresses and a demo's secrets lie in it: nobody else's to
+/// read. One that is there keeps the rights that its owner gave it.
+///
+/// # Errors
+/// If it can't be made.
+pub fn make_data_dir(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Makes an empty file for SQLite to fill, readable by its owner alone; SQLite gives the WAL and its index the
+/// rights of their database. One that is there is left alone, and not even opened: closing it would drop the
+/// locks that this process may have on it.
+fn create_private(path: &Path) -> io::Result<()> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
