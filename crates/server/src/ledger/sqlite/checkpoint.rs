@@ -119,6 +119,9 @@ impl Checkpointer {
                 let complete = checkpoint(writer, Mode::Passive)?;
                 if complete {
                     self.threshold = self.pages;
+                    // The hook tells of commits only; without one, the same frames would start a checkpoint
+                    // over and over. It runs within a commit, so on this thread, and can't come between.
+                    self.frames.store(0, Ordering::Relaxed);
                 }
                 Ok(Some(Checkpointed { took: took + started.elapsed(), complete }))
             }
@@ -152,5 +155,45 @@ fn serve(connection: &Connection, starts: &Receiver<()>, state: &Mutex<State>) {
         let result = checkpoint(connection, Mode::Passive);
         *state.lock().unwrap_or_else(PoisonError::into_inner) =
             State::Done { took: started.elapsed(), result };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::ledger::sqlite::{Synchronous, prepare};
+
+    fn open(dir: &Path) -> Connection {
+        let connection = Connection::open(dir.join("ledger.db")).unwrap();
+        prepare(&connection, Synchronous::Off).unwrap();
+        connection
+    }
+
+    fn write(connection: &Connection) {
+        connection.execute_batch("CREATE TABLE IF NOT EXISTS t (x); INSERT INTO t VALUES (1)").unwrap();
+    }
+
+    #[test]
+    fn an_idle_ledger_is_checkpointed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = open(dir.path());
+        let mut checkpointer = Checkpointer::start(&mut writer, open(dir.path()), 1).unwrap();
+        write(&writer);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            assert!(Instant::now() < deadline, "no checkpoint came");
+            if let Some(done) = checkpointer.step(&writer).unwrap() {
+                assert!(done.complete);
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(checkpointer.step(&writer).unwrap().is_none());
+        assert!(matches!(*checkpointer.state.lock().unwrap(), State::Idle), "another one was started");
+        write(&writer);
+        checkpointer.step(&writer).unwrap();
+        assert!(!matches!(*checkpointer.state.lock().unwrap(), State::Idle), "a commit brings the next one");
     }
 }
