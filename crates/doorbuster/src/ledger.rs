@@ -216,10 +216,10 @@ fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
         OpenError::Backup(other) => Failure::unavailable(other),
-        OpenError::Missing { .. } | OpenError::NotALedger { .. } | OpenError::Directory { .. } => {
-            Failure::usage(error)
-        }
-        OpenError::Locked { .. }
+        OpenError::Missing { .. } | OpenError::NotALedger { .. } => Failure::usage(error),
+        OpenError::Directory { .. }
+        | OpenError::Locked { .. }
+        | OpenError::Read { .. }
         | OpenError::Newer { .. }
         | OpenError::Older { .. }
         | OpenError::Sqlite(_) => Failure::unavailable(error),

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::BUSY_TIMEOUT;
+
 /// Which checkpoint of SQLite's.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Mode {
+enum Mode {
     /// As much as can be done without waiting.
     Passive,
     /// All of it; the next commit starts the WAL anew.
@@ -33,9 +35,18 @@ pub struct Checkpointed {
     pub complete: bool,
 }
 
-/// Runs one checkpoint on a connection.
-pub(super) fn run(connection: &Connection, mode: Mode) -> Result<(), rusqlite::Error> {
-    checkpoint(connection, mode).map(|_| ())
+/// Before anything is served: all of the WAL goes into the database, and the next commit starts the WAL anew.
+/// Waits at most `patience` for readers that are in the way; returns whether it was done.
+pub(super) fn settle(connection: &Connection, patience: Duration) -> Result<bool, rusqlite::Error> {
+    connection.busy_timeout(patience)?;
+    let done = checkpoint(connection, Mode::Restart);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    done
+}
+
+/// At a clean stop: empties the WAL, if no reader is in the way; the next start settles it otherwise.
+pub(super) fn empty(connection: &Connection) -> Result<(), rusqlite::Error> {
+    checkpoint(connection, Mode::Truncate).map(|_| ())
 }
 
 /// Returns whether all of the WAL was copied.
@@ -195,5 +206,20 @@ mod tests {
         write(&writer);
         checkpointer.step(&writer).unwrap();
         assert!(!matches!(*checkpointer.state.lock().unwrap(), State::Idle), "a commit brings the next one");
+    }
+
+    #[test]
+    fn settling_says_whether_a_reader_was_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let (writer, reader) = (open(dir.path()), open(dir.path()));
+        write(&writer);
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        write(&writer);
+        assert!(!settle(&writer, Duration::ZERO).unwrap(), "half of the WAL can't be copied");
+        reader.execute_batch("COMMIT; BEGIN; SELECT * FROM t").unwrap();
+        assert!(!settle(&writer, Duration::ZERO).unwrap(), "all is copied, but the WAL can't start anew");
+        let leaving = std::thread::spawn(move || reader.execute_batch("COMMIT").unwrap());
+        assert!(settle(&writer, Duration::from_secs(60)).unwrap(), "it waits for a reader that leaves");
+        leaving.join().unwrap();
     }
 }

@@ -31,6 +31,8 @@ pub const FILE_NAME: &str = "ledger.db";
 const LOCK_NAME: &str = "lock";
 /// How long a statement waits for a lock that another process holds (a migration, a checkpoint's last step).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the start waits for readers to end, before it gives up.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 /// More than the statements that are ever prepared.
 const STATEMENTS_CACHED: usize = 32;
 const COUNT_OPEN: &str = "INSERT INTO meta VALUES ('opens', 1) ON CONFLICT DO UPDATE SET value = value + 1";
@@ -76,6 +78,8 @@ pub enum OpenError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("{path} has the older format {found}; start doorbuster serve on it once, it migrates it")]
     Older { path: PathBuf, found: i64 },
+    #[error("{path} is being read (by an audit, an export or a backup); start again when that has ended")]
+    Read { path: PathBuf },
     #[error("cannot back the ledger up before its migration: {0}")]
     Backup(#[from] BackupError),
     #[error("cannot open the ledger: {0}")]
@@ -99,6 +103,10 @@ impl SqliteLedger {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(options: Options) -> Result<SqliteLedger, OpenError> {
+        SqliteLedger::open_within(options, SETTLE_PATIENCE)
+    }
+
+    fn open_within(options: Options, patience: Duration) -> Result<SqliteLedger, OpenError> {
         let dir = &options.data_dir;
         let directory = |source| OpenError::Directory { path: dir.clone(), source };
         make_data_dir(dir).map_err(directory)?;
@@ -112,7 +120,9 @@ impl SqliteLedger {
         // A failed sync may have left frames that were never answered for and that later syncs would not write
         // again. This decides it before anybody reads: all frames go into the database, and a synced commit
         // starts the WAL anew, so that the old one can't come back with a power cut.
-        checkpoint::run(&connection, checkpoint::Mode::Restart)?;
+        if !checkpoint::settle(&connection, patience)? {
+            return Err(OpenError::Read { path });
+        }
         connection.execute(COUNT_OPEN, [])?;
         let second = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.vfs.as_deref())?;
         prepare(&second, options.synchronous)?;
@@ -142,7 +152,7 @@ impl SqliteLedger {
     /// If the disk refuses; nothing is lost, the WAL stays.
     pub fn close(self) -> Result<(), rusqlite::Error> {
         self.checkpointer.stop();
-        checkpoint::run(&self.connection, checkpoint::Mode::Truncate)
+        checkpoint::empty(&self.connection)
     }
 }
 
@@ -220,4 +230,32 @@ pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     migrate::check_version(&connection, &path)?;
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_served_while_a_reader_keeps_the_wal_from_being_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            let options = Options {
+                data_dir: dir.path().to_owned(),
+                synchronous: Synchronous::Off,
+                checkpoint_pages: 100,
+                vfs: None,
+            };
+            SqliteLedger::open_within(options, Duration::ZERO)
+        };
+        let first = open().unwrap();
+        let reader = open_reader(dir.path()).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+        drop(first);
+        let error = open().unwrap_err();
+        assert!(matches!(error, OpenError::Read { .. }), "{error}");
+        assert!(error.to_string().contains("start again when that has ended"), "{error}");
+        reader.execute_batch("COMMIT").unwrap();
+        open().unwrap();
+    }
 }
