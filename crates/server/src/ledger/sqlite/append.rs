@@ -10,6 +10,9 @@ use crate::ledger::{AppendError, Batch};
 
 /// SQLite's extended codes of a sync that failed: of a file, and of a directory.
 const SYNC_CODES: [i32; 2] = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
+/// Not the same bytes twice: each settling is another page.
+const COUNT_ROLLED_BACK: &str =
+    "INSERT INTO meta VALUES ('rolled_back', 1) ON CONFLICT DO UPDATE SET value = value + 1";
 
 impl SqliteLedger {
     /// Appends a batch in one transaction and returns when it is synced.
@@ -25,6 +28,22 @@ impl SqliteLedger {
             tracing::warn!(%error, %second, "the rollback failed too; the next transaction will");
         }
         result.map_err(classify)
+    }
+
+    /// Takes back for good what was rolled back: to be called after [`AppendError::RolledBack`], before the book
+    /// is loaded and anybody is answered from it.
+    ///
+    /// If SQLite fails after it wrote a commit's last frame (the WAL's index can't grow), the transaction is
+    /// gone for this process, but complete in the WAL's file: a kill would bring it back, and with it an order
+    /// that a buyer was refused because of what the reloaded book said. A commit of its own takes its place.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::append`]. While the disk refuses this, nothing must be served.
+    pub fn settle_rolled_back(&self) -> Result<(), AppendError> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK").map_err(classify)?;
+        }
+        self.connection.execute(COUNT_ROLLED_BACK, []).map(|_| ()).map_err(classify)
     }
 
     /// What may follow a batch, after its answers: starting a checkpoint, or finishing one.
