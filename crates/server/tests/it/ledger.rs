@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::{Book, Command, Entry, Event, Seq, Status, UnixMs};
 use server::ledger::Batch;
@@ -178,6 +180,48 @@ fn the_feed_reaches_the_same_state_page_by_page() {
         assert_eq!(book.order(id.parse().unwrap()).unwrap().status, status, "{id}");
     }
     assert_eq!(changes(&reader, since + 1_000, 7).unwrap().cursor, since + 1_000);
+}
+
+/// A whole sale comes between any two steps of the reader.
+#[test]
+fn a_sale_that_comes_while_the_feed_is_read_does_not_end_it() {
+    for moment in 1.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut book, mut ledger) = (Book::new(), open(dir.path()));
+        commit(
+            &mut book,
+            &mut ledger,
+            2_000,
+            vec![Command::CreateSale(sale(1)), Command::CreateSale(sale(2))],
+        );
+        let mut reader = open_reader(dir.path()).unwrap();
+        let came = Arc::new(AtomicBool::new(false));
+        let comes = Arc::clone(&came);
+        let mut steps = 0;
+        let step = move || {
+            steps += 1;
+            if steps == moment {
+                let place = engine::Place {
+                    id: engine::OrderId { sku: engine::SkuId(4), hash: 7 },
+                    buyer: engine::BuyerId(1),
+                    quantity: 1,
+                    fingerprint: engine::Fingerprint(0),
+                };
+                let commands = vec![Command::CreateSale(sale(4)), Command::Place(place)];
+                assert_eq!(commit(&mut book, &mut ledger, 2_001, commands).len(), 2);
+                comes.store(true, Ordering::Relaxed);
+            }
+            false
+        };
+        reader.progress_handler(1, Some(step)).unwrap();
+        let page = changes(&reader, 0, 5_000).unwrap();
+        reader.progress_handler(0, None::<fn() -> bool>).unwrap();
+        if !came.load(Ordering::Relaxed) {
+            assert!(moment > 10, "the reader was interrupted {} times only", moment - 1);
+            break;
+        }
+        assert_eq!(page.orders.len() + changes(&reader, page.cursor, 5_000).unwrap().orders.len(), 1);
+    }
 }
 
 #[test]
