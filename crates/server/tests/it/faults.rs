@@ -264,3 +264,29 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
     assert_eq!(seen(&ledger.load().unwrap()), committed);
     assert_eq!(seen_after_a_kill(&vfs), committed);
 }
+
+#[test]
+fn an_id_secret_that_was_given_out_is_in_the_file() {
+    let (mut refused, mut nth) = (0, 0);
+    loop {
+        nth += 1;
+        let (name, vfs) = unique_vfs();
+        let dir = tempfile::tempdir().unwrap();
+        vfs.record_unsynced(true);
+        let ledger = SqliteLedger::open(options(dir.path(), Some(&name))).unwrap();
+        let effect = Effect::DiskFull;
+        vfs.arm(Fault { operation: Operation::Write, nth, effect, lasting: true, files: Which::Any });
+        let Ok(secret) = ledger.id_secret() else {
+            refused += 1;
+            continue;
+        };
+        let image = tempfile::tempdir().unwrap();
+        vfs.process_kill(image.path()).unwrap();
+        let kept = SqliteLedger::open(options(image.path(), None)).unwrap().id_secret().unwrap();
+        assert_eq!(kept, secret, "write {nth}");
+        if vfs.fired() == 0 {
+            break;
+        }
+    }
+    assert!(refused > 0, "a full disk must be noticed");
+}

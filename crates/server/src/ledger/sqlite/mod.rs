@@ -137,8 +137,10 @@ impl SqliteLedger {
         if let Some(secret) = self.connection.query_row(query, [], |row| row.get(0)).optional()? {
             return Ok(secret);
         }
-        let insert = "INSERT INTO meta (name, value) VALUES ('id_secret', randomblob(16)) RETURNING value";
-        self.connection.query_row(insert, [], |row| row.get(0))
+        // Not by RETURNING: its row comes before the commit, whose failure would go unnoticed. Then orders would
+        // be named by a secret that is lost.
+        self.connection.execute("INSERT INTO meta (name, value) VALUES ('id_secret', randomblob(16))", [])?;
+        self.connection.query_row(query, [], |row| row.get(0))
     }
 
     /// Where the ledger lies.
