@@ -25,12 +25,20 @@ pub enum BackupError {
 pub fn backup(data_dir: &Path, to: &Path) -> Result<(), OpenError> {
     let connection = open_reader(data_dir)?;
     connection.pragma_update(None, "query_only", false)?;
-    Ok(copy(&connection, to)?)
+    Ok(copy(&connection, to, Existing::Refuse)?)
+}
+
+/// What to do with a file that has the copy's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existing {
+    Refuse,
+    /// When the copy is whole.
+    Replace,
 }
 
 /// Copies through a temporary name, so that a file of the final name is always whole.
-pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), BackupError> {
-    if to.exists() {
+pub(super) fn copy(connection: &Connection, to: &Path, existing: Existing) -> Result<(), BackupError> {
+    if existing == Existing::Refuse && to.exists() {
         return Err(BackupError::Exists(to.to_owned()));
     }
     let mut partial = to.as_os_str().to_owned();

@@ -198,6 +198,8 @@ fn connect(path: &Path, flags: OpenFlags, vfs: Option<&str>) -> Result<Connectio
     };
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // From the first statement on, migrations included: an automatic checkpoint swallows a failed sync.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
 }
 
@@ -211,7 +213,6 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
     connection.pragma_update(None, "synchronous", synchronous)?;
     // A purged address is overwritten, not only unlinked.
     connection.pragma_update_and_check(None, "secure_delete", true, |row| row.get::<_, bool>(0))?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // 16 MiB: an append needs the right edge of each table only.
     connection.pragma_update(None, "cache_size", -16_384)?;
     Ok(())
@@ -229,7 +230,6 @@ pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     // Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index.
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
     connection.pragma_update(None, "query_only", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     migrate::check_version(&connection, &path)?;
     Ok(connection)
 }
@@ -259,5 +259,14 @@ mod tests {
         assert!(error.to_string().contains("start again when that has ended"), "{error}");
         reader.execute_batch("COMMIT").unwrap();
         open().unwrap();
+    }
+
+    #[test]
+    fn no_connection_checkpoints_on_its_own_not_even_in_a_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = connect(&dir.path().join(FILE_NAME), flags, None).unwrap();
+        let pages: u32 = connection.pragma_query_value(None, "wal_autocheckpoint", |row| row.get(0)).unwrap();
+        assert_eq!(pages, 0);
     }
 }
