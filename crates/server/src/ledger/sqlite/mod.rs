@@ -86,6 +86,15 @@ pub enum OpenError {
     Sqlite(#[from] rusqlite::Error),
 }
 
+impl OpenError {
+    /// The file could be read, but what is in it is no sound database any more.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let OpenError::Sqlite(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    }
+}
+
 /// The writer's ledger. Its data directory is locked against other processes while it lives.
 #[derive(Debug)]
 pub struct SqliteLedger {
@@ -224,8 +233,13 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
 /// See [`OpenError`].
 pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     let path = data_dir.join(FILE_NAME);
-    if !path.is_file() {
-        return Err(OpenError::Missing { path });
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(OpenError::NotALedger { path }),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(OpenError::Missing { path });
+        }
+        Err(source) => return Err(OpenError::Directory { path: data_dir.to_owned(), source }),
     }
     // Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index.
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
