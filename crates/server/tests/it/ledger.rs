@@ -329,6 +329,22 @@ fn an_audit_that_had_to_stop_says_so() {
     assert!(part.orders < whole.orders);
 }
 
+#[test]
+fn a_number_that_is_far_off_is_a_gap_and_costs_no_time_and_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = open(dir.path());
+    history(&mut Book::new(), &mut ledger, 33, 60);
+    drop(ledger);
+    let far = 1_u64 << 60;
+    rusqlite_execute(
+        &dir.path().join(FILE_NAME),
+        &format!("UPDATE orders SET seq = {far} WHERE seq = (SELECT max(seq) FROM orders)"),
+    );
+    let audit = audit(dir.path()).unwrap();
+    assert!(audit.broken[0].contains("gap") && !audit.complete, "{:?}", audit.broken);
+    assert!(open(dir.path()).load().is_err());
+}
+
 /// The export finds what became of an order by an index, so a row that is not in it as it should be is missed.
 #[test]
 fn an_audit_looks_into_the_indexes() {
