@@ -164,6 +164,8 @@ pub struct Book {
     unmatched: HashMap<OrderId, Vec<u32>, FixedHash>,
     /// Payments per order for which a refund is due.
     refunds: HashMap<OrderId, u32, FixedHash>,
+    /// The sum of `refunds`.
+    refunds_due: usize,
     /// The order that the payment just recorded pays for: its closing must be the next event.
     paying: Option<OrderId>,
     adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64), FixedHash>,
@@ -195,6 +197,7 @@ impl Book {
             payment_by_id: Sharded::default(),
             unmatched: HashMap::default(),
             refunds: HashMap::default(),
+            refunds_due: 0,
             paying: None,
             adjustments: HashMap::default(),
             journal: Vec::new(),
@@ -285,7 +288,12 @@ impl Book {
         self.sales.iter().map(|sale| self.view_sale(self.sale_by_id[&sale.spec.id]))
     }
 
-    /// Payments for which a refund is due, oldest first.
+    /// How many payments wait for a refund. Costs nothing.
+    pub fn refunds_due_len(&self) -> usize {
+        self.refunds_due
+    }
+
+    /// Payments for which a refund is due, oldest first. Costs a pass over all payments.
     pub fn refunds_due(&self) -> impl Iterator<Item = PaymentView> + '_ {
         self.payments
             .iter()

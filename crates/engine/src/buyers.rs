@@ -7,8 +7,11 @@ use crate::sharded::{Sharded, hash_of};
 
 /// Counts per (place, buyer), where a place is a SKU or a sale by its number.
 ///
-/// The hasher has fixed keys: the engine has no entropy. Buyer numbers come from the shop's own tokens, not
-/// from strangers, so nobody can choose ones that collide.
+/// The hasher has fixed keys, because the engine has no entropy, so numbers that collide can be computed ahead.
+/// Whoever can be any buyer at will (the `memberId` header without a trusted edge, or in a demo) could slow this
+/// table down with them; numbers from signed tokens are the shop's, and a stranger can't choose those. Keys from
+/// outside would close that, at the price of books that differ from run to run: whoever may be any buyer can
+/// take the whole stock anyway.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(Sharded<Count>);
 

@@ -257,6 +257,7 @@ impl Book {
             Disposition::Applied => self.paying = Some(pay.order),
             Disposition::RefundDue(reason) => {
                 *self.refunds.entry(pay.order).or_insert(0) += 1;
+                self.refunds_due += 1;
                 if reason == RefundReason::UnknownOrder {
                     self.unmatched.entry(pay.order).or_default().push(index);
                 }
@@ -282,6 +283,7 @@ impl Book {
         }
         let due = self.refunds.get_mut(&order).expect("a refund was due for the order");
         *due -= 1;
+        self.refunds_due -= 1;
         if *due == 0 {
             self.refunds.remove(&order);
         }

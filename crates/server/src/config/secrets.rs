@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{BuyerAuth, Config, ConfigErrors, Environment};
+use crate::ledger::sqlite::make_data_dir;
 
 pub(super) const SECRET_VARIABLES: [&str; 3] = [TOKEN.variable, OPERATOR.variable, PAYMENT.variable];
 
@@ -159,7 +160,7 @@ fn read_or_generate(path: &Path) -> io::Result<Vec<u8>> {
         other => return other,
     }
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
+        make_data_dir(directory)?;
     }
     let mut entropy = [0; GENERATED_BYTES];
     let filled = SystemRandom::new().fill(&mut entropy);
