@@ -93,10 +93,9 @@ enum Format {
 }
 
 pub(crate) fn audit(arguments: &AuditArguments) -> Result<(), Failure> {
-    let audit = sqlite::audit(&arguments.ledger.data_dir).map_err(|error| match error {
-        // What SQLite itself can't read is a ledger that fails its audit.
-        OpenError::Sqlite(_) => Failure::check(error),
-        other => cannot_open(other),
+    let audit = sqlite::audit(&arguments.ledger.data_dir).map_err(|error| {
+        // A damaged ledger fails its audit; one that can't be had was not audited.
+        if error.is_damage() { Failure::check(error) } else { cannot_open(error) }
     })?;
     output::print(&report(&audit))?;
     if audit.broken.is_empty() {
@@ -133,7 +132,11 @@ fn report(audit: &Audit) -> String {
         numbers("sold"),
         numbers("orders"),
     ];
-    let verdict = if audit.broken.is_empty() { "ok: every invariant holds" } else { "not ok" };
+    let verdict = match (audit.broken.is_empty(), audit.complete) {
+        (true, _) => "ok: every invariant holds",
+        (false, true) => "not ok",
+        (false, false) => "not ok, and the table is no result: it stops before the first entry that is wrong",
+    };
     format!(
         "{}\n{verdict}; {} entries, {} orders, {} refunds due\n",
         output::table(columns, &rows),
@@ -217,10 +220,10 @@ fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
         OpenError::Backup(other) => Failure::unavailable(other),
-        OpenError::Missing { .. } | OpenError::NotALedger { .. } | OpenError::Directory { .. } => {
-            Failure::usage(error)
-        }
-        OpenError::Locked { .. }
+        OpenError::Missing { .. } | OpenError::NotALedger { .. } => Failure::usage(error),
+        OpenError::Directory { .. }
+        | OpenError::Locked { .. }
+        | OpenError::Read { .. }
         | OpenError::Newer { .. }
         | OpenError::Older { .. }
         | OpenError::Sqlite(_) => Failure::unavailable(error),

@@ -19,12 +19,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-use hashbrown::HashTable;
-
 use crate::buyers::Counts;
 use crate::order::Order;
 use crate::payment::Recorded;
 use crate::sale::Sale;
+use crate::sharded::{Sharded, hash_of};
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Pay, Payment, PaymentView, Phase,
     Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SaleView, Seq, SkuId, Status, Stock, UnixMs,
@@ -153,18 +152,20 @@ pub struct Book {
     skus: Vec<Sku>,
     sku_by_product: HashMap<(SaleId, ProductId), SkuId, FixedHash>,
     orders: Vec<Order>,
-    order_by_id: HashTable<u32>,
+    order_by_id: Sharded<u32>,
     /// Units held and owned, per SKU that has a limit.
     units: Counts,
     /// Open holds, per sale that bounds them.
     holds: Counts,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
     payments: Vec<Recorded>,
-    payment_by_id: HashMap<Box<str>, u32, FixedHash>,
+    payment_by_id: Sharded<u32>,
     /// Payments that came before their order.
     unmatched: HashMap<OrderId, Vec<u32>, FixedHash>,
     /// Payments per order for which a refund is due.
     refunds: HashMap<OrderId, u32, FixedHash>,
+    /// The sum of `refunds`.
+    refunds_due: usize,
     /// The order that the payment just recorded pays for: its closing must be the next event.
     paying: Option<OrderId>,
     adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64), FixedHash>,
@@ -188,14 +189,15 @@ impl Book {
             skus: Vec::new(),
             sku_by_product: HashMap::default(),
             orders: Vec::new(),
-            order_by_id: HashTable::new(),
+            order_by_id: Sharded::default(),
             units: Counts::default(),
             holds: Counts::default(),
             deadlines: BinaryHeap::new(),
             payments: Vec::new(),
-            payment_by_id: HashMap::default(),
+            payment_by_id: Sharded::default(),
             unmatched: HashMap::default(),
             refunds: HashMap::default(),
+            refunds_due: 0,
             paying: None,
             adjustments: HashMap::default(),
             journal: Vec::new(),
@@ -286,7 +288,12 @@ impl Book {
         self.sales.iter().map(|sale| self.view_sale(self.sale_by_id[&sale.spec.id]))
     }
 
-    /// Payments for which a refund is due, oldest first.
+    /// How many payments wait for a refund. Costs nothing.
+    pub fn refunds_due_len(&self) -> usize {
+        self.refunds_due
+    }
+
+    /// Payments for which a refund is due, oldest first. Costs a pass over all payments.
     pub fn refunds_due(&self) -> impl Iterator<Item = PaymentView> + '_ {
         self.payments
             .iter()
@@ -315,6 +322,12 @@ impl Book {
     fn find(&self, id: OrderId) -> Option<usize> {
         self.order_by_id
             .find(table_hash(id.hash), |index| self.orders[*index as usize].id() == id)
+            .map(|index| *index as usize)
+    }
+
+    fn find_payment(&self, id: &str) -> Option<usize> {
+        self.payment_by_id
+            .find(hash_of(id), |index| *self.payments[*index as usize].pay.id == *id)
             .map(|index| *index as usize)
     }
 

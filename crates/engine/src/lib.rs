@@ -15,6 +15,7 @@ mod order;
 mod payment;
 mod refusal;
 mod sale;
+mod sharded;
 mod stock;
 
 pub use book::{Accepted, Book, Command, Entry, Event, Inconsistent};

@@ -19,12 +19,15 @@
 //! | write | `SQLITE_IOERR_WRITE` (778) | `SQLITE_IOERR_WRITE` (778) |
 //! | write on a full disk | `SQLITE_FULL` (13) | `SQLITE_FULL` (13) |
 //! | truncation | - | `SQLITE_IOERR_TRUNCATE` (1546) |
+//! | growth of the WAL's index (`-shm`) | `SQLITE_IOERR_SHMSIZE` (4874) | - |
 //!
 //! - After any failed `COMMIT` the transaction is closed (autocommit is on again) and its rows are invisible to the
 //!   process that wrote them.
 //! - After a failed *write* they never come back. After a failed *sync* they are complete in the WAL file, so they
 //!   come back when the process is killed and the file opened again, unless another transaction overwrote them before.
 //!   Closing the last connection hides this: it checkpoints what the process believes, and deletes the WAL.
+//! - After a failed growth of the index they are complete in the WAL file too, and synced: a commit is written first
+//!   and entered into the index afterwards.
 //! - The kernel reports a failed sync once and then forgets it: a later sync succeeds although the bytes never reached
 //!   the disk. A transaction appended behind such bytes is lost with them in a power cut, *although it was committed
 //!   and synced*. `wal_checkpoint(TRUNCATE)` at the next start heals this only together with a commit after it: until

@@ -29,18 +29,22 @@ pub enum Operation {
     /// The first two are counted as writes also. SQLite ignores the result of a size hint: the write that follows
     /// it is what fails visibly.
     Grow,
+    /// A region of the shared memory (the WAL's index, `-shm`) is asked for and made if absent. Counted for the
+    /// database that it belongs to.
+    GrowIndex,
 }
 
 /// What happens instead of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing is done; `SQLITE_IOERR_WRITE`, `SQLITE_IOERR_FSYNC` or `SQLITE_IOERR_TRUNCATE`.
+    /// Nothing is done; `SQLITE_IOERR_WRITE`, `SQLITE_IOERR_FSYNC`, `SQLITE_IOERR_TRUNCATE` or
+    /// `SQLITE_IOERR_SHMSIZE`.
     IoError,
     /// Nothing is done; `SQLITE_FULL`, except for a sync: there the unix VFS turns `ENOSPC` (late allocation) into
-    /// `SQLITE_IOERR_FSYNC`, and so does this.
+    /// `SQLITE_IOERR_FSYNC`, and so does this; and for the index, where it says `SQLITE_IOERR_SHMSIZE`.
     DiskFull,
-    /// The first half of the bytes is written, then `SQLITE_IOERR_WRITE`: a torn write. Not for `Sync`; a truncation
-    /// or a hint has no half, and just fails.
+    /// The first half of the bytes is written, then `SQLITE_IOERR_WRITE`: a torn write. Not for `Sync` and
+    /// `GrowIndex`; a truncation or a hint has no half, and just fails.
     ShortWrite,
     /// Success is reported without a sync. Only for `Sync`.
     SyncLies,
@@ -66,6 +70,8 @@ pub struct Counts {
     pub syncs: u64,
     /// Operations that make a file longer: see [`Operation::Grow`].
     pub grows: u64,
+    /// Regions of the index: see [`Operation::GrowIndex`].
+    pub index_grows: u64,
 }
 
 /// What a file is, once and for all: given when it is opened.
@@ -101,7 +107,7 @@ impl Plan {
         assert!(fault.nth > 0, "operations are counted from 1");
         let sensible = match fault.effect {
             Effect::IoError | Effect::DiskFull => true,
-            Effect::ShortWrite => fault.operation != Operation::Sync,
+            Effect::ShortWrite => matches!(fault.operation, Operation::Write | Operation::Grow),
             Effect::SyncLies => fault.operation == Operation::Sync,
         };
         assert!(sensible, "{:?} can't happen to a {:?}", fault.effect, fault.operation);
@@ -128,6 +134,7 @@ impl Plan {
                 sum.writes += counts.writes;
                 sum.syncs += counts.syncs;
                 sum.grows += counts.grows;
+                sum.index_grows += counts.index_grows;
             }
         }
         sum
@@ -140,6 +147,7 @@ impl Plan {
             Operation::Write => counts.writes += 1,
             Operation::Sync => counts.syncs += 1,
             Operation::Grow => counts.grows += 1,
+            Operation::GrowIndex => counts.index_grows += 1,
         }
         let fault = self.fault?;
         if fault.operation != operation || !fault.files.includes(kind) {
@@ -188,8 +196,8 @@ mod tests {
             let failed = kinds.map(|kind| plan.observe_write(kind, true).is_some());
             assert_eq!(failed, expected, "{fault:?}");
             assert_eq!(plan.fired(), failed.iter().filter(|failed| **failed).count() as u64, "{fault:?}");
-            assert_eq!(plan.counts_of(Which::Any), Counts { writes: 4, syncs: 0, grows: 4 });
-            assert_eq!(plan.counts_of(Which::Wal), Counts { writes: 3, syncs: 0, grows: 3 });
+            assert_eq!(plan.counts_of(Which::Any), Counts { writes: 4, syncs: 0, grows: 4, index_grows: 0 });
+            assert_eq!(plan.counts_of(Which::Wal), Counts { writes: 3, syncs: 0, grows: 3, index_grows: 0 });
         }
     }
 

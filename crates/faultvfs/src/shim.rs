@@ -143,11 +143,29 @@ pass_through! {
     check_reserved_lock = xCheckReservedLock(reserved: *mut c_int) or ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
     sector_size = xSectorSize() or 4096;
     device_characteristics = xDeviceCharacteristics() or 0;
-    shm_map = xShmMap(page: c_int, size: c_int, extend: c_int, mapped: *mut *mut c_void) or ffi::SQLITE_IOERR_SHMMAP;
     shm_lock = xShmLock(offset: c_int, n: c_int, flags: c_int) or ffi::SQLITE_IOERR_SHMLOCK;
     shm_unmap = xShmUnmap(delete: c_int) or ffi::SQLITE_OK;
     fetch = xFetch(offset: i64, len: c_int, mapped: *mut *mut c_void) or ffi::SQLITE_IOERR_MMAP;
     unfetch = xUnfetch(offset: i64, mapped: *mut c_void) or ffi::SQLITE_OK;
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    size: c_int,
+    extend: c_int,
+    mapped: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite calls methods on open files only, with arguments that are as valid for the unix VFS. If the
+    // region can't be had, it looks at `mapped` no less, so that is set.
+    unsafe {
+        let (shim, unix, methods) = parts(file);
+        if extend != 0 && shim.shared.lock().plan.observe(shim.kind, Operation::GrowIndex).is_some() {
+            *mapped = ptr::null_mut();
+            return ffi::SQLITE_IOERR_SHMSIZE;
+        }
+        methods.xShmMap.map_or(ffi::SQLITE_IOERR_SHMMAP, |map| map(unix, region, size, extend, mapped))
+    }
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {

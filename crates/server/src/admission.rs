@@ -85,43 +85,23 @@ impl Admission {
         self.take_token().map(|()| Permit(()))
     }
 
-    /// Counts an order that is handed to the writer. Requests with a key pass even over the bounds (`keyed`):
-    /// theirs may be known. What bounds them is the number of connections, one request in flight on each.
-    ///
-    /// # Errors
-    /// [`Rejection::Busy`] or [`Rejection::BuyerBusy`]; then nothing was counted.
-    pub fn enter(&self, buyer: BuyerId, keyed: bool) -> Result<(), Rejection> {
+    /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
+    /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
+    /// its key may be known.
+    pub fn enter(&self, buyer: BuyerId) -> Option<Rejection> {
         let max = self.limits.in_flight_max;
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if max > 0 && before >= max && !keyed {
-            self.in_flight.fetch_sub(1, Ordering::Relaxed);
-            return Err(Rejection::Busy);
-        }
-        if self.limits.in_flight_per_buyer_max > 0 {
+        let mut over = (max > 0 && before >= max).then_some(Rejection::Busy);
+        let per_buyer = self.limits.in_flight_per_buyer_max;
+        if per_buyer > 0 {
             let mut counts = self.shard(buyer);
             let count = counts.entry(buyer).or_insert(0);
-            if *count >= self.limits.in_flight_per_buyer_max && !keyed {
-                drop(counts);
-                self.in_flight.fetch_sub(1, Ordering::Relaxed);
-                return Err(Rejection::BuyerBusy);
+            if *count >= per_buyer {
+                over = over.or(Some(Rejection::BuyerBusy));
             }
             *count += 1;
         }
-        Ok(())
-    }
-
-    /// Whether a request with a key, already counted by [`Admission::enter`], is over a bound: asked by the
-    /// writer once it knows that the key is unknown.
-    pub fn over_bound(&self, buyer: BuyerId) -> Option<Rejection> {
-        let max = self.limits.in_flight_max;
-        if max > 0 && self.in_flight.load(Ordering::Relaxed) > max {
-            return Some(Rejection::Busy);
-        }
-        let per_buyer = self.limits.in_flight_per_buyer_max;
-        if per_buyer > 0 && self.shard(buyer).get(&buyer).is_some_and(|count| *count > per_buyer) {
-            return Some(Rejection::BuyerBusy);
-        }
-        None
+        over
     }
 
     /// The order was answered.
@@ -143,8 +123,10 @@ impl Admission {
     }
 
     fn shard(&self, buyer: BuyerId) -> std::sync::MutexGuard<'_, HashMap<BuyerId, u32>> {
-        let hash = usize::try_from(self.hasher.hash_one(buyer) % 16).expect("a number below 16");
-        self.buyers[hash].lock().unwrap_or_else(PoisonError::into_inner)
+        let shard = self.hasher.hash_one(buyer) % BUYER_SHARDS as u64;
+        self.buyers[usize::try_from(shard).expect("a small number")]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_token(&self) -> Result<(), Rejection> {
@@ -205,15 +187,14 @@ mod tests {
     #[test]
     fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
         let admission = admission(0, 0);
-        assert_eq!(admission.enter(BuyerId(1), false), Ok(()));
-        assert_eq!(admission.enter(BuyerId(1), false), Err(Rejection::BuyerBusy));
-        assert_eq!(admission.enter(BuyerId(2), false), Ok(()));
-        assert_eq!(admission.enter(BuyerId(3), false), Err(Rejection::Busy));
-        assert_eq!(admission.enter(BuyerId(3), true), Ok(()));
-        assert_eq!(admission.over_bound(BuyerId(3)), Some(Rejection::Busy));
+        assert_eq!(admission.enter(BuyerId(1)), None);
+        assert_eq!(admission.enter(BuyerId(1)), Some(Rejection::BuyerBusy));
+        admission.leave(BuyerId(1));
+        assert_eq!(admission.enter(BuyerId(2)), None);
+        assert_eq!(admission.enter(BuyerId(3)), Some(Rejection::Busy));
         admission.leave(BuyerId(3));
         admission.leave(BuyerId(1));
-        assert_eq!(admission.enter(BuyerId(1), false), Ok(()));
+        assert_eq!(admission.enter(BuyerId(1)), None);
         admission.leave(BuyerId(1));
         admission.leave(BuyerId(2));
         assert_eq!(admission.in_flight(), 0);

@@ -17,9 +17,10 @@ const SHOP_BALANCE: u64 = 10;
 /// A demo that runs longer is started anew with another data directory.
 const OPEN_MS: u64 = 365 * 24 * 3600 * 1000;
 
-/// The demo's sales, the flash sale starting so many milliseconds from now.
+/// The demo's sales, the flash sale starting so many milliseconds from now. It comes last: the list of sales
+/// shows the newest first.
 pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64) -> [SaleSpec; 2] {
-    [flash_sale(now.plus(starts_in_ms), payment_ms), shop(now)]
+    [shop(now), flash_sale(now.plus(starts_in_ms), payment_ms)]
 }
 
 fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
@@ -35,8 +36,10 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
             ItemSpec {
                 product: ProductId(29),
                 title: "Aria 8 Plus smartphone, 64 GB".to_owned(),
-                description: "The load test's favourite: ten million units and no limit per buyer."
-                    .to_owned(),
+                description:
+                    "Two lenses, two days of battery, a screen that stays sharp in the sun. Ten million \
+                              were made: take as many as you like."
+                        .to_owned(),
                 price: 499_900,
                 list_price: 549_900,
                 total: 10_000_000,
@@ -59,8 +62,9 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
 fn shop(now: UnixMs) -> SaleSpec {
     let good = |id: u64| ItemSpec {
         product: ProductId(id),
-        title: format!("Good {id}"),
-        description: String::new(),
+        title: format!("Mystery parcel No. {id}"),
+        description: "One of a thousand sealed parcels. Nobody remembers what is in it; few sent one back."
+            .to_owned(),
         price: 100 + id,
         list_price: 100 + id,
         total: SHOP_BALANCE,
@@ -68,7 +72,7 @@ fn shop(now: UnixMs) -> SaleSpec {
     };
     SaleSpec {
         id: SHOP_SALE,
-        title: "The shop of the submit-order experiment".to_owned(),
+        title: "The thousand parcels".to_owned(),
         currency: "EUR".to_owned(),
         starts_at: now,
         ends_at: now.plus(OPEN_MS),

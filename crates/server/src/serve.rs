@@ -7,11 +7,12 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use engine::{Book, Command};
+use engine::{Book, Command, Seq};
 
 use crate::admission::Admission;
 use crate::catalog::Shelf;
@@ -38,6 +39,8 @@ pub enum ServeError {
     Load(#[from] sqlite::LoadError),
     #[error("cannot read the ledger: {0}")]
     Read(#[from] rusqlite::Error),
+    #[error("{0} holds a ledger that is no demo's; the demo would sell from it: give another --data-dir")]
+    NotADemo(PathBuf),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     #[error("cannot write the pages to pages.write_dir: {0}")]
@@ -93,6 +96,9 @@ fn run_on(
     on_ready: impl FnOnce(&Running),
 ) -> Result<(), ServeError> {
     let (ledger, book) = open_ledger(config)?;
+    if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
+        return Err(ServeError::NotADemo(config.ledger.data_dir.clone()));
+    }
     let order_id = ledger.id_secret()?;
     let net_stats = Arc::new(NetStats::default());
     let loops =

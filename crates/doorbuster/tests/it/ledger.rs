@@ -98,6 +98,7 @@ fn a_ledger_that_was_tampered_with_fails_its_audit() {
     let (code, stdout, stderr) = run(directory.path(), &["audit", "--data-dir", "data"]);
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(stderr.starts_with("error: the ledger breaks "), "{stderr}");
+    assert!(stdout.contains("\nnot ok, and the table is no result: it stops before "), "{stdout}");
 }
 
 #[test]
@@ -159,5 +160,23 @@ fn a_wrong_directory_is_said() {
         let (code, stdout, stderr) = run(directory.path(), arguments);
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}");
         assert_eq!(stderr, "error: there is no ledger at nowhere/ledger.db; is --data-dir right?\n");
+    }
+}
+
+#[test]
+fn a_ledger_that_can_not_be_opened_is_no_failed_check() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Writer::on(&directory.path().join("data")));
+    std::fs::create_dir(directory.path().join("data/ledger.db-wal")).unwrap();
+    std::os::unix::fs::symlink("loop", directory.path().join("loop")).unwrap();
+    for data_dir in ["data", "loop"] {
+        for arguments in
+            [&["audit"][..], &["orders", "export", "--format", "csv"], &["backup", "--to", "copy.db"]]
+        {
+            let arguments = [arguments, &["--data-dir", data_dir]].concat();
+            let (code, _, stderr) = run(directory.path(), &arguments);
+            assert_eq!(code, 69, "{arguments:?}: {stderr}");
+            assert!(stderr.starts_with("error: cannot "), "{arguments:?}: {stderr}");
+        }
     }
 }

@@ -71,6 +71,56 @@ fn ab_runs_the_published_commands_without_a_failed_request() {
     assert_eq!((code, output.lines().count()), (0, 1 + 6_000));
 }
 
+#[test]
+fn a_demo_does_not_touch_a_ledger_that_is_no_demos() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = crate::doorbuster(dir.path());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-secret-of-more-than-thirty-two-bytes");
+    let serving = Serving::start(command);
+    let server = format!("http://{}", serving.address);
+    let item = "product=1,title=Lamp,price=100,list=200,total=5,limit=1";
+    let create =
+        ["sale", "create", "--server", &server, "--id", "9", "--title", "Real", "--starts-at", "now"];
+    let mut command = crate::doorbuster(dir.path());
+    command.args(create).args(["--for", "1h", "--item", item]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    assert_eq!(crate::outcome(command.output().unwrap()).0, 0);
+    assert_eq!(serving.stop(), 0);
+    let (code, output, errors) =
+        run(dir.path(), &["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    assert_eq!((code, output.as_str()), (69, ""), "{errors}");
+    assert!(errors.contains("no demo's"), "{errors}");
+    let (_, output, _) = run(dir.path(), &["audit", "--data-dir", "data"]);
+    assert!(!output.contains("Doorbuster Friday") && output.contains("Lamp"), "{output}");
+}
+
+#[test]
+fn a_full_mailbox_refuses_and_the_server_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = crate::doorbuster(dir.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_LEDGER_QUEUE_COMMANDS_MAX", "1").env("DOORBUSTER_LEDGER_BATCH_COMMANDS_MAX", "1");
+    let serving = Serving::start(command);
+    let order = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev/ab-order.json");
+    let place = format!("http://{}/seckillOrder/generateOrder", serving.address);
+    let load =
+        ["-q", "-k", "-c", "50", "-n", "3000", "-p", order, "-T", "application/json", "-H", "memberId: 1"];
+    let output = Command::new("ab").args(load).arg(place).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Complete requests:      3000\n") && text.contains("Non-2xx responses"), "{text}");
+    let metrics = Connection::open(serving.address).unwrap().exchange("GET", "/metrics", &[], "").unwrap();
+    let value = |name: &str| -> usize {
+        let line = metrics.body.lines().find(|line| line.starts_with(name)).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let (accepted, rejected) =
+        (value("doorbuster_orders_accepted_total"), value("doorbuster_orders_rejected_total"));
+    assert!(accepted > 0 && rejected > 0 && accepted + rejected == 3_000, "{accepted} {rejected}");
+    assert_eq!(serving.stop(), 0);
+    let (code, output, _) = run(dir.path(), &["orders", "export", "--data-dir", "data", "--format", "csv"]);
+    assert_eq!((code, output.lines().count()), (0, 1 + accepted));
+}
+
 /// Runs `ab` and requires that every request succeeded, with one constant length.
 #[track_caller]
 fn ab(arguments: &[&str]) {

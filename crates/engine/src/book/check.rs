@@ -116,6 +116,10 @@ impl Book {
                 broken.push(format!("order {id} is {status}, and {payments} payments paid for it"));
             }
         }
+        let count: usize = due.values().map(|count| *count as usize).sum();
+        if count != self.refunds_due {
+            broken.push(format!("{count} refunds are due, but counted {}", self.refunds_due));
+        }
         let listed: HashMap<_, _> = self.refunds.iter().map(|(order, count)| (*order, *count)).collect();
         if due != listed {
             broken.push("the refunds per order differ from what the payments say".to_owned());
@@ -170,7 +174,7 @@ mod tests {
     fn each_invariant_is_missed_when_it_is_broken() {
         assert_eq!(sound().check_invariants(), Ok(()));
         type Damage = fn(&mut Book);
-        let rows: [(&str, Damage); 10] = [
+        let rows: [(&str, Damage); 11] = [
             ("its orders hold", |book| book.skus[0].stock = Stock::new(9)),
             ("3 orders, but counted 2", |book| book.skus[0].orders -= 1),
             ("stands there twice", |book| book.orders[2].hash = 1),
@@ -180,6 +184,7 @@ mod tests {
             ("would never expire", |book| book.deadlines.clear()),
             ("is paid, and 0 payments", |book| book.payments.clear()),
             ("is held, and 1 payments", |book| book.payments[0].pay.order.hash = 2),
+            ("1 refunds are due, but counted 2", |book| book.refunds_due += 1),
             ("refunds per order differ", |book| book.refunds.clear()),
         ];
         for (line, damage) in rows {

@@ -8,8 +8,8 @@ use crate::{OrderView, Status};
 impl Book {
     /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
     pub(super) fn pay(&mut self, now: UnixMs, pay: Pay) -> Result<Accepted, Refusal> {
-        if let Some(index) = self.payment_by_id.get(&pay.id) {
-            let known = &self.payments[*index as usize];
+        if let Some(index) = self.find_payment(&pay.id) {
+            let known = &self.payments[index];
             return if known.pay == pay {
                 Ok(Accepted::Payment { payment: view_payment(known), replayed: true })
             } else {
@@ -22,7 +22,7 @@ impl Book {
         if let Some((order, how)) = closing {
             self.record(now, Event::OrderClosed { order, how });
         }
-        let payment = &self.payments[self.payment_by_id[&id] as usize];
+        let payment = &self.payments[self.find_payment(&id).expect("it was just recorded")];
         Ok(Accepted::Payment { payment: view_payment(payment), replayed: false })
     }
 
@@ -63,7 +63,7 @@ impl Book {
 
     /// Notes that a refund was paid out. Settling it again is answered as the first time.
     pub(super) fn settle(&mut self, now: UnixMs, id: &str) -> Result<Accepted, Refusal> {
-        let index = *self.payment_by_id.get(id).ok_or(Refusal::UnknownPayment)? as usize;
+        let index = self.find_payment(id).ok_or(Refusal::UnknownPayment)?;
         let replayed = match self.payments[index].disposition {
             Disposition::Applied => return Err(Refusal::NothingToSettle),
             Disposition::Settled(_) => true,

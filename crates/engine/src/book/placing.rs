@@ -134,7 +134,6 @@ impl Book {
 
     pub(super) fn insert_order(&mut self, index: u32, hash: u128) {
         let orders = &self.orders;
-        self.order_by_id
-            .insert_unique(table_hash(hash), index, |index| table_hash(orders[*index as usize].hash));
+        self.order_by_id.insert(table_hash(hash), index, |index| table_hash(orders[*index as usize].hash));
     }
 }

@@ -11,6 +11,7 @@ use crate::Status;
 use crate::order::Order;
 use crate::payment::{Recorded, RefundReason};
 use crate::sale::{Sale, apply_change};
+use crate::sharded::hash_of;
 
 /// A ledger entry that does not follow from the ones before it: the ledger breaks an invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Book {
             }
             Event::OrderClosed { order, how } => self.check_closed(at, *order, *how),
             Event::PaymentRecorded { pay, disposition } => {
-                ensure(!self.payment_by_id.contains_key(&pay.id), "the payment was recorded before")?;
+                ensure(self.find_payment(&pay.id).is_none(), "the payment was recorded before")?;
                 let (judged, _) = self.judge(pay).map_err(why_not_possible)?;
                 ensure(judged == *disposition, "the payment could not come to this")
             }
@@ -252,11 +253,11 @@ impl Book {
 
     fn apply_payment(&mut self, seq: Seq, at: UnixMs, pay: &Pay, disposition: Disposition) {
         let index = u32::try_from(self.payments.len()).expect("fewer than 4 billion payments in a book");
-        self.payment_by_id.insert(pay.id.clone(), index);
         match disposition {
             Disposition::Applied => self.paying = Some(pay.order),
             Disposition::RefundDue(reason) => {
                 *self.refunds.entry(pay.order).or_insert(0) += 1;
+                self.refunds_due += 1;
                 if reason == RefundReason::UnknownOrder {
                     self.unmatched.entry(pay.order).or_default().push(index);
                 }
@@ -264,6 +265,9 @@ impl Book {
             Disposition::Settled(_) => unreachable!("a refund is settled by an event of its own"),
         }
         self.payments.push(Recorded { pay: pay.clone(), seq, at, disposition });
+        let payments = &self.payments;
+        self.payment_by_id
+            .insert(hash_of(&*pay.id), index, |index| hash_of(&*payments[*index as usize].pay.id));
     }
 
     fn end_refund(&mut self, payment: Seq, to: impl Fn(RefundReason) -> Disposition) {
@@ -279,6 +283,7 @@ impl Book {
         }
         let due = self.refunds.get_mut(&order).expect("a refund was due for the order");
         *due -= 1;
+        self.refunds_due -= 1;
         if *due == 0 {
             self.refunds.remove(&order);
         }

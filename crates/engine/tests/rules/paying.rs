@@ -182,6 +182,7 @@ fn a_payment_may_come_before_its_order() {
         let mut shop = Shop::with(sale_of(3));
         script.iter().for_each(|(at, what, _)| drop(shop.run(*at, what.clone())));
         assert_eq!(shop.book.refunds_due().count(), due, "{name}");
+        assert_eq!(shop.book.refunds_due_len(), due, "{name}");
         assert_eq!(shop.book.order(crate::shop::id(1)).is_some_and(|order| order.refund_due), {
             due > 0 && name != "the order was refused"
         });

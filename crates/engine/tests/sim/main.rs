@@ -144,6 +144,7 @@ fn assert_same(book: &Book, model: &Model) {
     let model_due: Vec<_> = model.due.iter().map(|due| model.payments[*due].clone()).collect();
     assert!(due.iter().all(|payment| matches!(payment.disposition, Disposition::RefundDue(_))));
     assert_eq!(due, model_due);
+    assert_eq!(book.refunds_due_len(), due.len());
 }
 
 /// The SKUs that the book calls touched are those whose stock moved, each once, with their stock.

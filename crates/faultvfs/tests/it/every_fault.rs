@@ -16,6 +16,7 @@ fn operations(files: Which, operation: Operation) -> u64 {
         Operation::Write => counts.writes,
         Operation::Sync => counts.syncs,
         Operation::Grow => counts.grows,
+        Operation::GrowIndex => counts.index_grows,
     }
 }
 

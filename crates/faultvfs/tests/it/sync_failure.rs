@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use faultvfs::{Effect, Fault, Operation, Which};
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
+use rusqlite::ffi::{
+    SQLITE_FULL, SQLITE_IOERR_FSYNC, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE,
+};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::{Bed, checkpoint, checkpoint_to_reuse, code, ids, ids_in, place};
@@ -130,6 +132,28 @@ fn a_clean_close_or_a_later_commit_removes_the_row_of_a_failed_sync() {
     place(&connection, 3).unwrap();
     bed.vfs.process_kill(&bed.image("killed")).unwrap();
     assert_eq!(ids_in(&bed.image("killed")).unwrap(), [1, 3]);
+}
+
+/// The first region of the index has room for 4,062 frames.
+#[test]
+fn the_row_of_a_failed_growth_of_the_index_comes_back_unless_another_commit_takes_its_place() {
+    for effect in [Effect::IoError, Effect::DiskFull] {
+        let bed = Bed::new("index");
+        bed.vfs.record_unsynced(true);
+        let connection = bed.open_checkpointed("FULL");
+        connection.execute("INSERT INTO orders VALUES (1, zeroblob(4040 * 4092))", []).unwrap();
+        bed.vfs.arm(first(Operation::GrowIndex, effect, Which::Database));
+        let (failed, error) = (2..100).find_map(|id| Some((id, place(&connection, id).err()?))).unwrap();
+        assert_eq!((code(&error), bed.vfs.fired()), (SQLITE_IOERR_SHMSIZE, 1));
+        assert_eq!(bed.vfs.counts_of(Which::Database).index_grows, 1);
+        let committed: Vec<i64> = (1..failed).collect();
+        assert_eq!(ids(&connection).unwrap(), committed);
+        bed.vfs.process_kill(&bed.image("killed")).unwrap();
+        assert_eq!(ids_in(&bed.image("killed")).unwrap(), (1..=failed).collect::<Vec<_>>());
+        connection.execute_batch("PRAGMA user_version = 1").unwrap();
+        bed.vfs.process_kill(&bed.image("settled")).unwrap();
+        assert_eq!(ids_in(&bed.image("settled")).unwrap(), committed);
+    }
 }
 
 /// A process whose sync failed exits without a checkpoint; the next one finds row 2 in the page cache.

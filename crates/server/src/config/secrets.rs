@@ -17,6 +17,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rustls::ServerConfig;
 
 use super::{BuyerAuth, Config, ConfigErrors, Environment};
+use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 
 pub(super) const SECRET_VARIABLES: [&str; 3] = [TOKEN.variable, OPERATOR.variable, PAYMENT.variable];
@@ -172,7 +173,7 @@ fn read_or_generate(path: &Path) -> io::Result<Vec<u8>> {
         other => return other,
     }
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
+        make_data_dir(directory)?;
     }
     let mut entropy = [0; GENERATED_BYTES];
     let filled = SystemRandom::new().fill(&mut entropy);

@@ -298,6 +298,7 @@ mod secrets {
         assert_ne!(first.token, first.operator);
         assert_eq!((&first.token, &first.operator), (&second.token, &second.operator));
         assert_eq!(first.payment, second.payment);
+        assert_eq!(std::fs::metadata(&data_dir).unwrap().permissions().mode() & 0o777, 0o700);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&data_dir).unwrap() {
             let entry = entry.unwrap();

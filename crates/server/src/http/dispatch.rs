@@ -129,16 +129,22 @@ impl HttpService {
                 });
             }
             Waiting::DemoPayRead { order, buyer } => match reply {
-                Reply::Order(view) => {
+                Reply::Order(view) if self.client.reserve() => {
                     let (command, waiting) = super::payments::demo_pay_paid(order, buyer, view.amount());
                     self.hand_over(ticket, command, Pending { waiting, origin });
+                }
+                Reply::Order(_) => {
+                    self.write_later(ticket, origin, shape, delivery, |_, _| Err(Problem::busy()))
                 }
                 reply => self.write_later(ticket, origin, shape, delivery, |_, _| Err(other(reply))),
             },
             Waiting::DemoPayPaid { order, buyer } => match reply {
-                Reply::Accepted(_) => {
+                Reply::Accepted(_) if self.client.reserve() => {
                     let command = Command::Read { order, buyer: Some(buyer) };
                     self.hand_over(ticket, command, Pending { waiting: Waiting::Order, origin });
+                }
+                Reply::Accepted(_) => {
+                    self.write_later(ticket, origin, shape, delivery, |_, _| Err(Problem::busy()));
                 }
                 reply => self.write_later(ticket, origin, shape, delivery, |_, _| Err(other(reply))),
             },

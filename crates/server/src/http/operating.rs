@@ -51,6 +51,9 @@ impl HttpService {
         if !self.shared.is_ready() {
             return Err(Problem::unavailable("The server is stopping."));
         }
+        if self.client.read_only() {
+            return Err(Problem::unavailable("The disk takes no writes: orders can be read, not placed."));
+        }
         out.body(200, TEXT, b"ready\n");
         Ok(Answer::Ready)
     }
@@ -83,8 +86,8 @@ impl HttpService {
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
-        let ready = u8::from(self.shared.is_ready());
-        gauge("doorbuster_ready", "1 until the server stops", &ready)?;
+        let ready = u8::from(self.shared.is_ready() && !self.client.read_only());
+        gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
         let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
         let version = env!("CARGO_PKG_VERSION");

@@ -76,7 +76,7 @@ impl HttpService {
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
         let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
-        self.place(call, &admitted, order.quantity, kept, Placed::Own)
+        self.place(call, admitted, order.quantity, kept, Placed::Own)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.

@@ -25,7 +25,7 @@ use super::token::BUYER_MAX;
 use super::wire::{decimal, parameter};
 use crate::catalog::{Catalog, Sale};
 use crate::net::Answer;
-use crate::pages::{CONTENT_SECURITY_POLICY, ItemView, MemberView, Picture, SaleState, SaleView};
+use crate::pages::{CONTENT_SECURITY_POLICY, ItemView, Picture, SaleState, SaleView};
 
 /// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
 const PAGE_HEADERS: [(&str, &str); 2] =
@@ -85,9 +85,8 @@ impl HttpService {
         let member = number("memberId")?;
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let page = Arc::clone(self.pages.sale(&self.shared.pages, &self.catalog, sku, call.now));
-        let member = MemberView { member: member.to_string(), taken: 0, open_orders: Vec::new() };
         self.scratch.clear();
-        self.shared.pages.pages.product(&page.for_member, &member, &mut self.scratch);
+        self.shared.pages.pages.product(&page.for_member, member, &mut self.scratch);
         let [policy, referrer] = PAGE_HEADERS;
         out.cached(&[policy, referrer, ("Cache-Control", "private, no-store")], HTML, &self.scratch);
         Ok(Answer::Ready)
@@ -135,6 +134,7 @@ fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
         state,
         starts_at_ms: sale.spec.starts_at.0,
         ends_at_ms: sale.spec.ends_at.0,
+        ended_early: sale.ended,
         payment_time_ms: match sale.spec.payment {
             Payment::WithinMs(ms) => ms,
             Payment::OnPlacing => 0,

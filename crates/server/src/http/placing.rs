@@ -14,14 +14,14 @@ use super::pending::{Placed, Waiting};
 use super::service::{Call, HttpService};
 use crate::admission::Rejection;
 use crate::net::Answer;
-use crate::writer::{NewOrder, Reply, Request};
+use crate::writer::{Judged, NewOrder, Reply, Request};
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
 pub(super) struct Admitted {
     id: OrderId,
     buyer: BuyerId,
-    keyed: bool,
+    judged: Judged,
     received: Instant,
 }
 
@@ -60,16 +60,22 @@ impl HttpService {
         key: Option<&str>,
     ) -> Result<Admitted, Rejection> {
         let sku = self.find_sku(sale, product).map_err(Rejection::Refused)?;
-        let keyed = key.is_some();
-        if !keyed {
-            self.shared.admission.admit(&self.catalog, sku, call.now)?;
-        }
-        self.shared.admission.enter(buyer, keyed)?;
-        let id = match key {
-            Some(key) => self.ids.keyed(&Named { sku, sale, product, buyer, key }),
-            None => self.ids.random(sku),
+        let admission = &self.shared.admission;
+        let (id, judged) = match key {
+            Some(key) => {
+                let over = admission.enter(buyer);
+                (self.ids.keyed(&Named { sku, sale, product, buyer, key }), Judged::ByTheWriter { over })
+            }
+            None => {
+                let permit = admission.admit(&self.catalog, sku, call.now)?;
+                if let Some(over) = admission.enter(buyer) {
+                    admission.leave(buyer);
+                    return Err(over);
+                }
+                (self.ids.random(sku), Judged::ByTheLoop(permit))
+            }
         };
-        Ok(Admitted { id, buyer, keyed, received: Instant::now() })
+        Ok(Admitted { id, buyer, judged, received: Instant::now() })
     }
 
     fn find_sku(&self, sale: SaleId, product: ProductId) -> Result<SkuId, Refusal> {
@@ -82,14 +88,14 @@ impl HttpService {
     pub(super) fn place(
         &mut self,
         call: &Call<'_>,
-        admitted: &Admitted,
+        admitted: Admitted,
         quantity: u32,
         (address, fingerprint): (Option<Box<[u8]>>, Fingerprint),
         route: Placed,
     ) -> Result<Answer, Problem> {
-        let Admitted { id, buyer, keyed, received } = *admitted;
+        let Admitted { id, buyer, judged, received } = admitted;
         let place = Place { id, buyer, quantity, fingerprint };
-        let order = NewOrder { place, address, keyed };
+        let order = NewOrder { place, address, admission: judged };
         let asked = self.ask(call, Request::Place(order), Waiting::Placing { buyer, received, route });
         if asked.is_err() {
             self.shared.admission.leave(buyer);
@@ -125,6 +131,9 @@ impl HttpService {
             }
             Reply::Refused(refusal) => self.count_rejection(Rejection::Refused(*refusal)),
             Reply::Rejected(rejection) => self.count_rejection(*rejection),
+            Reply::Unavailable => {
+                metrics.orders_rejected.inc();
+            }
             _ => {
                 metrics.orders_unknown.inc();
             }

@@ -51,7 +51,7 @@ impl HttpService {
         let echo = Echo { order_id, order_item_id, pay_type, receiver: receiver(address.as_ref()) };
         // They are in the first answer, so a retry that says others is another request.
         let kept = self.keep_address(key.is_some(), 1, &echoed, address);
-        self.place(call, &admitted, 1, kept, Placed::Published(Box::new(echo)))
+        self.place(call, admitted, 1, kept, Placed::Published(Box::new(echo)))
     }
 
     pub(super) fn show_generated(

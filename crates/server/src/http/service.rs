@@ -118,10 +118,14 @@ impl HttpService {
         command: Command,
         waiting: Waiting,
     ) -> Result<Answer, Problem> {
+        if !self.client.reserve() {
+            return Err(Problem::busy());
+        }
         self.hand_over(call.ticket, command, Pending { waiting, origin: call.origin.clone() });
         Ok(Answer::Later)
     }
 
+    /// For a command that has a place reserved.
     pub(super) fn hand_over(&mut self, ticket: Ticket, request: Command, pending: Pending) {
         self.pending.put(ticket, pending);
         self.batch.push(Envelope { event_loop: self.client.event_loop(), ticket, request });
@@ -148,6 +152,9 @@ pub(super) fn other(reply: Reply) -> Problem {
         Reply::Refused(refusal) => refusal.into(),
         Reply::Rejected(rejection) => rejection.into(),
         Reply::Unknown => Problem::outcome_unknown(),
+        Reply::Unavailable => {
+            Problem::unavailable("The disk takes no writes at the moment; nothing was started.")
+        }
         reply => {
             debug_assert!(false, "the writer answered another question: {reply:?}");
             Problem::outcome_unknown()

@@ -38,7 +38,7 @@ impl HttpService {
         let key = key_of(call)?;
         let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);
-        self.place(call, &admitted, count, kept, Placed::Submit)
+        self.place(call, admitted, count, kept, Placed::Submit)
     }
 
     pub(super) fn show_submitted(

@@ -20,7 +20,7 @@ use minijinja::{Environment, Value, context};
 use asset::Assets;
 pub use format::amount;
 pub use rendered::Rendered;
-pub use view::{ItemView, MemberView, Picture, SaleState, SaleView};
+pub use view::{ItemView, Picture, SaleState, SaleView};
 
 /// Sent with every page. `data:` is for the browser's own drawings of form controls.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -33,10 +33,10 @@ pub const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
 /// Cards per sale on the index: the demo's shop has a thousand goods, and a page is not a catalogue.
-const INDEX_ITEMS_MAX: usize = 12;
+const INDEX_ITEMS_MAX: usize = 6;
 /// Quantity that the form offers where the sale sets no limit.
 const QUANTITY_MAX: u32 = 99;
-/// Where a member's context goes. No title can contain it: titles are escaped.
+/// Where the member is named. No title can contain it: titles are escaped.
 const MEMBER_SLOT: &str = "<!--member-->";
 
 const TEMPLATES: [(&str, &str); 7] = [
@@ -82,7 +82,6 @@ pub struct Pages {
 pub struct ProductPage {
     before: Vec<u8>,
     after: Vec<u8>,
-    limit: Option<u32>,
 }
 
 /// The parts of a page that differ outside of its content.
@@ -139,21 +138,13 @@ impl Pages {
     pub fn prepare_product(&self, sale: &SaleView, item: &ItemView) -> ProductPage {
         let html = self.product_html(sale, item, MEMBER_SLOT);
         let (before, after) = html.split_once(MEMBER_SLOT).expect("the template has the slot");
-        ProductPage { before: before.into(), after: after.into(), limit: item.limit }
+        ProductPage { before: before.into(), after: after.into() }
     }
 
     /// `/product` for one member, appended to `out`. It is private: not to be cached, nor given a tag.
-    pub fn product(&self, page: &ProductPage, member: &MemberView, out: &mut Vec<u8>) {
-        let remaining = page.limit.map(|limit| limit.saturating_sub(member.taken));
-        let values = context! {
-            member => member.member,
-            taken => member.taken,
-            open_orders => member.open_orders,
-            limit => page.limit,
-            remaining,
-        };
+    pub fn product(&self, page: &ProductPage, member: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&page.before);
-        out.extend_from_slice(self.content("member.html", values).as_bytes());
+        out.extend_from_slice(self.content("member.html", context! { member }).as_bytes());
         out.extend_from_slice(&page.after);
     }
 
@@ -274,6 +265,7 @@ fn sale_values(sale: &SaleView) -> Value {
         state => sale.state.name(),
         starts_at_ms => sale.starts_at_ms,
         ends_at_ms => sale.ends_at_ms,
+        ended_early => sale.ended_early,
         payment_time_ms => sale.payment_time_ms,
     }
 }

@@ -29,16 +29,9 @@ fn sale(items: Vec<ItemView>) -> SaleView {
         state: SaleState::NotStarted,
         starts_at_ms: 1_795_176_000_000,
         ends_at_ms: 1_795_262_400_000,
+        ended_early: false,
         payment_time_ms: 900_000,
         items,
-    }
-}
-
-fn member(taken: u32, open_orders: &[&str]) -> MemberView {
-    MemberView {
-        member: "462245".into(),
-        taken,
-        open_orders: open_orders.iter().map(|&id| id.to_owned()).collect(),
     }
 }
 
@@ -46,9 +39,9 @@ fn text(rendered: &Rendered) -> &str {
     std::str::from_utf8(&rendered.body).unwrap()
 }
 
-fn product_text(pages: &Pages, sale: &SaleView, member: &MemberView) -> String {
+fn product_text(pages: &Pages, sale: &SaleView) -> String {
     let mut out = Vec::new();
-    pages.product(&pages.prepare_product(sale, &sale.items[0]), member, &mut out);
+    pages.product(&pages.prepare_product(sale, &sale.items[0]), 462_245, &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -69,7 +62,13 @@ fn every_page(pages: &Pages) -> Vec<(String, String)> {
         all.push((format!("index, {name}"), text(&pages.index(std::slice::from_ref(&sale))).to_owned()));
         all.push((format!("sale, {name}"), text(&pages.sale(&sale, &sale.items[0])).to_owned()));
         all.push((format!("no limit, {name}"), text(&pages.sale(&sale, &sale.items[1])).to_owned()));
-        all.push((format!("product, {name}"), product_text(pages, &sale, &member(1, &["0f"]))));
+        all.push((format!("product, {name}"), product_text(pages, &sale)));
+        sale.payment_time_ms = 0;
+        sale.ended_early = state == SaleState::Ended;
+        all.push((
+            format!("early or on account, {name}"),
+            text(&pages.sale(&sale, &sale.items[0])).to_owned(),
+        ));
     }
     all
 }
@@ -78,7 +77,7 @@ fn every_page(pages: &Pages) -> Vec<(String, String)> {
 fn the_static_page_is_about_ten_kilobytes() {
     let sale = sale(vec![item(30, "Aurora phone")]);
     let page = pages().sale(&sale, &sale.items[0]);
-    let product = product_text(&pages(), &sale, &member(0, &[]));
+    let product = product_text(&pages(), &sale);
     for bytes in [page.body.len(), product.len()] {
         assert!((8_000..=11_500).contains(&bytes), "{bytes} bytes");
     }
@@ -93,12 +92,10 @@ fn hostile_titles_are_text() {
     sale.title = hostile.into();
     sale.currency = "\"><b>".into();
     let pages = pages();
-    let mut visitor = member(0, &["\"><script>"]);
-    visitor.member = hostile.into();
     for page in [
         text(&pages.sale(&sale, &sale.items[0])).to_owned(),
         text(&pages.index(std::slice::from_ref(&sale))).to_owned(),
-        product_text(&pages, &sale, &visitor),
+        product_text(&pages, &sale),
     ] {
         for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", MEMBER_SLOT] {
             assert!(!page.contains(raw), "{raw} in {page}");
@@ -177,24 +174,25 @@ fn the_tag_changes_with_the_content_only() {
 }
 
 #[test]
-fn the_member_is_told_what_they_may_still_take() {
+fn the_member_is_named_on_the_product_page_alone() {
+    let sale = sale(vec![item(30, "Aurora phone")]);
+    assert!(product_text(&pages(), &sale).contains("You order as member <b>462245</b>"));
+    assert!(!text(&pages().sale(&sale, &sale.items[0])).contains("id=\"member\""));
+}
+
+#[test]
+fn a_sale_says_what_is_true_of_it() {
     let pages = pages();
     let mut sale = sale(vec![item(30, "Aurora phone")]);
-    for (limit, taken, said) in [
-        (Some(2), 0, "you can take 2 of 2"),
-        (Some(2), 1, "you can take 1 of 2"),
-        (Some(2), 2, "you have your 2 of 2"),
-        // An operator may lower a limit below what somebody has.
-        (Some(2), 5, "you have your 2 of 2"),
-        (None, 0, "no limit per person."),
-        (None, 7, "no limit per person; you have 7."),
-    ] {
-        sale.items[0].limit = limit;
-        let page = product_text(&pages, &sale, &member(taken, &["a1b2c3d4e5f6"]));
-        assert!(page.contains(said), "{limit:?} {taken}: {said}");
-        assert!(page.contains("href=\"/orders/a1b2c3d4e5f6\""));
-        assert_eq!(page.contains("data-remaining"), limit.is_some());
-    }
+    let said = |sale: &SaleView, part: &str| text(&pages.sale(sale, &sale.items[0])).contains(part);
+    assert!(said(&sale, "Reserved for 15 minutes.") && !said(&sale, "on account"));
+    sale.payment_time_ms = 0;
+    assert!(said(&sale, "Sold on account.") && !said(&sale, "Reserve"));
+    sale.state = SaleState::Ended;
+    assert!(said(&sale, "This sale is over") && !said(&sale, "Ended early"));
+    sale.ended_early = true;
+    assert!(said(&sale, "Ended early"));
+    assert!(text(&pages.index(&[sale])).contains("Ended early"));
 }
 
 /// One instance serves every event loop.
@@ -210,7 +208,7 @@ fn the_index_lists_only_so_many_products() {
     let items = (101..=1100).map(|product| item(product, "Good")).collect();
     let page = pages().index(&[sale(items)]);
     assert_eq!(text(&page).matches("class=\"card\"").count(), INDEX_ITEMS_MAX);
-    assert!(text(&page).contains("And 988 more products"));
+    assert!(text(&page).contains("And 994 more products"));
 }
 
 #[test]

@@ -78,7 +78,9 @@ pub struct SaleView {
     pub state: SaleState,
     pub starts_at_ms: u64,
     pub ends_at_ms: u64,
-    /// How long an order waits for its payment before it expires.
+    /// It was ended by hand: `ends_at_ms` is a time that it never reached.
+    pub ended_early: bool,
+    /// How long an order waits for its payment before it expires; 0: it is paid on placing.
     pub payment_time_ms: u64,
     pub items: Vec<ItemView>,
 }
@@ -98,14 +100,4 @@ pub struct ItemView {
     /// Units per buyer; `None` is no limit.
     pub limit: Option<u32>,
     pub picture: Picture,
-}
-
-/// What the product page says to one member.
-#[derive(Clone, Debug)]
-pub struct MemberView {
-    pub member: String,
-    /// Units of this product that the member holds or owns.
-    pub taken: u32,
-    /// Ids of the member's orders that await payment.
-    pub open_orders: Vec<String>,
 }

@@ -2,8 +2,10 @@
 //!
 //! An event loop hands over what one poll round brought with one lock; the writer takes all that waits with
 //! one lock, which is what makes the group of its commit. Answers wait per loop and wake it once per batch.
-//! The bound: one request is in flight per connection, so no more wait here than there are connections.
+//! A place is reserved before a command is made, so the bound holds whatever clients do: one that hangs up and
+//! comes again has more than one command waiting.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +30,10 @@ pub struct Mailbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
     outboxes: Vec<Outbox>,
+    /// Places taken: by commands that wait here, and by those that a loop is about to submit.
+    reserved: AtomicUsize,
+    /// The ledger takes no writes at the moment.
+    read_only: AtomicBool,
     commands_max: usize,
 }
 
@@ -55,6 +61,8 @@ impl Mailbox {
             waiting: Mutex::default(),
             filled: Condvar::new(),
             outboxes: wakers.into_iter().map(outbox).collect(),
+            reserved: AtomicUsize::new(0),
+            read_only: AtomicBool::new(false),
             commands_max,
         })
     }
@@ -84,6 +92,7 @@ impl Mailbox {
         } else {
             into.extend(waiting.envelopes.drain(..max));
         }
+        self.reserved.fetch_sub(into.len(), Ordering::Relaxed);
         if into.is_empty() && waiting.stopping { Drained::Closed } else { Drained::Commands }
     }
 
@@ -95,6 +104,10 @@ impl Mailbox {
         let outbox = &self.outboxes[event_loop];
         outbox.replies.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
         outbox.waker.wake();
+    }
+
+    pub(crate) fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
     }
 
     pub(crate) fn event_loops(&self) -> usize {
@@ -112,10 +125,23 @@ impl Client {
         self.event_loop
     }
 
-    /// Hands over all that one poll round brought; `batch` is left empty.
-    ///
-    /// # Panics
-    /// If more wait than the bound: the config makes it at least the number of connections.
+    /// Whether the ledger takes no writes at the moment: the server answers reads and known keys only.
+    pub fn read_only(&self) -> bool {
+        self.mailbox.read_only.load(Ordering::Acquire)
+    }
+
+    /// Takes a place for one command; `false`: the mailbox is full, refuse the request.
+    #[must_use]
+    pub fn reserve(&self) -> bool {
+        let reserved = &self.mailbox.reserved;
+        let room = reserved.fetch_add(1, Ordering::Relaxed) < self.mailbox.commands_max;
+        if !room {
+            reserved.fetch_sub(1, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Hands over all that one poll round brought, each with a place reserved; `batch` is left empty.
     pub fn submit(&self, batch: &mut Vec<Envelope>) {
         if batch.is_empty() {
             return;
@@ -123,10 +149,6 @@ impl Client {
         let mut waiting = self.mailbox.lock();
         let idle = waiting.envelopes.is_empty();
         waiting.envelopes.append(batch);
-        assert!(
-            waiting.envelopes.len() <= self.mailbox.commands_max,
-            "more commands wait than connections exist"
-        );
         drop(waiting);
         if idle {
             self.mailbox.filled.notify_one();

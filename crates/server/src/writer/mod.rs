@@ -14,7 +14,7 @@ use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place,
 pub use mailbox::{Client, Mailbox};
 pub use run::{Options, PrepareError, Shared, Writer};
 
-use crate::admission::Rejection;
+use crate::admission::{Permit, Rejection};
 use crate::net::Ticket;
 
 /// An order to place: parsed once, complete.
@@ -23,9 +23,17 @@ pub struct NewOrder {
     pub place: Place,
     /// The address as JSON text, stored with the order.
     pub address: Option<Box<[u8]>>,
-    /// The buyer gave a key, so the order may be known: look it up first, and judge admission only then.
-    /// Without one, admission was judged before.
-    pub keyed: bool,
+    pub admission: Judged,
+}
+
+/// Who judges an order's admission. Only an order whose key is unknown may be refused by it.
+#[derive(Debug)]
+pub enum Judged {
+    /// It has no key, so it can't be known: the event loop has judged it.
+    ByTheLoop(Permit),
+    /// It has a key: the writer looks that up, and judges only if it is unknown. `over`: the bound of orders
+    /// in flight over which it came.
+    ByTheWriter { over: Option<Rejection> },
 }
 
 /// What can be asked of the writer.
@@ -71,6 +79,8 @@ pub enum Reply {
     },
     /// The commit failed: whether it happened is not known. Ask again with the same key.
     Unknown,
+    /// The ledger takes no writes at the moment, so nothing was started.
+    Unavailable,
 }
 
 /// A request with where its answer goes.

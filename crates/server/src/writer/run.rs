@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, Adjust, Book, Command, Entry, Event, Refusal, SaleId, Seq, Stock, UnixMs};
+use engine::{
+    Accepted, Adjust, Book, BuyerId, Command, Entry, Event, OrderId, Refusal, SaleId, Seq, Stock, UnixMs,
+};
 
 use super::mailbox::{Drained, Mailbox};
-use super::{Envelope, NewOrder, Reply, Request};
+use super::{Envelope, Judged, NewOrder, Reply, Request};
 use crate::admission::Admission;
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
@@ -19,8 +21,14 @@ use crate::net::Ticket;
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
 /// Holds that expire with one batch: bounds the batch, the rest follow with the next.
 const EXPIRIES_PER_BATCH: usize = 10_000;
-/// Between two tries to load the book while the disk refuses.
+/// Between two tries to load the book while the disk refuses even reads.
 const RELOAD_PAUSE: Duration = Duration::from_millis(250);
+/// From a failed commit to the first try to write again. Doubled, up to the maximum, each time that writing
+/// fails again soon: on a nearly full disk a small write succeeds and the next batch does not, and each
+/// failure costs a reload of the whole book.
+const WRITE_PAUSE_MIN: Duration = Duration::from_millis(250);
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(8);
+const WRITE_AGAIN_SOON: Duration = Duration::from_secs(10);
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 const PURGE_ROWS: u32 = 2_000;
@@ -72,6 +80,11 @@ pub struct Writer {
     replies: Vec<Vec<(Ticket, Reply)>>,
     purged_at: Instant,
     clock_looked_at: Option<Instant>,
+    /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
+    /// the book; nothing changes it.
+    read_only: Option<Instant>,
+    write_pause: Duration,
+    writable_since: Instant,
 }
 
 impl Writer {
@@ -99,6 +112,9 @@ impl Writer {
             replies,
             purged_at: Instant::now(),
             clock_looked_at: None,
+            read_only: None,
+            write_pause: WRITE_PAUSE_MIN,
+            writable_since: Instant::now(),
         };
         writer.publish_all();
         writer
@@ -145,7 +161,8 @@ impl Writer {
     fn patience(&self) -> Duration {
         let now = self.shared.clock.now();
         let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
-        self.book.next_deadline().map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
+        let deadline = self.book.next_deadline().filter(|_| self.read_only.is_none());
+        deadline.map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
     }
 
     /// One batch: carry out, commit, publish, answer.
@@ -158,10 +175,12 @@ impl Writer {
                 .observe(f64::from(u32::try_from(envelopes.len()).unwrap_or(u32::MAX)));
         }
         for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
-            let reply = self.carry_out(now, request);
+            let reply =
+                if self.read_only.is_some() { self.look_up(request) } else { self.carry_out(now, request) };
             self.replies[event_loop].push((ticket, reply));
         }
-        let expired = self.book.expire_due(now, EXPIRIES_PER_BATCH);
+        let expired =
+            if self.read_only.is_some() { 0 } else { self.book.expire_due(now, EXPIRIES_PER_BATCH) };
         self.book.drain_journal(&mut self.entries);
         let committed = self.commit(now);
         match &committed {
@@ -209,15 +228,21 @@ impl Writer {
         }
     }
 
-    /// After a rolled-back commit the book is ahead of the ledger: it is loaded again. While even reading
-    /// fails, whoever asks is told that the outcome is unknown.
+    /// After a rolled-back commit the book is ahead of the ledger: it is loaded again, and nothing is taken
+    /// until the ledger takes a write. While even reading fails, whoever asks is told that the outcome is
+    /// unknown.
     fn reload(&mut self) -> Result<(), AppendError> {
         loop {
             match self.ledger.load() {
                 Ok(book) => {
                     self.book = book;
                     self.publish_all();
-                    tracing::info!(orders = self.book.orders_len(), "the book was loaded again");
+                    tracing::info!(orders = self.book.orders_len(), "the book was loaded again; reads only");
+                    let soon = self.writable_since.elapsed() < WRITE_AGAIN_SOON;
+                    self.write_pause =
+                        if soon { (self.write_pause * 2).min(WRITE_PAUSE_MAX) } else { WRITE_PAUSE_MIN };
+                    self.read_only = Some(Instant::now() + self.write_pause);
+                    self.mailbox.set_read_only(true);
                     return Ok(());
                 }
                 Err(error) => tracing::error!(%error, "the book cannot be loaded again yet"),
@@ -234,6 +259,46 @@ impl Writer {
                 self.mailbox.answer(event_loop, replies);
             }
             std::thread::sleep(RELOAD_PAUSE);
+        }
+    }
+
+    /// While nothing can be written: a small commit shows whether the disk is back.
+    fn try_to_write(&mut self) -> Result<(), AppendError> {
+        match self.ledger.settle() {
+            Ok(()) => {
+                self.read_only = None;
+                self.writable_since = Instant::now();
+                self.mailbox.set_read_only(false);
+                tracing::info!("the ledger takes writes again");
+                Ok(())
+            }
+            Err(error) if error.is_retryable() => {
+                self.read_only = Some(Instant::now() + self.write_pause);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What can be answered without a change.
+    fn look_up(&self, request: Request) -> Reply {
+        match request {
+            Request::Read { order, buyer } => self.read(order, buyer),
+            Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Place(order) => match self.book.lookup(&order.place) {
+                Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
+                None => Reply::Unavailable,
+            },
+            Request::Execute(_) | Request::Message(_) | Request::SetBalance { .. } | Request::Reanchor => {
+                Reply::Unavailable
+            }
+        }
+    }
+
+    fn read(&self, order: OrderId, buyer: Option<BuyerId>) -> Reply {
+        match self.book.order(order) {
+            Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
+            _ => Reply::Refused(Refusal::UnknownOrder),
         }
     }
 
@@ -284,6 +349,9 @@ impl Writer {
     }
 
     fn look_after_ledger(&mut self) -> Result<(), AppendError> {
+        if let Some(again_at) = self.read_only {
+            return if Instant::now() < again_at { Ok(()) } else { self.try_to_write() };
+        }
         match self.ledger.maintain() {
             Ok(Some(checkpoint)) => {
                 self.shared.metrics.checkpoint_seconds.observe(checkpoint.took.as_secs_f64());
@@ -339,10 +407,7 @@ impl Writer {
         match request {
             Request::Place(order) => self.place(now, order),
             Request::Execute(command) => answer(self.book.execute(now, command)),
-            Request::Read { order, buyer } => match self.book.order(order) {
-                Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
-                _ => Reply::Refused(Refusal::UnknownOrder),
-            },
+            Request::Read { order, buyer } => self.read(order, buyer),
             Request::Message(body) => {
                 self.messages.push(body);
                 Reply::Stored
@@ -350,7 +415,8 @@ impl Writer {
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { sale, balance } => self.set_balance(now, sale, balance),
             Request::Reanchor => {
-                let difference_ms = self.shared.clock.reanchor(self.book.last_at());
+                // Not behind this batch: the rest of it is carried out at its time.
+                let difference_ms = self.shared.clock.reanchor(now);
                 tracing::warn!(difference_ms, "an operator re-anchored the clock");
                 Reply::Reanchored { difference_ms }
             }
@@ -358,18 +424,20 @@ impl Writer {
     }
 
     fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
-        let NewOrder { place, address, keyed } = order;
-        if keyed {
-            if let Some(known) = self.book.lookup(&place) {
-                return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+        let NewOrder { place, address, admission } = order;
+        let admitted = match admission {
+            Judged::ByTheLoop(permit) => Ok(permit),
+            Judged::ByTheWriter { over } => {
+                if let Some(known) = self.book.lookup(&place) {
+                    return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+                }
+                over.map_or_else(|| self.shared.admission.admit(&self.catalog, place.id.sku, now), Err)
             }
-            if let Some(rejection) = self.shared.admission.over_bound(place.buyer) {
-                return Reply::Rejected(rejection);
-            }
-            if let Err(rejection) = self.shared.admission.admit(&self.catalog, place.id.sku, now) {
-                return Reply::Rejected(rejection);
-            }
-        }
+        };
+        let _permit = match admitted {
+            Ok(permit) => permit,
+            Err(rejection) => return Reply::Rejected(rejection),
+        };
         let placed = self.book.place(now, &place);
         if let (Ok((order, false)), Some(address)) = (&placed, address) {
             self.addresses.push((order.seq, address));
@@ -377,12 +445,22 @@ impl Writer {
         answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
     }
 
-    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own.
+    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own: it
+    /// has a space in it, which an operator's key can't have.
     fn set_balance(&mut self, now: UnixMs, sale: SaleId, balance: u64) -> Reply {
         let Some(view) = self.book.sale(sale) else { return Reply::Refused(Refusal::UnknownSale) };
         let first = view.first_sku.0;
         let stocks: Vec<Stock> = view.stocks.clone();
         let items = stocks.len();
+        // All or none: the moves below cannot be refused after this.
+        if stocks
+            .iter()
+            .any(|stock| balance.saturating_add(stock.held() + stock.sold()) > engine::limits::TOTAL_MAX)
+        {
+            return Reply::Refused(Refusal::InvalidChange(
+                "an item may have at most 1,000,000,000,000 units",
+            ));
+        }
         for (sku, stock) in (first..).zip(stocks) {
             let (how, units) = if balance >= stock.available() {
                 (Adjust::Restock, balance - stock.available())
@@ -390,7 +468,7 @@ impl Writer {
                 (Adjust::Correct, stock.available() - balance)
             };
             if units > 0 {
-                let key = format!("balance-{}", self.book.next_seq().0).into();
+                let key = format!("balance {}", self.book.next_seq().0).into();
                 let adjust = Command::Adjust { sku: engine::SkuId(sku), how, units, key };
                 if let Err(refusal) = self.book.execute(now, adjust) {
                     return Reply::Refused(refusal);

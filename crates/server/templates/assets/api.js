@@ -142,7 +142,9 @@ function draw() {
       groups.get(group).push(operationView(path, verb, item[verb], item.parameters ?? []));
     }
   }
-  for (const [name, views] of groups) {
+  const listed = (spec.tags ?? []).map((tag) => tag.name);
+  const place = (name) => (listed.includes(name) ? listed.indexOf(name) : listed.length);
+  for (const [name, views] of [...groups].sort(([one], [other]) => place(one) - place(other))) {
     const described = (spec.tags ?? []).find((tag) => tag.name === name)?.description;
     byId("operations").append(make("section", {}, make("h2", {}, name), described ? make("p", {}, described) : null, ...views));
   }

@@ -4,7 +4,7 @@
 
 import {
   Problem, backoff, buyer, byId, call, closeSession, isSignedIn, local, money, openSession, orderName,
-  parsedOrNull, pause, say, session,
+  orderPath, parsedOrNull, pause, say, session,
 } from "./shop.js";
 
 // After this long without a verdict we stop asking by ourselves; the attempt stays, the button resumes it.
@@ -15,7 +15,7 @@ const ADDRESS = ["name", "phone", "country", "province", "city", "district", "de
 const DRAFT_NAME = "doorbuster.draft";
 
 const REFUSALS = {
-  sold_out: "Just sold out. Orders that are not paid come back on sale: keep this page open.",
+  sold_out: "Just sold out. If units come back, this page will notice: keep it open.",
   not_enough_left: "Fewer units are left than you asked for. Try a smaller quantity.",
   not_started: "The sale has not started yet. Nothing was ordered.",
   ended: "The sale is over. Nothing was ordered.",
@@ -165,7 +165,7 @@ export class Checkout {
 
   go(id) {
     this.left = true;
-    location.assign(`/orders/${encodeURIComponent(id)}`);
+    location.assign(orderPath(id));
   }
 
   refuse(error) {
@@ -195,7 +195,7 @@ export class Checkout {
 
   linkTo(id) {
     const link = document.createElement("a");
-    link.href = `/orders/${encodeURIComponent(id)}`;
+    link.href = orderPath(id);
     link.textContent = "See your order";
     say(this.outcome, "You have ordered this here before. ");
     this.outcome.append(link);
@@ -217,6 +217,8 @@ export class Checkout {
     const usable = !this.busy && (this.open || pending);
     this.button.setAttribute("aria-disabled", String(!usable));
     this.button.setAttribute("aria-busy", String(this.busy));
+    // An attempt has its own body: asking again must not wait for a form that may be empty by now.
+    this.form.noValidate = pending;
     const label = this.busy ? "One moment…" : pending ? "Ask again about your order" : this.label;
     if (this.button.textContent !== label) this.button.textContent = label;
   }

@@ -73,7 +73,10 @@ export function everySecond(target, tick) {
   return run;
 }
 
-/** Writes a span of time into the `data-unit` elements of `root`; only those that changed. */
+/**
+ * Writes a span of time into the `data-unit` elements of `root`; only those that changed. Days and hours are
+ * left out while there are none: minutes and seconds are what people watch.
+ */
 export function showSpan(root, ms) {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   const parts = {
@@ -82,8 +85,11 @@ export function showSpan(root, ms) {
     minutes: Math.floor(seconds / 60) % 60,
     seconds: seconds % 60,
   };
+  let leading = true;
   for (const unit of root.querySelectorAll("[data-unit]")) {
     const name = unit.dataset.unit;
+    leading &&= parts[name] === 0 && name !== "minutes" && name !== "seconds";
+    unit.parentElement.hidden = leading;
     const text = name === "days" ? String(parts.days) : String(parts[name]).padStart(2, "0");
     if (unit.textContent !== text) unit.textContent = text;
   }

@@ -16,7 +16,7 @@ function draw(section) {
   section.badge.textContent = BADGES[state];
   section.when.textContent = {
     not_started: `Starts in ${spanText(section.startsAt - time)}`,
-    ended: `Ended ${moment(section.endsAt)}`,
+    ended: section.endedEarly ? "Ended early" : `Ended ${moment(section.endsAt)}`,
   }[state] ?? `Ends in ${spanText(section.endsAt - time)}`;
 }
 
@@ -26,6 +26,7 @@ const ticks = [...document.querySelectorAll("section.sale")].map((element) => {
     state: element.dataset.state,
     startsAt: Number(element.dataset.startsAt),
     endsAt: Number(element.dataset.endsAt),
+    endedEarly: element.dataset.early !== undefined,
     badge: element.querySelector("[data-badge]"),
     when: element.querySelector("[data-when]"),
   };

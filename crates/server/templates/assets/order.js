@@ -3,8 +3,8 @@
 
 import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
 import {
-  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, openSession, orderName,
-  parsedOrNull, pause, say,
+  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, offerPath, openSession,
+  orderName, parsedOrNull, pause, say,
 } from "./shop.js";
 
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
@@ -26,6 +26,7 @@ const VIEWS = {
 const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", rejected: "Rejected" };
 
 let order = null;
+let title = null;
 let busy = false;
 
 const viewOf = (shown) => (shown.refund_due ? "refund_due" : shown.status);
@@ -56,17 +57,14 @@ function draw(fresh) {
 function drawFacts() {
   byId("facts").hidden = false;
   const product = byId("product");
-  const remembered = parsedOrNull(local.get(orderName(order.sale, order.product)));
-  product.textContent = remembered?.id === order.id
-    ? remembered.title
-    : `Product ${order.product} of sale ${order.sale}`;
-  const sale = `/seckill_${Number(order.sale)}_${Number(order.product)}.html`;
-  product.href = sale;
-  byId("back").href = sale;
+  product.textContent = title ?? `Product ${order.product} of sale ${order.sale}`;
+  product.href = offerPath(order.sale, order.product);
+  byId("back").href = product.href;
   byId("back").textContent = "Back to the product";
   byId("quantity").textContent = count(order.quantity);
   byId("unit-price").textContent = money(order.unit_price, order.currency);
   byId("amount").textContent = money(order.amount, order.currency);
+  byId("pay").textContent = `Pay ${money(order.amount, order.currency)} (demo)`;
   byId("placed").textContent = moment(order.placed_at_ms);
   byId("id").textContent = order.id;
   byId("closed-row").hidden = order.closed_at_ms === null;
@@ -85,7 +83,18 @@ function tick() {
 
 async function read() {
   await openSession();
-  draw(await call("GET", path));
+  const fresh = await call("GET", path);
+  // Without its title the order is still worth showing; the next look asks again.
+  title ??= await titleOf(fresh).catch(() => null);
+  draw(fresh);
+}
+
+// The browser that placed the order remembers the title; any other one asks the sale, which is public.
+async function titleOf({ id, sale, product }) {
+  const remembered = parsedOrNull(local.get(orderName(sale, product)));
+  if (remembered?.id === id) return remembered.title;
+  const { items } = await call("GET", `/api/v1/sales/${Number(sale)}`);
+  return items.find((item) => item.product === product)?.title ?? null;
 }
 
 function lost(error) {

@@ -4,7 +4,7 @@
 
 import { Checkout } from "./buy.js";
 import { everySecond, isSet, keepSynced, now, observe, showSpan } from "./clock.js";
-import { byId, call, count, jittered, moment, pause, say, units } from "./shop.js";
+import { buyer, byId, call, count, jittered, moment, pause, say, units } from "./shop.js";
 
 const data = byId("offer").dataset;
 const offer = {
@@ -17,6 +17,7 @@ const offer = {
   available: Number(data.available),
   startsAt: Number(data.startsAt),
   endsAt: Number(data.endsAt),
+  endedEarly: data.early !== undefined,
   // False until the server has told the stock: what the page was rendered with may be hours old.
   known: false,
 };
@@ -29,10 +30,12 @@ const VIEWS = {
   paused: { badge: "Paused", button: "Paused", said: "The sale is paused. It will go on here by itself." },
   ended: { badge: "Ended", button: "Sale ended", said: "The sale is over." },
 };
-const SOLD_OUT = "Every unit is taken, but units may come back: held orders expire. This page will notice.";
+const SOLD_OUT = "Every unit is taken. Keep this page open: if units come back, it will notice.";
+
+// More than our idea of the server's time can be wrong.
+const CLOCK_ERROR_MS = 10_000;
 
 let view = "";
-let limitReached = false;
 
 /** The state by the server's clock: the start and the end need no answer from the server. */
 function currentView() {
@@ -51,6 +54,7 @@ function draw() {
   const next = currentView();
   if (next !== view) change(next);
   const target = view === "not_started" ? offer.startsAt : offer.endsAt;
+  drawClock(target);
   byId("digits").hidden = !isSet() || view === "ended";
   if (!isSet()) return;
   showSpan(byId("digits"), target - now());
@@ -62,18 +66,23 @@ function change(next) {
   view = next;
   data.view = view;
   byId("badge").textContent = VIEWS[view].badge;
-  const open = (view === "live" || view === "few") && !limitReached;
-  checkout.setOpen(open, limitReached ? "You have reached the limit" : VIEWS[view].button);
+  checkout.setOpen(view === "live" || view === "few", VIEWS[view].button);
   byId("ready").hidden = view !== "not_started";
-  const label = { not_started: "Starts", ended: "Ended" }[view] ?? "Ends";
-  byId("clock-label").textContent = label;
-  const time = byId("clock-time");
-  time.textContent = moment(view === "not_started" ? offer.startsAt : offer.endsAt);
+  if (view === "ended") byId("buy-title").textContent = "This sale is over";
   drawStock();
   say(byId("status"), statusText(before));
   // What the badge shows already is said, not shown a second time.
   const shown = before === "sold_out" || !["live", "few"].includes(view);
   byId("status").classList.toggle("hidden", !shown);
+}
+
+// Ended by hand, a sale has a time in the future that it never reached: that one is not shown.
+function drawClock(target) {
+  offer.endedEarly ||= view === "ended" && now() < offer.endsAt - CLOCK_ERROR_MS;
+  const ended = offer.endedEarly ? "Ended early" : "Ended";
+  byId("clock-label").textContent = { not_started: "Starts", ended }[view] ?? "Ends";
+  byId("clock-time").textContent = moment(target);
+  byId("clock-time").hidden = view === "ended" && offer.endedEarly;
 }
 
 // At load the page speaks for itself; later a change is told to those who can't see it.
@@ -147,19 +156,12 @@ async function pollForEver() {
   }
 }
 
-// A member who has had their share finds the button closed, and a smaller maximum before that.
-function applyMember() {
-  const remaining = byId("member")?.dataset.remaining;
-  if (remaining === undefined) return;
-  limitReached = Number(remaining) === 0;
-  const { quantity } = byId("buy").elements;
-  if (quantity.type !== "hidden") quantity.max = Math.max(1, Math.min(Number(quantity.max), Number(remaining)));
-}
-
 for (const time of document.querySelectorAll("time[data-local]")) {
   time.textContent = moment(Date.parse(time.dateTime));
 }
-applyMember();
+// Where a token says who orders, the address may name somebody else: then it is not repeated.
+const named = byId("member")?.dataset.member;
+if (named && buyer.startsWith("token") && buyer !== `token.${named}`) byId("member").hidden = true;
 const checkout = new Checkout(offer, () => wake());
 const tick = everySecond(() => (view === "not_started" ? offer.startsAt : offer.endsAt), draw);
 keepSynced(tick);

@@ -63,8 +63,16 @@ export const local = storage("localStorage");
 export const session = storage("sessionStorage");
 const token = SESSION === "token" ? takeToken() : null;
 
+// A page whose address names a member (`?memberId=`, as the published product page has it) acts as that member
+// in a demonstration, where anybody may be anybody. Elsewhere an address decides nothing.
+const member = (() => {
+  const named = new URLSearchParams(location.search).get("memberId") ?? "";
+  return SESSION === "demo" && /^\d{1,19}$/.test(named) ? named : null;
+})();
+
 /** Names the buyer in stored keys: one buyer's unresolved order must never be repeated for another. */
 export const buyer = (() => {
+  if (member) return `${SESSION}.${member}`;
   if (SESSION !== "token") return SESSION;
   try {
     const claims = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
@@ -81,7 +89,7 @@ export function openSession() {
   if (!isSignedIn()) {
     return Promise.reject(new Problem(401, { code: "unauthorized", detail: "Sign in at the shop first." }));
   }
-  if (SESSION !== "demo") return Promise.resolve();
+  if (SESSION !== "demo" || member) return Promise.resolve();
   opening ??= call("POST", "/api/v1/demo/session").catch((error) => {
     opening = null;
     // A refusal here is about the session; it says nothing about any order.
@@ -96,11 +104,17 @@ export function openSession() {
 /** The server did not know us: the next `openSession` asks it again. Returns whether that can help. */
 export function closeSession() {
   opening = null;
-  return SESSION === "demo";
+  return SESSION === "demo" && !member;
 }
 
 /** Without a token there is nobody to order for, and nothing worth sending. */
 export const isSignedIn = () => SESSION !== "token" || Boolean(token);
+
+/** The pages that this one leads to; they go on as the same member. */
+export const orderPath = (id) => `/orders/${encodeURIComponent(id)}${member ? `?memberId=${member}` : ""}`;
+export const offerPath = (sale, product) => (member
+  ? `/product?flashPromotionId=${Number(sale)}&promotionProductId=${Number(product)}&memberId=${member}`
+  : `/seckill_${Number(sale)}_${Number(product)}.html`);
 
 /** Where this buyer's latest order of a product is remembered: id, title, and when it was placed. */
 export const orderName = (sale, product) => `doorbuster.order.${buyer}.${sale}.${product}`;
@@ -110,6 +124,7 @@ export async function call(method, path, { body, key } = {}) {
   const headers = { accept: "application/json, application/problem+json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key) headers["idempotency-key"] = key;
+  if (member) headers.memberid = member;
   if (token) headers.authorization = `Bearer ${token}`;
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), CALL_TIMEOUT_MS);

@@ -89,9 +89,9 @@ fn batches(ledger: &mut SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> (Str
         match ledger.append(&batch) {
             Ok(()) => committed = seen(&book),
             Err(AppendError::RolledBack(_)) => {
-                outcome.rolled_back += 1;
-                if outcome.rolled_back == 3 {
-                    vfs.disarm();
+                count_rolled_back(vfs, outcome);
+                if !settle(ledger, vfs, outcome) {
+                    return (committed, Some(seen(&book)));
                 }
                 book = ledger.load().unwrap();
                 assert_eq!(seen(&book), committed, "a rolled-back batch left something");
@@ -109,6 +109,26 @@ fn batches(ledger: &mut SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> (Str
         }
     }
     (committed, None)
+}
+
+/// The third roll-back of a run is the disk's last.
+fn count_rolled_back(vfs: &FaultVfs, outcome: &mut Run) {
+    outcome.rolled_back += 1;
+    if outcome.rolled_back == 3 {
+        vfs.disarm();
+    }
+}
+
+/// As the server does before it serves again. Returns false if a sync failed.
+fn settle(ledger: &SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> bool {
+    while let Err(error) = ledger.settle_rolled_back() {
+        if !error.is_retryable() {
+            outcome.sync_failed = true;
+            return false;
+        }
+        count_rolled_back(vfs, outcome);
+    }
+    true
 }
 
 /// The files as after a kill, opened on a good disk.
@@ -197,4 +217,76 @@ fn a_power_cut_at_any_moment_loses_no_committed_batch() {
         let survived = SqliteLedger::open(options(image.path(), None)).unwrap();
         assert_eq!(seen(&survived.load().unwrap()), seen(&book), "seed {seed}");
     }
+}
+
+/// What a process that opens the files as they are after a kill finds.
+fn seen_after_a_kill(vfs: &FaultVfs) -> String {
+    let image = tempfile::tempdir().unwrap();
+    vfs.process_kill(image.path()).unwrap();
+    seen(&SqliteLedger::open(options(image.path(), None)).unwrap().load().unwrap())
+}
+
+/// The WAL's index can't grow: the commit fails after its last frame was written.
+#[test]
+fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settled() {
+    let (name, vfs) = unique_vfs();
+    let dir = tempfile::tempdir().unwrap();
+    vfs.record_unsynced(true);
+    let options = Options { checkpoint_pages: u32::MAX, ..options(dir.path(), Some(&name)) };
+    let mut ledger = SqliteLedger::open(options).unwrap();
+    // Each takes a page; 4,062 fill the first part of the index.
+    let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_020];
+    ledger.append(&Batch { entries: &[], addresses: &[], messages: &messages, at: UnixMs(1) }).unwrap();
+    let effect = Effect::DiskFull;
+    vfs.arm(Fault { operation: Operation::GrowIndex, nth: 1, effect, lasting: true, files: Which::Any });
+    let (mut book, mut random) = (Book::new(), Random(5));
+    let mut committed = seen(&book);
+    loop {
+        let now = UnixMs(1_000 + book.next_seq().0);
+        for command in commands(&mut random, &book) {
+            drop(book.execute(now, command));
+        }
+        let mut entries = Vec::new();
+        book.drain_journal(&mut entries);
+        match ledger.append(&Batch { entries: &entries, addresses: &[], messages: &[], at: now }) {
+            Ok(()) => committed = seen(&book),
+            Err(error) => {
+                assert!(error.is_retryable(), "{error}");
+                break;
+            }
+        }
+    }
+    assert_ne!(committed, seen(&book));
+    assert_eq!(seen_after_a_kill(&vfs), seen(&book), "without settling it comes back");
+    assert!(ledger.settle_rolled_back().is_err_and(|error| error.is_retryable()), "the disk is still full");
+    vfs.disarm();
+    ledger.settle_rolled_back().unwrap();
+    assert_eq!(seen(&ledger.load().unwrap()), committed);
+    assert_eq!(seen_after_a_kill(&vfs), committed);
+}
+
+#[test]
+fn an_id_secret_that_was_given_out_is_in_the_file() {
+    let (mut refused, mut nth) = (0, 0);
+    loop {
+        nth += 1;
+        let (name, vfs) = unique_vfs();
+        let dir = tempfile::tempdir().unwrap();
+        vfs.record_unsynced(true);
+        let ledger = SqliteLedger::open(options(dir.path(), Some(&name))).unwrap();
+        let effect = Effect::DiskFull;
+        vfs.arm(Fault { operation: Operation::Write, nth, effect, lasting: true, files: Which::Any });
+        let Ok(secret) = ledger.id_secret() else {
+            refused += 1;
+            continue;
+        };
+        let image = tempfile::tempdir().unwrap();
+        vfs.process_kill(image.path()).unwrap();
+        let kept = SqliteLedger::open(options(image.path(), None)).unwrap().id_secret().unwrap();
+        assert_eq!(kept, secret, "write {nth}");
+        if vfs.fired() == 0 {
+            break;
+        }
+    }
+    assert!(refused > 0, "a full disk must be noticed");
 }

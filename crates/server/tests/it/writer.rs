@@ -16,7 +16,7 @@ use server::ledger::AppendError;
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 use server::metrics::Metrics;
 use server::net::{self, EventLoop, Ticket};
-use server::writer::{Client, Envelope, Mailbox, NewOrder, Options, Reply, Request, Shared, Writer};
+use server::writer::{Client, Envelope, Judged, Mailbox, NewOrder, Options, Reply, Request, Shared, Writer};
 
 use crate::history::sale;
 
@@ -70,6 +70,7 @@ impl Harness {
         for request in requests {
             self.next_ticket += 1;
             let ticket = Ticket { connection: 0, generation: self.next_ticket };
+            assert!(self.client.reserve(), "the mailbox is large");
             batch.push(Envelope { event_loop: 0, ticket, request });
         }
         self.client.submit(&mut batch);
@@ -115,14 +116,15 @@ fn open_sale(payment_ms: u64) -> Request {
     Request::Execute(Command::CreateSale(spec))
 }
 
-fn order(hash: u128, buyer: u64, quantity: u32, keyed: bool) -> Request {
+fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     let place = Place {
         id: OrderId { sku: SkuId(0), hash },
         buyer: BuyerId(buyer),
         quantity,
         fingerprint: Fingerprint(u64::from(quantity)),
     };
-    Request::Place(NewOrder { place, address: Some(br#"{"city":"Bonn"}"#.as_slice().into()), keyed })
+    let admission = Judged::ByTheWriter { over: None };
+    Request::Place(NewOrder { place, address: Some(br#"{"city":"Bonn"}"#.as_slice().into()), admission })
 }
 
 fn read(hash: u128) -> Request {
@@ -142,8 +144,8 @@ fn the_same_key_in_the_same_batch_is_one_order_and_another_body_a_conflict() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
     writer.one(open_sale(60_000));
-    let same = || order(1, 7, 1, true);
-    let replies = writer.ask(vec![same(), same(), order(1, 7, 2, true), read(1), read(2)]);
+    let same = || order(1, 7, 1);
+    let replies = writer.ask(vec![same(), same(), order(1, 7, 2), read(1), read(2)]);
     let ((first, fresh), (again, replayed)) = (accepted(&replies[0]), accepted(&replies[1]));
     assert_eq!((first, fresh, replayed), (again, false, true));
     assert!(matches!(replies[2], Reply::Refused(Refusal::KeyConflict)));
@@ -160,23 +162,20 @@ fn a_known_key_is_answered_when_sold_out_paused_over_the_rate_and_after_a_restar
     let one_per_hour = Limits { orders_per_s: 1, burst: 1, ..NO_LIMITS };
     let mut writer = Harness::start(dir.path(), None, one_per_hour);
     writer.one(open_sale(60_000));
-    let (first, _) = accepted(&writer.one(order(1, 7, 1, true)));
-    let over = writer.one(order(2, 8, 1, true));
+    let (first, _) = accepted(&writer.one(order(1, 7, 1)));
+    let over = writer.one(order(2, 8, 1));
     assert!(matches!(over, Reply::Rejected(Rejection::RateLimited { .. })), "{over:?}");
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::SetBalance { sale: SaleId(1), balance: 0 });
-    assert!(matches!(
-        writer.one(order(3, 9, 1, true)),
-        Reply::Rejected(Rejection::Refused(Refusal::SoldOut))
-    ));
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
+    assert!(matches!(writer.one(order(3, 9, 1)), Reply::Rejected(Rejection::Refused(Refusal::SoldOut))));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::Execute(Command::Pause(SaleId(1))));
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::Execute(Command::End(SaleId(1))));
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.finish().unwrap();
     let mut writer = Harness::start(dir.path(), None, one_per_hour);
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.finish().unwrap();
 }
 
@@ -185,13 +184,13 @@ fn an_unpaid_hold_expires_by_itself_and_its_units_are_on_sale_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
     writer.ask(vec![open_sale(150), Request::SetBalance { sale: SaleId(1), balance: 1 }]);
-    let (held, _) = accepted(&writer.one(order(1, 7, 1, true)));
+    let (held, _) = accepted(&writer.one(order(1, 7, 1)));
     assert_eq!((held.status, writer.available(0)), (Status::Held, 0));
     wait_until(|| writer.available(0) == 1);
     assert!(matches!(writer.one(read(1)), Reply::Order(order) if order.status == Status::Expired));
     let expired_after = writer.shared.clock.now().0 - held.placed_at.0;
     assert!(expired_after >= 150, "expired after {expired_after} ms, too soon");
-    accepted(&writer.one(order(2, 8, 1, true)));
+    accepted(&writer.one(order(2, 8, 1)));
     // The late payment of the first finds no unit: recorded, and a refund is due.
     let pay = Pay { id: "p1".into(), order: held.id, amount: 4_999 };
     writer.one(Request::Execute(Command::Pay(pay)));
@@ -206,7 +205,7 @@ fn a_commit_that_is_rolled_back_answers_unknown_and_service_goes_on() {
     let vfs = FaultVfs::register("writer-rolled-back");
     let mut writer = Harness::start(dir.path(), Some("writer-rolled-back"), NO_LIMITS);
     writer.one(open_sale(60_000));
-    let (first, _) = accepted(&writer.one(order(1, 7, 1, true)));
+    let (first, _) = accepted(&writer.one(order(1, 7, 1)));
     vfs.arm(Fault {
         operation: Operation::Write,
         nth: 1,
@@ -215,19 +214,21 @@ fn a_commit_that_is_rolled_back_answers_unknown_and_service_goes_on() {
         files: Which::Any,
     });
     // All of the batch, the replay and the refusal too: they may have seen what is not there now.
-    let replies = writer.ask(vec![order(2, 8, 1, true), order(1, 7, 1, true), order(3, 8, 9, true)]);
+    let replies = writer.ask(vec![order(2, 8, 1), order(1, 7, 1), order(3, 8, 9)]);
     assert!(replies.iter().all(|reply| matches!(reply, Reply::Unknown)), "{replies:?}");
-    assert!(matches!(writer.one(order(4, 9, 1, false)), Reply::Unknown));
     assert!(vfs.fired() > 0);
-    // Reading goes on while the disk is full; the order that was rolled back is not there.
-    wait_until(|| matches!(writer.one(read(2)), Reply::Refused(Refusal::UnknownOrder)));
+    // While the disk is full: reads and known keys are answered, the rest is refused before it is started.
+    assert!(matches!(writer.one(read(2)), Reply::Refused(Refusal::UnknownOrder)));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    assert!(matches!(writer.one(order(4, 9, 1)), Reply::Unavailable));
+    assert!(writer.client.read_only());
     vfs.disarm();
-    assert_eq!(accepted(&writer.one(order(1, 7, 1, true))), (first, true));
-    let (second, replayed) = accepted(&writer.one(order(2, 8, 1, true)));
+    wait_until(|| !writer.client.read_only());
+    let (second, replayed) = accepted(&writer.one(order(2, 8, 1)));
     assert!(!replayed);
     assert_eq!(writer.available(0), 18);
     assert!(matches!(writer.one(read(2)), Reply::Order(order) if order.id == second.id));
-    assert_eq!(writer.shared.metrics.commits_failed.get(), 2);
+    assert_eq!(writer.shared.metrics.commits_failed.get(), 1);
     writer.finish().unwrap();
     let audit = audit(dir.path()).unwrap();
     assert_eq!((audit.orders, audit.broken), (2, Vec::new()));
@@ -240,7 +241,7 @@ fn a_failed_sync_answers_unknown_and_ends_the_writer() {
     vfs.record_unsynced(true);
     let mut writer = Harness::start(dir.path(), Some("writer-failed-sync"), NO_LIMITS);
     writer.one(open_sale(60_000));
-    accepted(&writer.one(order(1, 7, 1, true)));
+    accepted(&writer.one(order(1, 7, 1)));
     vfs.arm(Fault {
         operation: Operation::Sync,
         nth: 1,
@@ -248,15 +249,15 @@ fn a_failed_sync_answers_unknown_and_ends_the_writer() {
         lasting: false,
         files: Which::Any,
     });
-    assert!(matches!(writer.one(order(2, 8, 1, true)), Reply::Unknown));
+    assert!(matches!(writer.one(order(2, 8, 1)), Reply::Unknown));
     let image = tempfile::tempdir().unwrap();
     let result = writer.thread.join().unwrap();
     assert!(matches!(result, Err(AppendError::SyncFailed(_))), "{result:?}");
     vfs.process_kill(image.path()).unwrap();
     // At the next start it is decided: the retry is answered, with the order that came back or with a new one.
     let mut writer = Harness::start(image.path(), None, NO_LIMITS);
-    accepted(&writer.one(order(1, 7, 1, true)));
-    accepted(&writer.one(order(2, 8, 1, true)));
+    accepted(&writer.one(order(1, 7, 1)));
+    accepted(&writer.one(order(2, 8, 1)));
     assert_eq!(writer.available(0), 18);
     writer.finish().unwrap();
     assert_eq!(audit(image.path()).unwrap().broken, Vec::<String>::new());

@@ -188,11 +188,11 @@ impl PageShelf {
     }
 
     fn render_index(&self, catalog: &Catalog, now: UnixMs) -> KeptPage {
-        // Newest first: that is the one that people come for.
-        let views: Vec<_> = catalog
-            .sales
-            .iter()
-            .rev()
+        // Newest first: that is the one that people come for. Nobody comes for one that is over.
+        let mut newest_first: Vec<_> = catalog.sales.iter().rev().collect();
+        newest_first.sort_by_key(|sale| sale.phase(now) == Phase::Ended);
+        let views: Vec<_> = newest_first
+            .into_iter()
             .map(|sale| {
                 let items = (0..sale.spec.items.len()).map(|item| item_view(catalog, sale, item)).collect();
                 sale_view(sale, items, now)

@@ -84,6 +84,27 @@ fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
 }
 
 #[test]
+fn of_keyed_orders_in_one_batch_only_those_over_the_bound_are_refused_and_a_known_key_never() {
+    let mut setup = Setup::new(demo_mode());
+    setup.limits.in_flight_per_buyer_max = 2;
+    let mut shop = Shop::with(setup);
+    let known = shop.send(&order(1).key("known"));
+    for key in ["a", "b", "c", "known"] {
+        assert_eq!(shop.call(&order(1).key(key)).1, None);
+    }
+    shop.write();
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    let statuses: Vec<u16> = delivered
+        .0
+        .iter()
+        .map(|(_, bytes)| String::from_utf8_lossy(&bytes[9..12]).parse().unwrap())
+        .collect();
+    assert_eq!((known.status, statuses), (201, vec![201, 201, 429, 201]));
+    shop.check_sums();
+}
+
+#[test]
 fn a_failed_commit_is_unknown_and_the_key_finds_out() {
     let mut shop = Shop::new(demo_mode());
     shop.failing = true;

@@ -16,7 +16,7 @@ use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
 use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
 use crate::pages::{Pages, Session, Settings};
-use crate::writer::{Mailbox, NewOrder, Reply, Request as Asked};
+use crate::writer::{Judged, Mailbox, NewOrder, Reply, Request as Asked};
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -272,10 +272,11 @@ impl Shop {
             Err(refusal) => Reply::Refused(refusal),
         };
         match asked {
-            Asked::Place(NewOrder { place, keyed, .. }) => {
-                if keyed && self.book.lookup(&place).is_none() {
+            Asked::Place(NewOrder { place, admission: judged, .. }) => {
+                if let Judged::ByTheWriter { over } = judged
+                    && self.book.lookup(&place).is_none()
+                {
                     let admission = &self.shared.admission;
-                    let over = admission.over_bound(place.buyer);
                     let rejected = over.or_else(|| admission.admit(&self.catalog, place.id.sku, now).err());
                     if let Some(rejection) = rejected {
                         return Reply::Rejected(rejection);

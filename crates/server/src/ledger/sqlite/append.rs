@@ -10,6 +10,9 @@ use crate::ledger::{AppendError, Batch};
 
 /// SQLite's extended codes of a sync that failed: of a file, and of a directory.
 const SYNC_CODES: [i32; 2] = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
+/// Not the same bytes twice: each settling is another page.
+const COUNT_ROLLED_BACK: &str =
+    "INSERT INTO meta VALUES ('rolled_back', 1) ON CONFLICT DO UPDATE SET value = value + 1";
 
 impl SqliteLedger {
     /// Appends a batch in one transaction and returns when it is synced.
@@ -27,6 +30,22 @@ impl SqliteLedger {
         result.map_err(classify)
     }
 
+    /// Takes back for good what was rolled back: to be called after [`AppendError::RolledBack`], before the book
+    /// is loaded and anybody is answered from it.
+    ///
+    /// If SQLite fails after it wrote a commit's last frame (the WAL's index can't grow), the transaction is
+    /// gone for this process, but complete in the WAL's file: a kill would bring it back, and with it an order
+    /// that a buyer was refused because of what the reloaded book said. A commit of its own takes its place.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::append`]. While the disk refuses this, nothing must be served.
+    pub fn settle_rolled_back(&self) -> Result<(), AppendError> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK").map_err(classify)?;
+        }
+        self.connection.execute(COUNT_ROLLED_BACK, []).map(|_| ()).map_err(classify)
+    }
+
     /// What may follow a batch, after its answers: starting a checkpoint, or finishing one.
     ///
     /// # Errors
@@ -34,22 +53,9 @@ impl SqliteLedger {
     pub fn maintain(&mut self) -> Result<Option<Checkpointed>, AppendError> {
         self.checkpointer.step(&self.connection).map_err(classify)
     }
-
-    /// Removes at most `max` addresses of orders placed before `cutoff_ms`; returns how many it went through.
-    ///
-    /// # Errors
-    /// As [`SqliteLedger::append`].
-    pub fn purge_addresses(&mut self, cutoff_ms: u64, max: u32) -> Result<u32, AppendError> {
-        let result = purge(&self.connection, cutoff_ms, max);
-        if result.is_err() && !self.connection.is_autocommit() {
-            let rolled_back = self.connection.execute_batch("ROLLBACK");
-            tracing::warn!(?rolled_back, "a purge of addresses failed");
-        }
-        result.map_err(classify)
-    }
 }
 
-fn classify(error: rusqlite::Error) -> AppendError {
+pub(super) fn classify(error: rusqlite::Error) -> AppendError {
     let sync = error.sqlite_error().is_some_and(|code| SYNC_CODES.contains(&code.extended_code));
     if sync { AppendError::SyncFailed(error.into()) } else { AppendError::RolledBack(error.into()) }
 }
@@ -162,7 +168,7 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
 }
 
 /// Everything that the ledger counts is below 2^63: ids and amounts are checked where they come in.
-fn int(value: u64) -> i64 {
+pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).expect("ids, times and amounts are below 2^63")
 }
 
@@ -192,28 +198,4 @@ fn disposition_code(disposition: Disposition) -> &'static str {
         Disposition::RefundDue(reason) => RefundReason::as_str(reason),
         Disposition::Settled(_) => unreachable!("a payment is recorded before it is settled"),
     }
-}
-
-fn purge(connection: &Connection, cutoff_ms: u64, max: u32) -> Result<u32, rusqlite::Error> {
-    const DONE_TO: &str = "SELECT coalesce((SELECT value FROM meta WHERE name = 'addresses_purged_to'), 0)";
-    let done_to: i64 = connection.prepare_cached(DONE_TO)?.query_row([], |row| row.get(0))?;
-    // Times grow with the sequence, so the orders to purge follow one another.
-    let (last, count): (Option<i64>, u32) = connection
-        .prepare_cached(
-            "SELECT max(seq), count(*) FROM
-             (SELECT seq FROM orders WHERE seq > ?1 AND at < ?2 ORDER BY seq LIMIT ?3)",
-        )?
-        .query_row(params![done_to, int(cutoff_ms), max], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let Some(last) = last else { return Ok(0) };
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    connection
-        .prepare_cached(
-            "UPDATE orders SET address = NULL WHERE seq > ?1 AND seq <= ?2 AND address IS NOT NULL",
-        )?
-        .execute([done_to, last])?;
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('addresses_purged_to', ?1)")?
-        .execute([last])?;
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(count)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::{OpenError, open_reader};
+use super::{OpenError, create_private, open_reader};
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
@@ -25,12 +25,20 @@ pub enum BackupError {
 pub fn backup(data_dir: &Path, to: &Path) -> Result<(), OpenError> {
     let connection = open_reader(data_dir)?;
     connection.pragma_update(None, "query_only", false)?;
-    Ok(copy(&connection, to)?)
+    Ok(copy(&connection, to, Existing::Refuse)?)
+}
+
+/// What to do with a file that has the copy's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existing {
+    Refuse,
+    /// When the copy is whole.
+    Replace,
 }
 
 /// Copies through a temporary name, so that a file of the final name is always whole.
-pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), BackupError> {
-    if to.exists() {
+pub(super) fn copy(connection: &Connection, to: &Path, existing: Existing) -> Result<(), BackupError> {
+    if existing == Existing::Refuse && to.exists() {
         return Err(BackupError::Exists(to.to_owned()));
     }
     let mut partial = to.as_os_str().to_owned();
@@ -40,6 +48,8 @@ pub(super) fn copy(connection: &Connection, to: &Path) -> Result<(), BackupError
     if partial.exists() {
         std::fs::remove_file(&partial).map_err(io)?;
     }
+    // SQLite copies into an empty file as into none, and keeps its rights.
+    create_private(&partial).map_err(io)?;
     let target = partial.to_str().ok_or_else(|| io(std::io::Error::other("the path is not UTF-8")))?;
     let copied = connection.execute("VACUUM INTO ?1", [target]).map_err(BackupError::from).and_then(|_| {
         File::open(&partial).and_then(|file| file.sync_all()).map_err(io)?;

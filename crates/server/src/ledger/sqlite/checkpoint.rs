@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::BUSY_TIMEOUT;
+
 /// Which checkpoint of SQLite's.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Mode {
+enum Mode {
     /// As much as can be done without waiting.
     Passive,
     /// All of it; the next commit starts the WAL anew.
@@ -33,9 +35,18 @@ pub struct Checkpointed {
     pub complete: bool,
 }
 
-/// Runs one checkpoint on a connection.
-pub(super) fn run(connection: &Connection, mode: Mode) -> Result<(), rusqlite::Error> {
-    checkpoint(connection, mode).map(|_| ())
+/// Before anything is served: all of the WAL goes into the database, and the next commit starts the WAL anew.
+/// Waits at most `patience` for readers that are in the way; returns whether it was done.
+pub(super) fn settle(connection: &Connection, patience: Duration) -> Result<bool, rusqlite::Error> {
+    connection.busy_timeout(patience)?;
+    let done = checkpoint(connection, Mode::Restart);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    done
+}
+
+/// At a clean stop: empties the WAL, if no reader is in the way; the next start settles it otherwise.
+pub(super) fn empty(connection: &Connection) -> Result<(), rusqlite::Error> {
+    checkpoint(connection, Mode::Truncate).map(|_| ())
 }
 
 /// Returns whether all of the WAL was copied.
@@ -119,6 +130,9 @@ impl Checkpointer {
                 let complete = checkpoint(writer, Mode::Passive)?;
                 if complete {
                     self.threshold = self.pages;
+                    // The hook tells of commits only; without one, the same frames would start a checkpoint
+                    // over and over. It runs within a commit, so on this thread, and can't come between.
+                    self.frames.store(0, Ordering::Relaxed);
                 }
                 Ok(Some(Checkpointed { took: took + started.elapsed(), complete }))
             }
@@ -152,5 +166,60 @@ fn serve(connection: &Connection, starts: &Receiver<()>, state: &Mutex<State>) {
         let result = checkpoint(connection, Mode::Passive);
         *state.lock().unwrap_or_else(PoisonError::into_inner) =
             State::Done { took: started.elapsed(), result };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::ledger::sqlite::{Synchronous, prepare};
+
+    fn open(dir: &Path) -> Connection {
+        let connection = Connection::open(dir.join("ledger.db")).unwrap();
+        prepare(&connection, Synchronous::Off).unwrap();
+        connection
+    }
+
+    fn write(connection: &Connection) {
+        connection.execute_batch("CREATE TABLE IF NOT EXISTS t (x); INSERT INTO t VALUES (1)").unwrap();
+    }
+
+    #[test]
+    fn an_idle_ledger_is_checkpointed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = open(dir.path());
+        let mut checkpointer = Checkpointer::start(&mut writer, open(dir.path()), 1).unwrap();
+        write(&writer);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            assert!(Instant::now() < deadline, "no checkpoint came");
+            if let Some(done) = checkpointer.step(&writer).unwrap() {
+                assert!(done.complete);
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(checkpointer.step(&writer).unwrap().is_none());
+        assert!(matches!(*checkpointer.state.lock().unwrap(), State::Idle), "another one was started");
+        write(&writer);
+        checkpointer.step(&writer).unwrap();
+        assert!(!matches!(*checkpointer.state.lock().unwrap(), State::Idle), "a commit brings the next one");
+    }
+
+    #[test]
+    fn settling_says_whether_a_reader_was_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let (writer, reader) = (open(dir.path()), open(dir.path()));
+        write(&writer);
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        write(&writer);
+        assert!(!settle(&writer, Duration::ZERO).unwrap(), "half of the WAL can't be copied");
+        reader.execute_batch("COMMIT; BEGIN; SELECT * FROM t").unwrap();
+        assert!(!settle(&writer, Duration::ZERO).unwrap(), "all is copied, but the WAL can't start anew");
+        let leaving = std::thread::spawn(move || reader.execute_batch("COMMIT").unwrap());
+        assert!(settle(&writer, Duration::from_secs(60)).unwrap(), "it waits for a reader that leaves");
+        leaving.join().unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::backup::Existing;
 use super::{OpenError, backup};
 
 /// "Door" in ASCII: says that a file is ours.
@@ -14,28 +15,35 @@ const NEWEST: i64 = 1;
 
 /// Brings a ledger to the newest format. An older one is backed up beside itself first.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    migrate_by(connection, path, &MIGRATIONS)
+}
+
+/// To the format that the last of these scripts makes.
+fn migrate_by(connection: &Connection, path: &Path, scripts: &[&str]) -> Result<(), OpenError> {
     let found = version(connection, path)?.unwrap_or(0);
-    if found > NEWEST {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known: NEWEST });
+    let newest = i64::try_from(scripts.len()).expect("a handful");
+    if found > newest {
+        return Err(OpenError::Newer { path: path.to_owned(), found, known: newest });
     }
-    if found == NEWEST {
+    if found == newest {
         return Ok(());
     }
     if found > 0 {
         let copy = path.with_extension(format!("db.format-{found}.bak"));
-        tracing::info!(from = found, to = NEWEST, backup = %copy.display(), "migrating the ledger");
-        backup::copy(connection, &copy)?;
+        tracing::info!(from = found, to = newest, backup = %copy.display(), "migrating the ledger");
+        // One that is there is of a migration that did not come to its end: the ledger has all that it has.
+        backup::copy(connection, &copy, Existing::Replace)?;
     }
     let start = usize::try_from(found).expect("a version is not negative");
     let mut script = String::from("BEGIN IMMEDIATE;\n");
-    for migration in &MIGRATIONS[start..] {
+    for migration in &scripts[start..] {
         script.push_str(migration);
     }
     script.push_str(&format!(
-        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {NEWEST}; COMMIT;"
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {newest}; COMMIT;"
     ));
-    connection.execute_batch(&script)?;
-    Ok(())
+    // An error leaves the transaction open; it goes with the connection, which is not used after it.
+    Ok(connection.execute_batch(&script)?)
 }
 
 /// Refuses to read what is not a ledger of this format.
@@ -101,6 +109,55 @@ mod tests {
             matches!(migrate(&connection, &path), Err(OpenError::Newer { found, .. }) if found == NEWEST + 1)
         );
         assert!(matches!(check_version(&connection, &path), Err(OpenError::Newer { .. })));
+    }
+
+    const SECOND: &str = "ALTER TABLE messages ADD COLUMN note TEXT; UPDATE messages SET note = 'new';";
+
+    /// A ledger of the first format with this many messages.
+    fn of_first_format(path: &Path, messages: u32) -> Connection {
+        let connection = open(path);
+        migrate_by(&connection, path, &MIGRATIONS[..1]).unwrap();
+        for _ in 0..messages {
+            connection.execute("INSERT INTO messages (at, body) VALUES (1, x'41')", []).unwrap();
+        }
+        connection
+    }
+
+    fn found(connection: &Connection) -> (i64, u32) {
+        let version = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        (version, connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap())
+    }
+
+    #[test]
+    fn an_older_ledger_is_backed_up_and_keeps_its_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let connection = of_first_format(&path, 3);
+        migrate_by(&connection, &path, &[MIGRATIONS[0], SECOND]).unwrap();
+        assert_eq!(found(&connection), (2, 3));
+        let new = "SELECT count(*) FROM messages WHERE note = 'new'";
+        assert_eq!(connection.query_row(new, [], |row| row.get::<_, u32>(0)).unwrap(), 3);
+        let backup = open(&dir.path().join("ledger.db.format-1.bak"));
+        assert_eq!(found(&backup), (1, 3));
+        assert!(backup.prepare(new).is_err(), "the backup has the old format");
+    }
+
+    #[test]
+    fn a_migration_that_failed_leaves_the_old_format_and_can_be_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let connection = of_first_format(&path, 1);
+        let failing = format!("{SECOND} INSERT INTO nowhere VALUES (1);");
+        assert!(migrate_by(&connection, &path, &[MIGRATIONS[0], &failing]).is_err());
+        drop(connection);
+        let connection = open(&path);
+        assert_eq!(found(&connection), (1, 1));
+        check_version(&connection, &path).unwrap();
+        // The older program went on with it meanwhile.
+        connection.execute("INSERT INTO messages (at, body) VALUES (2, x'42')", []).unwrap();
+        migrate_by(&connection, &path, &[MIGRATIONS[0], SECOND]).unwrap();
+        assert_eq!(found(&connection), (2, 2));
+        assert_eq!(found(&open(&dir.path().join("ledger.db.format-1.bak"))), (1, 2));
     }
 
     #[test]

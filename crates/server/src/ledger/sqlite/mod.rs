@@ -7,12 +7,15 @@
 mod append;
 mod backup;
 mod checkpoint;
+mod marks;
 mod migrate;
+mod purge;
 mod read;
 mod replay;
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +32,8 @@ pub const FILE_NAME: &str = "ledger.db";
 const LOCK_NAME: &str = "lock";
 /// How long a statement waits for a lock that another process holds (a migration, a checkpoint's last step).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the start waits for readers to end, before it gives up.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 /// More than the statements that are ever prepared.
 const STATEMENTS_CACHED: usize = 32;
 const COUNT_OPEN: &str = "INSERT INTO meta VALUES ('opens', 1) ON CONFLICT DO UPDATE SET value = value + 1";
@@ -59,7 +64,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot use the data directory {path}: {source}")]
-    Directory { path: PathBuf, source: std::io::Error },
+    Directory { path: PathBuf, source: io::Error },
     #[error(
         "the data directory {path} is used by another doorbuster; stop that one or give another --data-dir"
     )]
@@ -74,10 +79,21 @@ pub enum OpenError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("{path} has the older format {found}; start doorbuster serve on it once, it migrates it")]
     Older { path: PathBuf, found: i64 },
+    #[error("{path} is being read (by an audit, an export or a backup); start again when that has ended")]
+    Read { path: PathBuf },
     #[error("cannot back the ledger up before its migration: {0}")]
     Backup(#[from] BackupError),
     #[error("cannot open the ledger: {0}")]
     Sqlite(#[from] rusqlite::Error),
+}
+
+impl OpenError {
+    /// The file could be read, but what is in it is no sound database any more.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let OpenError::Sqlite(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    }
 }
 
 /// The writer's ledger. Its data directory is locked against other processes while it lives.
@@ -97,12 +113,16 @@ impl SqliteLedger {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(options: Options) -> Result<SqliteLedger, OpenError> {
+        SqliteLedger::open_within(options, SETTLE_PATIENCE)
+    }
+
+    fn open_within(options: Options, patience: Duration) -> Result<SqliteLedger, OpenError> {
         let dir = &options.data_dir;
         let directory = |source| OpenError::Directory { path: dir.clone(), source };
-        // Buyers' addresses: nobody else's to read.
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(directory)?;
+        make_data_dir(dir).map_err(directory)?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
+        create_private(&path).map_err(directory)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = connect(&path, flags, options.vfs.as_deref())?;
         migrate::migrate(&connection, &path)?;
@@ -110,7 +130,9 @@ impl SqliteLedger {
         // A failed sync may have left frames that were never answered for and that later syncs would not write
         // again. This decides it before anybody reads: all frames go into the database, and a synced commit
         // starts the WAL anew, so that the old one can't come back with a power cut.
-        checkpoint::run(&connection, checkpoint::Mode::Restart)?;
+        if !checkpoint::settle(&connection, patience)? {
+            return Err(OpenError::Read { path });
+        }
         connection.execute(COUNT_OPEN, [])?;
         let second = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.vfs.as_deref())?;
         prepare(&second, options.synchronous)?;
@@ -125,8 +147,10 @@ impl SqliteLedger {
         if let Some(secret) = self.connection.query_row(query, [], |row| row.get(0)).optional()? {
             return Ok(secret);
         }
-        let insert = "INSERT INTO meta (name, value) VALUES ('id_secret', randomblob(16)) RETURNING value";
-        self.connection.query_row(insert, [], |row| row.get(0))
+        // Not by RETURNING: its row comes before the commit, whose failure would go unnoticed. Then orders would
+        // be named by a secret that is lost.
+        self.connection.execute("INSERT INTO meta (name, value) VALUES ('id_secret', randomblob(16))", [])?;
+        self.connection.query_row(query, [], |row| row.get(0))
     }
 
     /// Where the ledger lies.
@@ -140,17 +164,38 @@ impl SqliteLedger {
     /// If the disk refuses; nothing is lost, the WAL stays.
     pub fn close(self) -> Result<(), rusqlite::Error> {
         self.checkpointer.stop();
-        checkpoint::run(&self.connection, checkpoint::Mode::Truncate)
+        checkpoint::empty(&self.connection)
     }
 }
 
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let directory = |source| OpenError::Directory { path: dir.to_owned(), source };
-    let file = File::create(dir.join(LOCK_NAME)).map_err(directory)?;
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(dir.join(LOCK_NAME)).map_err(directory)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(directory(source)),
+    }
+}
+
+/// Makes the data directory if it is absent. Buyers' addresses and a demo's secrets lie in it: nobody else's to
+/// read. One that is there keeps the rights that its owner gave it.
+///
+/// # Errors
+/// If it can't be made.
+pub fn make_data_dir(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Makes an empty file for SQLite to fill, readable by its owner alone; SQLite gives the WAL and its index the
+/// rights of their database. One that is there is left alone, and not even opened: closing it would drop the
+/// locks that this process may have on it.
+fn create_private(path: &Path) -> io::Result<()> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -163,6 +208,8 @@ fn connect(path: &Path, flags: OpenFlags, vfs: Option<&str>) -> Result<Connectio
     };
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // From the first statement on, migrations included: an automatic checkpoint swallows a failed sync.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
 }
 
@@ -176,7 +223,6 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
     connection.pragma_update(None, "synchronous", synchronous)?;
     // A purged address is overwritten, not only unlinked.
     connection.pragma_update_and_check(None, "secure_delete", true, |row| row.get::<_, bool>(0))?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // 16 MiB: an append needs the right edge of each table only.
     connection.pragma_update(None, "cache_size", -16_384)?;
     Ok(())
@@ -188,13 +234,54 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
 /// See [`OpenError`].
 pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     let path = data_dir.join(FILE_NAME);
-    if !path.is_file() {
-        return Err(OpenError::Missing { path });
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(OpenError::NotALedger { path }),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(OpenError::Missing { path });
+        }
+        Err(source) => return Err(OpenError::Directory { path: data_dir.to_owned(), source }),
     }
     // Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index.
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
     connection.pragma_update(None, "query_only", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     migrate::check_version(&connection, &path)?;
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_served_while_a_reader_keeps_the_wal_from_being_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            let options = Options {
+                data_dir: dir.path().to_owned(),
+                synchronous: Synchronous::Off,
+                checkpoint_pages: 100,
+                vfs: None,
+            };
+            SqliteLedger::open_within(options, Duration::ZERO)
+        };
+        let first = open().unwrap();
+        let reader = open_reader(dir.path()).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+        drop(first);
+        let error = open().unwrap_err();
+        assert!(matches!(error, OpenError::Read { .. }), "{error}");
+        assert!(error.to_string().contains("start again when that has ended"), "{error}");
+        reader.execute_batch("COMMIT").unwrap();
+        open().unwrap();
+    }
+
+    #[test]
+    fn no_connection_checkpoints_on_its_own_not_even_in_a_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = connect(&dir.path().join(FILE_NAME), flags, None).unwrap();
+        let pages: u32 = connection.pragma_query_value(None, "wal_autocheckpoint", |row| row.get(0)).unwrap();
+        assert_eq!(pages, 0);
+    }
 }

@@ -47,8 +47,7 @@ pub struct Changes {
 /// # Errors
 /// If the ledger cannot be read.
 pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<Changes, rusqlite::Error> {
-    let skus = Skus::read(connection)?;
-    let last = last_seq(connection)?;
+    let (last, skus) = ends_at(connection)?;
     let cursor = last.min(since.saturating_add(entries_max.clamp(1, WINDOW))).max(since);
     let mut orders = Vec::new();
     window(connection, &skus, since, (since, cursor), last, &mut |line| orders.push(line))?;
@@ -62,8 +61,7 @@ pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<
 /// See [`OpenError`].
 pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> Result<u64, OpenError> {
     let connection = open_reader(data_dir)?;
-    let skus = Skus::read(&connection)?;
-    let last = last_seq(&connection)?;
+    let (last, skus) = ends_at(&connection)?;
     let mut after = since;
     while after < last {
         let to = last.min(after + WINDOW);
@@ -106,6 +104,12 @@ fn window(
     Ok(())
 }
 
+/// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,
+/// which is harmless; the other way round an order of it would have a SKU that is unknown.
+fn ends_at(connection: &Connection) -> Result<(u64, Skus), rusqlite::Error> {
+    Ok((last_seq(connection)?, Skus::read(connection)?))
+}
+
 /// What the ledger's SKU numbers mean.
 struct Skus(Vec<(SaleId, ProductId, String, Payment)>);
 
@@ -129,7 +133,8 @@ impl Skus {
 
     fn line(&self, row: &Row<'_>) -> Result<OrderLine, rusqlite::Error> {
         let id = order_id(row, 0)?;
-        // An order of a sale that was created after the SKUs were read can't be before the cursor.
+        // The sale of an order comes before it, so before the cursor, up to which at least the SKUs were read:
+        // an unknown one is damage.
         let (sale, product, currency, payment) =
             self.0.get(id.sku.0 as usize).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind: Option<u8> = row.get(7)?;

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, HTML_CONTENT_TYPE, ItemView, MemberView, Pages, Picture, Rendered, SaleState,
-    SaleView, Session, Settings,
+    CONTENT_SECURITY_POLICY, ItemView, Pages, Picture, Rendered, SaleState, SaleView, Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
 const EPOCH_MS: u64 = 1_780_000_000_000;
+const PAYMENT_TIME_MS: u64 = 900_000;
 pub(crate) const SALE: u64 = 3;
 pub(crate) const PRODUCT: u64 = 30;
 
@@ -45,7 +45,6 @@ pub(crate) struct State {
     pub(crate) phase: &'static str,
     pub(crate) starts_at_ms: u64,
     pub(crate) ends_at_ms: u64,
-    pub(crate) payment_time_ms: u64,
     pub(crate) total: u64,
     pub(crate) available: u64,
     pub(crate) faults: VecDeque<Fault>,
@@ -84,7 +83,6 @@ struct Request {
 
 enum Reply {
     Page(u16, Rendered),
-    Html(Vec<u8>),
     Json(u16, Value),
     RetryAfter(Value),
     /// The connection is closed without a word.
@@ -103,7 +101,6 @@ impl FakeShop {
             phase: "live",
             starts_at_ms: EPOCH_MS - 1000,
             ends_at_ms: EPOCH_MS + 3_600_000,
-            payment_time_ms: 900_000,
             total: 100,
             available: 100,
             faults: VecDeque::new(),
@@ -163,7 +160,6 @@ fn serve(mut stream: TcpStream, shop: &Shop) {
     let (status, kind, body, more) = match shop.answer(&request) {
         Reply::None => return,
         Reply::Page(status, page) => (status, page.content_type, page.body, ""),
-        Reply::Html(body) => (200, HTML_CONTENT_TYPE, body, ""),
         Reply::Json(status, Value::Null) => (status, "application/json", Vec::new(), ""),
         Reply::Json(status, value) => (status, "application/json", value.to_string().into_bytes(), ""),
         Reply::RetryAfter(value) => {
@@ -222,7 +218,6 @@ impl Shop {
         match path {
             "/" => Reply::Page(200, self.pages.index(&[sale])),
             "/api" => Reply::Page(200, self.pages.api()),
-            "/product" => Reply::Html(self.product(&sale, request)),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
                 Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
@@ -235,7 +230,6 @@ impl Shop {
         let mut state = self.state.lock().expect("no request panicked");
         state.authorization = request.headers.get("authorization").cloned().unwrap_or_default();
         let now_ms = self.now_ms();
-        state.expire(now_ms);
         match (request.method.as_str(), api) {
             ("GET", "time") => Reply::Json(200, json!({ "now_ms": now_ms })),
             ("GET", "stock") => Reply::Json(200, state.stock(now_ms)),
@@ -252,7 +246,7 @@ impl Shop {
                 }
                 reply
             }
-            (method, other) => state.order(method, other, now_ms),
+            (method, other) => state.order(method, other),
         }
     }
 
@@ -265,20 +259,11 @@ impl Shop {
         }
     }
 
-    fn product(&self, sale: &SaleView, request: &Request) -> Vec<u8> {
-        let taken = if request.target.contains("memberId=1&taken") { 1 } else { 0 };
-        let member = MemberView { member: "1".into(), taken, open_orders: Vec::new() };
-        let mut body = Vec::new();
-        self.pages.product(&self.pages.prepare_product(sale, &sale.items[0]), &member, &mut body);
-        body
-    }
-
     /// Rendered as a CDN would hold it: with the state and stock of long ago.
     fn sale(&self) -> SaleView {
         let state = self.state.lock().expect("no request panicked");
         let phase = match state.phase {
             "live" if state.starts_at_ms <= self.now_ms() => SaleState::Live,
-            "paused" => SaleState::Paused,
             "ended" => SaleState::Ended,
             _ => SaleState::NotStarted,
         };
@@ -301,7 +286,8 @@ impl Shop {
             state: phase,
             starts_at_ms: state.starts_at_ms,
             ends_at_ms: state.ends_at_ms,
-            payment_time_ms: state.payment_time_ms,
+            ended_early: false,
+            payment_time_ms: PAYMENT_TIME_MS,
             items: vec![item],
         }
     }
@@ -343,7 +329,7 @@ impl State {
         let order = json!({
             "id": id, "sale": wanted["sale"], "product": wanted["product"], "buyer": "1", "quantity": quantity,
             "unit_price": 499_900, "amount": 499_900 * quantity, "currency": "EUR", "status": "held",
-            "placed_at_ms": now_ms, "pay_by_ms": now_ms + self.payment_time_ms, "closed_at_ms": null,
+            "placed_at_ms": now_ms, "pay_by_ms": now_ms + PAYMENT_TIME_MS, "closed_at_ms": null,
             "refund_due": false,
         });
         self.orders.insert(id.clone(), order);
@@ -351,39 +337,13 @@ impl State {
         id
     }
 
-    fn expire(&mut self, now_ms: u64) {
-        for order in self.orders.values_mut() {
-            if order["status"] == "held" && order["pay_by_ms"].as_u64().is_some_and(|pay_by| pay_by <= now_ms)
-            {
-                close(order, "expired", now_ms);
-                self.available += 1;
-            }
+    /// `GET orders/{id}`: nothing else is asked of an order here.
+    fn order(&self, method: &str, api: &str) -> Reply {
+        match api.split_once('/').and_then(|(_, id)| self.orders.get(id)) {
+            Some(order) if method == "GET" => Reply::Json(200, order.clone()),
+            _ => Reply::Json(404, problem(404, "not_found")),
         }
     }
-
-    /// `GET orders/{id}`, `POST orders/{id}/pay`, `POST orders/{id}/cancel`.
-    fn order(&mut self, method: &str, api: &str, now_ms: u64) -> Reply {
-        let mut parts = api.split('/').skip(1);
-        let Some(order) = parts.next().and_then(|id| self.orders.get_mut(id)) else {
-            return Reply::Json(404, problem(404, "not_found"));
-        };
-        match (method, parts.next()) {
-            ("GET", None) => {}
-            ("POST", Some("pay")) => close(order, "paid", now_ms),
-            ("POST", Some("cancel")) => {
-                close(order, "cancelled", now_ms);
-                self.available += 1;
-            }
-            _ => return Reply::Json(404, problem(404, "not_found")),
-        }
-        Reply::Json(200, order.clone())
-    }
-}
-
-fn close(order: &mut Value, status: &str, now_ms: u64) {
-    order["status"] = json!(status);
-    order["closed_at_ms"] = json!(now_ms);
-    order["pay_by_ms"] = Value::Null;
 }
 
 fn problem(status: u16, code: &str) -> Value {

@@ -26,10 +26,25 @@ pub(crate) fn open_sale(browser: &Browser, base: &str, sale: u64, product: u64) 
     browser.wait_until("the page's script", |browser| browser.attribute("#offer", "data-view").is_some());
 }
 
-pub(crate) fn fill_address(browser: &Browser) {
+/// Key by key, as a buyer does it.
+pub(crate) fn type_address(browser: &Browser) {
     for (name, text) in ADDRESS {
         browser.type_into(&format!("#{name}"), text);
     }
+}
+
+/// All at once, as a browser does it that knows the address.
+pub(crate) fn fill_address(browser: &Browser) {
+    let fields: serde_json::Map<_, _> =
+        ADDRESS.iter().map(|&(name, text)| (name.to_owned(), text.into())).collect();
+    browser.run(&format!(
+        "for (const [name, text] of Object.entries({})) {{
+           const field = document.getElementById(name);
+           field.value = text;
+           field.dispatchEvent(new Event('input', {{ bubbles: true }}));
+         }}",
+        serde_json::Value::from(fields)
+    ));
 }
 
 /// Presses the button as soon as it is open.
@@ -48,10 +63,17 @@ pub(crate) fn is_open(browser: &Browser) -> bool {
 
 /// Waits for the order's page and for the order on it; returns the order's id.
 pub(crate) fn wait_for_order(browser: &Browser) -> String {
-    browser.wait_until("the order's page", |browser| browser.url().contains("/orders/"));
+    let id = wait_for_order_page(browser);
     wait_for_view(browser, "#order", "held");
+    id
+}
+
+/// Waits for the order's page, whatever became of the order by then; returns the order's id.
+pub(crate) fn wait_for_order_page(browser: &Browser) -> String {
+    browser.wait_until("the order's page", |browser| browser.url().contains("/orders/"));
     let url = browser.url();
-    url.rsplit('/').next().expect("a url has parts").to_owned()
+    let (_, id) = url.rsplit_once('/').expect("a url has parts");
+    id.split('?').next().expect("there is a first part").to_owned()
 }
 
 pub(crate) fn wait_for_view(browser: &Browser, css: &str, view: &str) {

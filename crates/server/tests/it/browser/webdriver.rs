@@ -2,10 +2,10 @@
 //!
 //! Needs `chromedriver` (Debian: `chromium-driver`) in the path; without it the test fails and says so.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,8 +20,9 @@ pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 
 /// Browsers are heavy: so many run at once, whatever the number of test threads.
-static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-static NEXT_TURN: AtomicUsize = AtomicUsize::new(0);
+const BROWSERS_MAX: usize = 2;
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { running: 0, came: 0, served: 0 });
+static MOVED: Condvar = Condvar::new();
 
 /// A browser with a new profile. Dropping it ends the browser and the driver, by their own handles.
 pub(crate) struct Browser {
@@ -29,14 +30,22 @@ pub(crate) struct Browser {
     agent: ureq::Agent,
     session: String,
     _profile: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Browser {
     pub(crate) fn start() -> Browser {
-        // A test that failed has poisoned nothing but its own browser.
-        let turn = NEXT_TURN.fetch_add(1, Ordering::Relaxed) % TURNS.len();
-        let turn = TURNS[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let [turn] = Turn::take();
+        Browser::with(turn)
+    }
+
+    /// Two browsers that know nothing of each other.
+    pub(crate) fn two() -> (Browser, Browser) {
+        let [first, second] = Turn::take();
+        (Browser::with(first), Browser::with(second))
+    }
+
+    fn with(turn: Turn) -> Browser {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary directory");
         let config = ureq::Agent::config_builder()
@@ -194,6 +203,39 @@ impl Drop for Browser {
     }
 }
 
+/// Those who run a browser and those who wait for one, first come, first served: else whoever wants two would
+/// wait until nobody else wants any.
+struct Queue {
+    running: usize,
+    came: usize,
+    served: usize,
+}
+
+/// The right to run one browser.
+struct Turn;
+
+impl Turn {
+    /// Waits for all of them at once: whoever held one and waited for another might wait for ever.
+    fn take<const N: usize>() -> [Turn; N] {
+        let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = queue.came;
+        queue.came += 1;
+        let wait = |queue: &mut Queue| queue.served != number || queue.running + N > BROWSERS_MAX;
+        let mut queue = MOVED.wait_while(queue, wait).unwrap_or_else(PoisonError::into_inner);
+        queue.served += 1;
+        queue.running += N;
+        MOVED.notify_all();
+        [const { Turn }; N]
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        QUEUE.lock().unwrap_or_else(PoisonError::into_inner).running -= 1;
+        MOVED.notify_all();
+    }
+}
+
 fn capabilities(profile: &std::path::Path) -> Value {
     let arguments = [
         "--headless=new",
@@ -215,24 +257,32 @@ fn capabilities(profile: &std::path::Path) -> Value {
     } } })
 }
 
-/// Starts chromedriver on a port of its own choice and reads which one from what it prints.
+/// Starts chromedriver and returns it with its port. The driver wants one number in both address families, and
+/// asked for port 0 it ends if the number that it got in one is in use in the other. So we look for a free one;
+/// somebody may still be quicker to use it, and then we look for another.
 fn start_driver() -> (Child, u16) {
-    let mut driver = Command::new("chromedriver")
-        .arg("--port=0")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the browser tests need chromedriver in the path (Debian: apt install chromium-driver)");
-    let mut output = BufReader::new(driver.stdout.take().expect("its output is piped"));
-    let port = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
-        let (_, port) = line.split_once("started successfully on port ")?;
-        port.trim_end_matches('.').parse().ok()
-    });
-    // Kept open: a later line of the driver's must not end it.
-    driver.stdout = Some(output.into_inner());
-    let Some(port) = port else {
-        let killed = driver.kill().and_then(|()| driver.wait());
-        panic!("chromedriver ended before it served: {killed:?}");
-    };
-    (driver, port)
+    const PORTS_MAX: usize = 10;
+    let mut printed = String::new();
+    for _ in 0..PORTS_MAX {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port on loopback").port();
+        let mut driver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the browser tests need chromedriver in the path (Debian: apt install chromium-driver)");
+        let mut output = BufReader::new(driver.stdout.take().expect("its output is piped"));
+        printed.clear();
+        while output.read_line(&mut printed).is_ok_and(|read| read > 0) {
+            if printed.contains("started successfully") {
+                // Kept open: a later line of the driver's must not end it.
+                driver.stdout = Some(output.into_inner());
+                return (driver, port);
+            }
+        }
+        let ended = driver.kill().and_then(|()| driver.wait());
+        ended.expect("chromedriver is ours to end");
+    }
+    panic!("chromedriver did not start on any of {PORTS_MAX} ports; it printed:\n{printed}");
 }

@@ -1,0 +1,170 @@
+//! The whole server in this process, as `doorbuster serve` runs it, with an operator's way in and its ledger
+//! open to questions. When a test is done with it, it is stopped and its ledger audited.
+
+use std::net::TcpListener;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server::config::{Demo, SecretBytes, Sources};
+use server::ledger::sqlite::{AuditedSku, OrderLine, audit, export};
+use server::net::Stop;
+use server::{Secrets, ServeError};
+
+pub(crate) const TOKEN_SECRET: &[u8] = b"a secret of the tests, 32 bytes or more";
+const OPERATOR: &str = "operator token of the tests";
+/// A sale that the tests make; the demo has 1 and 3.
+pub(crate) const SALE: u64 = 40;
+pub(crate) const PRODUCT: u64 = 7;
+pub(crate) const TITLE: &str = "Meridian watch";
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A running server. Dropping it stops it and checks every invariant of its ledger.
+pub(crate) struct Shop {
+    pub(crate) base: String,
+    data_dir: tempfile::TempDir,
+    agent: ureq::Agent,
+    stop: Stop,
+    serving: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+impl Shop {
+    /// Every browser is a buyer, and a button pays.
+    pub(crate) fn demo() -> Shop {
+        Shop::start(Some(Demo { starts_in: Duration::ZERO, public: false }))
+    }
+
+    /// Buyers have tokens that are signed with [`TOKEN_SECRET`].
+    pub(crate) fn with_tokens() -> Shop {
+        Shop::start(None)
+    }
+
+    fn start(demo: Option<Demo>) -> Shop {
+        let data_dir = tempfile::tempdir().unwrap();
+        let data = data_dir.path().display().to_string();
+        let mut sources = Sources::default().argument("ledger.data_dir", &data, "the test");
+        if let Some(demo) = demo {
+            sources = sources.demo(demo);
+        }
+        let config = sources.load().unwrap();
+        let secrets = Secrets {
+            token: Some(SecretBytes::from(TOKEN_SECRET)),
+            operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
+            payment: None,
+            tls: None,
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, (ready, is_ready)) = (Stop::new(), sync_channel(1));
+        let stopped = stop.clone();
+        let serving = std::thread::spawn(move || {
+            server::run(config, secrets, listener, stopped, |_| ready.send(()).expect("the test waits"))
+        });
+        is_ready.recv_timeout(STARTS_WITHIN).expect("the server starts");
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
+        Shop { base, data_dir, agent: agent.into(), stop, serving: Some(serving) }
+    }
+
+    /// A sale of one product that is live for an hour, with such fields as the test changes.
+    pub(crate) fn sell(&self, changes: &Value) {
+        let now_ms = self.now_ms();
+        let mut sale = json!({
+            "id": SALE, "title": "Opening night", "currency": "EUR", "payment_s": 900,
+            "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + 3_600_000,
+            "items": [{
+                "product": PRODUCT, "title": TITLE, "description": "A dial as dark as midnight.",
+                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1,
+            }],
+        });
+        for (name, value) in changes.as_object().expect("changes are an object") {
+            match sale["items"][0].get_mut(name) {
+                Some(field) => *field = value.clone(),
+                None => sale[name] = value.clone(),
+            }
+        }
+        let authorization = format!("Bearer {OPERATOR}");
+        self.post("sales", &[("Authorization", &authorization)], &sale);
+    }
+
+    /// Moves the start of a sale that has not started.
+    pub(crate) fn start_at(&self, starts_at_ms: u64) {
+        let request = self.agent.patch(format!("{}/api/v1/sales/{SALE}", self.base));
+        let request = request.header("Authorization", format!("Bearer {OPERATOR}"));
+        let answer = request.send_json(json!({ "starts_at_ms": starts_at_ms })).unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    }
+
+    /// `pause`, `resume` or `end`.
+    pub(crate) fn steer(&self, verb: &str) {
+        let authorization = format!("Bearer {OPERATOR}");
+        self.post(&format!("sales/{SALE}/{verb}"), &[("Authorization", &authorization)], &json!({}));
+    }
+
+    /// Somebody without a browser orders one unit; the order's id.
+    pub(crate) fn order_as(&self, member: &str) -> String {
+        let order = json!({ "sale": SALE, "product": PRODUCT });
+        let placed = self.post("orders", &[("memberId", member)], &order);
+        placed["id"].as_str().expect("an order has an id").to_owned()
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.get("time")["now_ms"].as_u64().expect("the time is a number")
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let mut answer = self.agent.get(format!("{}/api/v1/{path}", self.base)).call().unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
+        answer.body_mut().read_json().unwrap()
+    }
+
+    fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
+        let mut request = self.agent.post(format!("{}/api/v1/{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut answer = request.send_json(body).unwrap();
+        let value: Value = answer.body_mut().read_json().unwrap();
+        assert!(answer.status().is_success(), "{path}: {value}");
+        value
+    }
+
+    /// Every order in the ledger, in its status of now.
+    pub(crate) fn orders(&self) -> Vec<OrderLine> {
+        let mut orders = Vec::new();
+        export(self.data_dir.path(), 0, &mut |order| orders.push(order)).unwrap();
+        orders
+    }
+
+    /// The one order that there is.
+    pub(crate) fn only_order(&self) -> OrderLine {
+        let mut orders = self.orders();
+        assert_eq!(orders.len(), 1, "{orders:?}");
+        orders.remove(0)
+    }
+
+    /// Where the units of the tests' product are, by the whole ledger: available, held, sold.
+    pub(crate) fn units(&self) -> (u64, u64, u64) {
+        let AuditedSku { available, held, sold, .. } = self.audited();
+        (available, held, sold)
+    }
+
+    fn audited(&self) -> AuditedSku {
+        let audit = audit(self.data_dir.path()).unwrap();
+        let mut skus = audit.skus.into_iter();
+        skus.find(|sku| sku.sale.0 == SALE && sku.product.0 == PRODUCT).expect("the test made the sale")
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        self.stop.request();
+        let served = self.serving.take().expect("it is there until this is dropped").join();
+        if std::thread::panicking() {
+            return;
+        }
+        served.expect("the server does not panic").expect("the server stops in good order");
+        let broken = audit(self.data_dir.path()).expect("the ledger can be read").broken;
+        assert!(broken.is_empty(), "{broken:?}");
+    }
+}
