@@ -62,6 +62,15 @@ pub(crate) struct Client {
     token: String,
 }
 
+/// What makes a command one that happens once, however often it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Once<'a> {
+    /// Sent as the `Idempotency-Key`.
+    Key(&'a str),
+    /// The number of what is made, in the body.
+    Id(u64),
+}
+
 /// An answer that is no refusal.
 pub(crate) struct Answer(String);
 
@@ -121,14 +130,14 @@ impl Client {
         self.answer(request.call(), None)
     }
 
-    /// Sends a command. `key` goes out as the `Idempotency-Key`, and is named when the answer is lost.
-    pub(crate) fn post(&self, path: &str, body: &Value, key: Option<&str>) -> Result<Answer, Failure> {
+    /// Sends a command. What makes it happen once is named when the answer is lost.
+    pub(crate) fn post(&self, path: &str, body: &Value, once: Option<Once<'_>>) -> Result<Answer, Failure> {
         let mut request =
             self.agent.post(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
-        if let Some(key) = key {
+        if let Some(Once::Key(key)) = once {
             request = request.header("Idempotency-Key", key);
         }
-        self.answer(request.content_type("application/json").send(body.to_string()), key)
+        self.answer(request.content_type("application/json").send(body.to_string()), once)
     }
 
     fn url(&self, path: &str) -> String {
@@ -138,12 +147,12 @@ impl Client {
     fn answer(
         &self,
         result: Result<ureq::http::Response<Body>, ureq::Error>,
-        key: Option<&str>,
+        once: Option<Once<'_>>,
     ) -> Result<Answer, Failure> {
-        let mut response = result.map_err(|error| self.no_answer(&error, key))?;
+        let mut response = result.map_err(|error| self.no_answer(&error, once))?;
         let status = response.status();
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-        let text = text.map_err(|error| self.no_answer(&error, key))?;
+        let text = text.map_err(|error| self.no_answer(&error, once))?;
         if status.is_success() {
             return Ok(Answer(text));
         }
@@ -153,13 +162,13 @@ impl Client {
         let message = crate::output::plain(&format!("{title}{detail}"));
         Err(match status.as_u16() {
             401 | 403 => Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})")),
-            // Whether it happened or not, repeating it under its key is right.
-            429 | 500..=599 => Failure::unavailable(message + &again(key)),
+            // Whether it happened or not, repeating it as it was is right.
+            429 | 500..=599 => Failure::unavailable(message + &again(once)),
             _ => Failure::check(message),
         })
     }
 
-    fn no_answer(&self, error: &ureq::Error, key: Option<&str>) -> Failure {
+    fn no_answer(&self, error: &ureq::Error, once: Option<Once<'_>>) -> Failure {
         let base = &self.base;
         let refused =
             matches!(error, ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused);
@@ -171,13 +180,17 @@ impl Client {
         if let ureq::Error::BadUri(_) | ureq::Error::Http(_) = error {
             return Failure::usage(format!("{base:?} is no server: write it like {DEFAULT_SERVER}"));
         }
-        Failure::unavailable(format!("no answer from {base}: {error}{}", again(key)))
+        Failure::unavailable(format!("no answer from {base}: {error}{}", again(once)))
     }
 }
 
 /// How to find out what became of a command whose answer was lost.
-fn again(key: Option<&str>) -> String {
-    key.map(|key| format!("; repeat it with --key {key} to learn its outcome")).unwrap_or_default()
+fn again(once: Option<Once<'_>>) -> String {
+    match once {
+        Some(Once::Key(key)) => format!("; repeat it with --key {key} to learn its outcome"),
+        Some(Once::Id(id)) => format!("; repeat it with the id {id} to learn its outcome"),
+        None => String::new(),
+    }
 }
 
 fn token(arguments: &ServerArguments, environment: &Environment) -> Result<String, Failure> {

@@ -59,7 +59,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The copy is consistent: it holds every order that was accepted before the command began. Copying ledger.db with
-other tools while the server runs is not. Secrets are not in it.
+other tools while the server runs is not. It holds what the ledger holds: addresses, and the secret that order ids
+are made with, so keep it as you keep the ledger. The secrets of tokens and payments are not in it.
 
 Example, with a date in the name:
   doorbuster backup --data-dir var/doorbuster --to backup-$(date +%F).db
@@ -219,7 +220,9 @@ fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
         OpenError::Backup(other) => Failure::unavailable(other),
-        OpenError::Missing { .. } | OpenError::NotALedger { .. } => Failure::usage(error),
+        OpenError::Missing { .. } | OpenError::NotALedger { .. } | OpenError::CursorAhead { .. } => {
+            Failure::usage(error)
+        }
         OpenError::Directory { .. }
         | OpenError::Locked { .. }
         | OpenError::Read { .. }

@@ -13,7 +13,8 @@ use server::metrics::Metrics;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The numbers of one moment. The first five only grow.
+/// The numbers of one moment. The first five only grow. Units are those of all sales together, in a demo with the
+/// 10,020 of its shop, because orders are counted over all of them too; `/metrics` has each product's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) accepted: u64,

@@ -60,11 +60,7 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// An amount in a currency's smallest unit, as people write it: 4999 EUR is "49.99 EUR".
 pub(crate) fn money(amount: u64, currency: &str) -> String {
-    let currency = plain(currency);
-    match currency.as_str() {
-        "JPY" | "KRW" | "VND" | "CLP" | "ISK" => format!("{amount} {currency}"),
-        _ => format!("{}.{:02} {currency}", amount / 100, amount % 100),
-    }
+    format!("{} {}", server::pages::amount(amount, currency), plain(currency))
 }
 
 #[cfg(test)]
@@ -83,6 +79,7 @@ mod tests {
         assert_eq!(money(4999, "EUR"), "49.99 EUR");
         assert_eq!(money(5, "USD"), "0.05 USD");
         assert_eq!(money(500, "JPY"), "500 JPY");
+        assert_eq!(money(4999, "KWD"), "4.999 KWD");
     }
 
     #[test]

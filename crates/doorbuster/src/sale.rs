@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
 
-use crate::client::{Answer, Client, ServerArguments};
+use crate::client::{Answer, Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
@@ -110,8 +110,9 @@ struct Item {
     list_price: u64,
     total: u64,
     available: u64,
-    held: u64,
-    sold: u64,
+    /// What is held and sold is told to the holder of the operator's token only.
+    held: Option<u64>,
+    sold: Option<u64>,
     limit: Option<u64>,
 }
 
@@ -153,7 +154,7 @@ fn change_stock(change: &StockChange, verb: &str, environment: &Environment) -> 
     let client = Client::connect(&change.server, environment)?;
     let key = change.key.clone().unwrap_or_else(random_key);
     let path = format!("/sales/{}/items/{}/{verb}", change.sale, change.product);
-    let answer = client.post(&path, &json!({ "units": change.units }), Some(&key))?;
+    let answer = client.post(&path, &json!({ "units": change.units }), Some(Once::Key(&key)))?;
     show(&answer, &change.server)
 }
 
@@ -168,7 +169,8 @@ fn list(sales: &[Sale]) -> String {
     if sales.is_empty() {
         return "no sales yet; `doorbuster sale create --help` shows how to make one\n".to_owned();
     }
-    let sum = |sale: &Sale, of: fn(&Item) -> u64| sale.items.iter().map(of).sum::<u64>().to_string();
+    let sum =
+        |sale: &Sale, of: fn(&Item) -> Option<u64>| or_untold(sale.items.iter().map(of).sum::<Option<u64>>());
     let rows: Vec<_> = sales
         .iter()
         .map(|sale| {
@@ -179,8 +181,8 @@ fn list(sales: &[Sale]) -> String {
                 format_utc(sale.starts_at_ms),
                 format_utc(sale.ends_at_ms),
                 sale.items.len().to_string(),
-                sum(sale, |item| item.total),
-                sum(sale, |item| item.available),
+                sum(sale, |item| Some(item.total)),
+                sum(sale, |item| Some(item.available)),
                 sum(sale, |item| item.held),
                 sum(sale, |item| item.sold),
             ]
@@ -232,8 +234,8 @@ fn describe(sale: &Sale) -> String {
                 output::money(item.list_price, &sale.currency),
                 item.total.to_string(),
                 item.available.to_string(),
-                item.held.to_string(),
-                item.sold.to_string(),
+                or_untold(item.held),
+                or_untold(item.sold),
                 item.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
             ]
         })
@@ -250,6 +252,11 @@ fn describe(sale: &Sale) -> String {
         numbers("limit"),
     ];
     text + &output::table(columns, &rows)
+}
+
+/// A number, or a dash if the server did not tell it: the token is not its operator's.
+fn or_untold(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
 fn parse_key(text: &str) -> Result<String, String> {

@@ -46,7 +46,7 @@ pub(crate) struct ServeArguments {
     /// Serve sale 3 and a small shop, where every browser is a buyer and a button pays
     #[arg(long)]
     demo: bool,
-    /// Start the demo's sale after a countdown
+    /// Start the demo's sale after a countdown; a sale that is in the data directory already stays as it is
     #[arg(long, value_name = "DURATION", requires = "demo", value_parser = parse_duration)]
     starts_in: Option<Duration>,
     /// Let the demo listen on an address that other machines reach
@@ -55,9 +55,10 @@ pub(crate) struct ServeArguments {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Result<(), Failure> {
-    let config = configuration(arguments, environment)?;
+    let mut config = configuration(arguments, environment)?;
     let secrets = Secrets::load(&config, environment)?;
     logging::start(&config.log);
+    fit_connections(&mut config);
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr().map_err(Failure::unavailable)?;
     let stop = Stop::new();
@@ -95,6 +96,23 @@ fn configuration(arguments: &ServeArguments, environment: &Environment) -> Resul
         sources = sources.demo(Demo { starts_in, public: arguments.demo_public });
     }
     Ok(sources.load()?)
+}
+
+/// Takes no more connections than there are descriptors for, so that one more is told 503 and not left waiting.
+fn fit_connections(config: &mut Config) {
+    let limit = net::raise_limit();
+    let wanted = config.http.connections_max;
+    let fitting = net::connections_within(limit, wanted, config.http.threads);
+    if fitting < wanted {
+        tracing::warn!(
+            descriptors = limit,
+            wanted,
+            served = fitting,
+            "fewer connections than http.connections_max are served: raise the limit of open files (ulimit -Hn, \
+             LimitNOFILE=)"
+        );
+        config.http.connections_max = fitting;
+    }
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use server::calendar::date_of;
+
 const DAY_S: u64 = 86_400;
 
 /// Reads `500ms`, `60s`, `15m`, `2h`, `1d`, or a sequence of such parts.
@@ -129,19 +131,9 @@ fn utc_of(local_s: u64, zone: &str) -> Option<u64> {
 /// Writes milliseconds since 1970 as UTC to the second: `2026-12-01T10:00:00Z`.
 pub(crate) fn format_utc(ms: u64) -> String {
     let seconds = ms / 1_000;
-    let (mut days, second_of_day) = (seconds / DAY_S, seconds % DAY_S);
-    let mut year = 1970;
-    while year < 9999 && days >= days_of_year(year) {
-        days -= days_of_year(year);
-        year += 1;
-    }
-    let mut month = 1;
-    while month < 12 && days >= days_of(year, month) {
-        days -= days_of(year, month);
-        month += 1;
-    }
+    let ((year, month, day), second_of_day) = (date_of(seconds / DAY_S), seconds % DAY_S);
     let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
-    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 fn days_of_year(year: u64) -> u64 {

@@ -27,7 +27,7 @@ struct Floor {
 }
 
 impl Service for Floor {
-    fn body_bytes_max(&self, _method: &str, _path: &str) -> usize {
+    fn body_bytes_max(&self, _method: &str, _path: &str, _headers: &[httparse::Header<'_>]) -> usize {
         64 * 1024
     }
 

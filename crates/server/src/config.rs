@@ -70,6 +70,8 @@ pub struct Http {
     #[serde(deserialize_with = "path_unless_empty")]
     tls_key_file: Option<PathBuf>,
     pub allowed_origins: Vec<String>,
+    pub metrics_token_required: bool,
+    pub message_route: bool,
 }
 
 impl Http {

@@ -1,6 +1,7 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
 
 pub mod admission;
+pub mod calendar;
 pub mod catalog;
 pub mod clock;
 pub mod config;

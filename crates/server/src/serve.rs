@@ -9,21 +9,20 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use engine::{Book, Command, Seq};
 
 use crate::admission::Admission;
 use crate::catalog::Shelf;
-use crate::clock::{Clock, wall_clock};
+use crate::clock::{Clock, WallClock, wall_clock};
 use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
-use crate::http::{
-    AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, ServerState, Shared,
-};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
 use crate::ledger::AppendError;
 use crate::ledger::sqlite::{self, OpenError, SqliteLedger};
 use crate::metrics::Metrics;
-use crate::net::{self, EventLoop, NetStats, Stop, TlsError, Waker};
+use crate::net::{EventLoop, NetStats, Stop, Waker};
 use crate::pages::{Pages, Session, Settings};
 use crate::writer::{self, Mailbox, Writer};
 use crate::{demo, writer::PrepareError};
@@ -34,8 +33,6 @@ const SHOP_NAME: &str = "Doorbuster";
 /// Why the server could not serve, or could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
@@ -48,7 +45,9 @@ pub enum ServeError {
     Prepare(#[from] PrepareError),
     #[error("cannot write the pages to pages.write_dir: {0}")]
     Pages(#[source] io::Error),
-    #[error("an event loop failed: {0}")]
+    #[error("a thread can't be started: {0}")]
+    Thread(#[source] io::Error),
+    #[error("an event loop failed: {0}; what was answered is in the ledger, start again")]
     EventLoop(#[source] io::Error),
     /// Everybody who waited was told that the outcome is unknown; a restart decides what is in the ledger.
     #[error("stopped, because {0}; start again, the ledger is checked then")]
@@ -64,6 +63,14 @@ pub struct Running {
     pub shelf: Arc<Shelf>,
 }
 
+/// What a server takes from the system, so that tests can make it fail.
+#[derive(Clone, Copy, Debug)]
+struct System {
+    wall: WallClock,
+    /// Makes a thread of this name, ready to be spawned.
+    thread: fn(String) -> thread::Builder,
+}
+
 /// Serves until `stop` is requested and everything in flight was answered, or until the ledger fails.
 /// `on_ready` is called once, when the ledger is open and connections are served.
 ///
@@ -76,19 +83,31 @@ pub fn run(
     stop: Stop,
     on_ready: impl FnOnce(&Running),
 ) -> Result<(), ServeError> {
-    let tls = config.http.tls_files().map(|(chain, key)| net::server_config(chain, key)).transpose()?;
-    let (ledger, book) = open_ledger(&config)?;
+    let system = System { wall: wall_clock, thread: |name| thread::Builder::new().name(name) };
+    run_on(system, &config, &secrets, listener, &stop, on_ready)
+}
+
+fn run_on(
+    system: System,
+    config: &Config,
+    secrets: &Secrets,
+    listener: TcpListener,
+    stop: &Stop,
+    on_ready: impl FnOnce(&Running),
+) -> Result<(), ServeError> {
+    let (ledger, book) = open_ledger(config)?;
     if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
-        return Err(ServeError::NotADemo(config.ledger.data_dir));
+        return Err(ServeError::NotADemo(config.ledger.data_dir.clone()));
     }
     let order_id = ledger.id_secret()?;
     let net_stats = Arc::new(NetStats::default());
-    let loops = event_loops(&config, &listener, tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
+    let loops =
+        event_loops(config, &listener, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
     drop(listener);
     let wakers: Vec<Waker> = loops.iter().map(EventLoop::waker).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
     let core = writer::Shared {
-        clock: Arc::new(Clock::new(wall_clock)),
+        clock: Arc::new(Clock::new(system.wall)),
         shelf: Arc::new(Shelf::default()),
         admission: Arc::new(Admission::new(config.admission.limits())),
         metrics: Arc::new(Metrics::new()),
@@ -98,23 +117,24 @@ pub fn run(
         address_retention_days: config.ledger.address_retention_days,
     };
     let mut writer = Writer::new(book, ledger, Arc::clone(&mailbox), core.clone(), options);
-    writer.prepare(missing_demo_sales(&config, &core))?;
+    writer.prepare(missing_demo_sales(config, &core))?;
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
         admission: Arc::clone(&core.admission),
         metrics: Arc::clone(&core.metrics),
         net: net_stats,
-        pages: Pages::new(page_settings(&config)),
+        pages: Pages::new(page_settings(config)),
         reads: Reads::start(config.ledger.data_dir.clone(), wakers),
+        stop: stop.clone(),
     };
-    let shared = Shared::new(parts, http_options(&config, &secrets), &http_secrets(&secrets, order_id));
+    let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
     let files = match &config.pages.write_dir {
         Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
         None => None,
     };
     let running = Running { metrics: core.metrics, shelf: core.shelf };
-    let served = serve(loops, writer, &mailbox, &shared, &stop, || on_ready(&running));
+    let served = serve(system, loops, writer, &mailbox, &shared, stop, || on_ready(&running));
     drop(files);
     served
 }
@@ -152,6 +172,11 @@ fn missing_demo_sales(config: &Config, core: &writer::Shared) -> Vec<Command> {
     let Some(demo) = &config.demo else { return Vec::new() };
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let catalog = core.shelf.current();
+    if !demo.starts_in.is_zero() && catalog.sale(demo::FLASH_SALE).is_some() {
+        tracing::warn!(
+            "--starts-in has no effect: the demo's sale is in this data directory already; give another --data-dir"
+        );
+    }
     demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()))
         .into_iter()
         .filter(|sale| catalog.sale(sale.id).is_none())
@@ -182,6 +207,8 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
         open_holds_per_buyer_max: config.sale.open_holds_per_buyer_max,
+        metrics_token_required: config.http.metrics_token_required,
+        message_route: config.http.message_route,
         demo: config.demo.is_some(),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
     }
@@ -201,6 +228,7 @@ fn bytes(secret: &SecretBytes) -> Box<[u8]> {
 
 /// Runs the threads until the loops have drained, and then until the writer has finished.
 fn serve(
+    system: System,
     loops: Vec<EventLoop>,
     writer: Writer,
     mailbox: &Arc<Mailbox>,
@@ -208,24 +236,26 @@ fn serve(
     stop: &Stop,
     on_ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
+        // Dropped when a thread can't be started: the scope waits for those that were, so they must end.
+        let unfinished = AbortOnDrop(stop);
         let mut threads = Vec::with_capacity(loops.len());
         for (number, mut event_loop) in loops.into_iter().enumerate() {
             let mut service = HttpService::new(Arc::clone(shared), mailbox.client(number));
-            let thread = std::thread::Builder::new().name(format!("http-{number}"));
             let run = move || {
                 // One loop that ends early, even by a panic, takes the others with it: no half a server.
                 let _guard = StopOnDrop(stop);
                 event_loop.run(&mut service, stop)
             };
-            threads.push(thread.spawn_scoped(scope, run).map_err(ServeError::EventLoop)?);
+            let thread = (system.thread)(format!("http-{number}")).spawn_scoped(scope, run);
+            threads.push(thread.map_err(ServeError::Thread)?);
         }
-        let writing = std::thread::Builder::new().name("book-writer".to_owned()).spawn_scoped(scope, || {
-            let _guard = AbortOnDrop(stop, shared);
+        let writing = (system.thread)("book-writer".to_owned()).spawn_scoped(scope, || {
+            let _guard = AbortOnDrop(stop);
             writer.run()
         });
-        let writing = writing.map_err(ServeError::EventLoop)?;
-        shared.set_state(ServerState::Serving);
+        let writing = writing.map_err(ServeError::Thread)?;
+        std::mem::forget(unfinished);
         on_ready();
         let mut looped = Ok(());
         for thread in threads {
@@ -251,11 +281,13 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// When the writer ends while loops run, it failed: nothing can be accepted any more.
-struct AbortOnDrop<'a>(&'a Stop, &'a Shared);
+struct AbortOnDrop<'a>(&'a Stop);
 
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
-        self.1.set_state(ServerState::Failed);
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use server::config::Environment;
 
-use crate::client::{Client, ServerArguments};
+use super::Sales;
+use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::time::{Moment, parse_duration, parse_moment};
 
@@ -35,7 +36,8 @@ with drop.toml (or the same as JSON):
   total = 100                            # units
   limit = 1                              # per buyer; default: no limit
 
-Relative times count from the server's clock.")]
+Relative times count from the server's clock. If an answer is lost, repeat the command with the id that the error
+names and absolute times: the same sale is made once.")]
 pub(crate) struct CreateArguments {
     /// TOML or JSON file with the whole sale, instead of the arguments below
     #[arg(value_name = "FILE", required_unless_present = "title",
@@ -43,7 +45,7 @@ pub(crate) struct CreateArguments {
                                 "open_holds_per_buyer_max", "item"])]
     file: Option<PathBuf>,
 
-    /// The sale's number; the next free one if it is left out
+    /// The sale's number; one above the highest if it is left out
     #[arg(long)]
     id: Option<u64>,
     /// What buyers read above the sale
@@ -119,9 +121,18 @@ pub(super) fn run(arguments: &CreateArguments, environment: &Environment) -> Res
     let client = Client::connect(&arguments.server, environment)?;
     let now_ms = if plan.is_relative() { client.get("/time")?.read::<ServerTime>()?.now_ms } else { 0 };
     let (starts_at_ms, ends_at_ms) = plan.at(now_ms)?;
-    let body = body(&sale, starts_at_ms, ends_at_ms, plan.payment);
-    let answer = client.post("/sales", &body, None)?;
+    let id = sale.id.map_or_else(|| next_id(&client), Ok)?;
+    let body = body(&sale, id, (starts_at_ms, ends_at_ms), plan.payment);
+    let answer = client.post("/sales", &body, Some(Once::Id(id)))?;
     super::show(&answer, &arguments.server)
+}
+
+/// One above the highest number. Chosen before the sale is sent, so that a repetition is the same sale; if somebody
+/// else was faster, theirs stays and this one is refused.
+fn next_id(client: &Client) -> Result<u64, Failure> {
+    let sales = client.get("/sales")?.read::<Sales>()?.sales;
+    let highest = sales.iter().map(|sale| sale.id).max().unwrap_or(0);
+    highest.checked_add(1).ok_or_else(|| Failure::usage("the highest number is taken: give --id"))
 }
 
 fn read(path: &Path) -> Result<NewSale, Failure> {
@@ -216,7 +227,7 @@ fn whole_ms(duration: Duration) -> u64 {
 }
 
 /// The request of `POST /sales`. What is left out takes the server's default; `payment_s: null` is no payment.
-fn body(sale: &NewSale, starts_at_ms: u64, ends_at_ms: u64, payment: Payment) -> Value {
+fn body(sale: &NewSale, id: u64, (starts_at_ms, ends_at_ms): (u64, u64), payment: Payment) -> Value {
     let items: Vec<Value> = sale
         .items
         .iter()
@@ -233,15 +244,13 @@ fn body(sale: &NewSale, starts_at_ms: u64, ends_at_ms: u64, payment: Payment) ->
         })
         .collect();
     let mut body = json!({
+        "id": id,
         "title": sale.title,
         "currency": sale.currency.as_deref().unwrap_or("EUR"),
         "starts_at_ms": starts_at_ms,
         "ends_at_ms": ends_at_ms,
         "items": items,
     });
-    if let Some(id) = sale.id {
-        body["id"] = id.into();
-    }
     match payment {
         Payment::Within(duration) => body["payment_s"] = duration.as_secs().into(),
         Payment::OnPlacing => body["payment_s"] = Value::Null,

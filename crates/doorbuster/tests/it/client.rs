@@ -167,17 +167,38 @@ fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
     for (name, text) in [("drop.toml", toml), ("drop.json", json)] {
         std::fs::write(directory.path().join(name), text).unwrap();
         let file = directory.path().join(name);
-        let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((201, SALE))];
+        let list: &'static str = format!("{{\"sales\":[{SALE}]}}").leak();
+        let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((200, list)), Some((201, SALE))];
         let ((code, _, stderr), asked) = ask(&["sale", "create", file.to_str().unwrap()], answers);
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         assert_eq!(asked[0].line, "GET /api/v1/time");
-        let sent: serde_json::Value = serde_json::from_str(&asked[1].body).unwrap();
+        assert_eq!(asked[1].line, "GET /api/v1/sales");
+        let sent: serde_json::Value = serde_json::from_str(&asked[2].body).unwrap();
         assert_eq!(
             sent,
-            serde_json::json!({"title":"t","currency":"EUR","starts_at_ms":61_000,"ends_at_ms":7_261_000,
+            serde_json::json!({"id":4,"title":"t","currency":"EUR","starts_at_ms":61_000,"ends_at_ms":7_261_000,
                 "payment_s":null,"items":[{"product":1,"title":"Product 1","description":"","price":2,"list_price":2,"total":3,"limit":null}]})
         );
     }
+}
+
+#[test]
+fn a_sale_whose_answer_was_lost_can_be_made_once() {
+    let arguments =
+        ["sale", "create", "--title", "t", "--starts-at", "2026-12-01T10:00:00Z", "--for", "2h", "--item"];
+    let arguments = [&arguments[..], &["product=1,price=2,total=3"]].concat();
+    let ((code, _, stderr), asked) = ask(&arguments, vec![Some((200, r#"{"sales":[]}"#)), None]);
+    assert_eq!(code, 69);
+    assert!(asked[1].body.contains(r#""id":1,"#), "{}", asked[1].body);
+    assert!(stderr.ends_with("; repeat it with the id 1 to learn its outcome\n"), "{stderr}");
+}
+
+#[test]
+fn what_is_not_told_without_the_operators_token_is_a_dash() {
+    let public: &'static str = SALE.replace(r#""held":2,"sold":1,"#, "").leak();
+    let ((code, stdout, stderr), _) = ask(&["sale", "show", "3"], vec![Some((200, public))]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("100         97     -     -      1\n"), "{stdout}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod published;
 mod serve;
 mod serving;
 mod stand_in;
+mod tls;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

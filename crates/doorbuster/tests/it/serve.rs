@@ -1,10 +1,10 @@
 //! Starting and stopping the server: what it prints, what it refuses to start with, and how it ends.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::{doorbuster, run};
+use crate::{doorbuster, outcome, run};
 
 /// A demo on a free port; killed if a test fails before its end.
 struct Demo {
@@ -17,8 +17,14 @@ struct Demo {
 impl Demo {
     fn start(directory: &Path) -> Self {
         let mut command = doorbuster(directory);
-        command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command
+            .args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"])
+            .stderr(Stdio::null());
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -32,9 +38,13 @@ impl Demo {
     }
 
     /// Its exit code after a signal.
-    fn end(mut self, signal: &str) -> Option<i32> {
+    fn end(self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+        self.wait()
+    }
+
+    fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }
@@ -61,6 +71,28 @@ fn a_demo_prints_its_addresses_is_steered_and_stops_gracefully() {
         assert_eq!(demo.end(signal), Some(0));
     }
     assert_eq!(run(directory.path(), &["audit", "--data-dir", "data"]).0, 0);
+}
+
+#[test]
+fn a_countdown_of_a_sale_that_is_there_already_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    for warned in [false, true] {
+        let mut command = doorbuster(directory.path());
+        command.args([
+            "serve",
+            "--demo",
+            "--starts-in",
+            "60s",
+            "--data-dir",
+            "data",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        command.stderr(std::fs::File::create(directory.path().join("log")).unwrap());
+        assert_eq!(Demo::spawn(command).end("-TERM"), Some(0));
+        let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+        assert_eq!(log.contains("--starts-in has no effect"), warned, "{log}");
+    }
 }
 
 #[test]
@@ -108,5 +140,61 @@ fn a_wrong_start_exits_64_and_touches_nothing() {
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
         assert!(stderr.starts_with(reason), "{arguments:?}: {stderr}");
     }
+    // The certificate is read before anything is bound or made.
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+    command
+        .env("DOORBUSTER_HTTP_TLS_CERTIFICATE_FILE", "none.pem")
+        .env("DOORBUSTER_HTTP_TLS_KEY_FILE", "none.pem");
+    let (code, stdout, stderr) = outcome(command.output().unwrap());
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    assert!(stderr.contains("the certificate file none.pem can't be read"), "{stderr}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_draining_server_answers_and_says_that_it_is_not_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = Demo::start(directory.path());
+    let mut kept = std::net::TcpStream::connect(demo.address()).unwrap();
+    kept.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    // A request that has begun keeps its connection; the listener closes when the drain begins.
+    kept.write_all(b"GET /readyz HTTP/1.1\r\n").unwrap();
+    let sent = Command::new("kill").args(["-TERM", &demo.child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    while std::net::TcpStream::connect(demo.address()).is_ok() {
+        std::thread::yield_now();
+    }
+    kept.write_all(b"Host: h\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    kept.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("The server is stopping."), "{answer}");
+    assert!(answer.contains("Connection: close\r\n"), "{answer}");
+    assert_eq!(demo.wait(), Some(0));
+}
+
+#[test]
+fn with_few_descriptors_fewer_connections_are_served_and_the_next_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_doorbuster");
+    let mut limited = Command::new("sh");
+    limited.current_dir(directory.path()).env_clear().stdin(Stdio::null());
+    limited.args([
+        "-c",
+        "ulimit -n 256 && exec \"$0\" serve --demo --data-dir data --listen 127.0.0.1:0",
+        program,
+    ]);
+    let demo = Demo::spawn(limited);
+    // 256 without 64 for files and 131 for the event loop.
+    let open = || std::net::TcpStream::connect(demo.address()).unwrap();
+    let kept: Vec<_> = (0..61).map(|_| open()).collect();
+    for _ in 0..100 {
+        let mut refused = open();
+        refused.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut answer = String::new();
+        refused.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("too many connections"), "{answer}");
+    }
+    drop(kept);
+    assert_eq!(demo.end("-TERM"), Some(0));
 }

@@ -30,7 +30,14 @@ impl Serving {
         Serving::start(command)
     }
 
-    pub(crate) fn start(mut command: Command) -> Serving {
+    pub(crate) fn start(command: Command) -> Serving {
+        let serving = Serving::start_unseen(command);
+        serving.wait_until_ready();
+        serving
+    }
+
+    /// Without asking whether it is ready: it is once it has printed its address, but speaks TLS, say.
+    pub(crate) fn start_unseen(mut command: Command) -> Serving {
         command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -42,9 +49,7 @@ impl Serving {
         };
         // Whatever else it prints is read, so that it never waits for us.
         std::thread::spawn(move || lines.for_each(drop));
-        let serving = Serving { child, address };
-        serving.wait_until_ready();
-        serving
+        Serving { child, address }
     }
 
     fn wait_until_ready(&self) {

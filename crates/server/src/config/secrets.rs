@@ -1,20 +1,24 @@
-//! Secrets: from the environment or from a file that the configuration names, never from the configuration.
+//! Secrets, the private key of the certificate among them: from the environment or from a file that the configuration names, never from the configuration.
 //!
 //! A demo makes its own and keeps them in its data directory, so that it starts with no set-up and its buyers
 //! survive a restart. Must not: print one; every `Debug` here redacts. Called by: the binary.
 
+use std::error::Error;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
+use rustls::ServerConfig;
 
 use super::{BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
+use crate::net;
 
 pub(super) const SECRET_VARIABLES: [&str; 3] = [TOKEN.variable, OPERATOR.variable, PAYMENT.variable];
 
@@ -52,6 +56,8 @@ pub struct Secrets {
     pub operator: Option<SecretBytes>,
     /// Signs payment callbacks; without one they are refused.
     pub payment: Option<SecretBytes>,
+    /// The certificate with its private key; without it, plain HTTP.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 /// How one secret is given.
@@ -87,8 +93,14 @@ impl Secrets {
     /// the data directory (which is made as well) readable by its owner alone.
     ///
     /// # Errors
-    /// A secret that is missing, too short or can't be read; all of them.
+    /// A secret that is missing, too short or can't be read; all of them. A wrong certificate comes alone, before
+    /// a demo makes anything.
     pub fn load(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
+        let tls = config.http.tls_files().map(|(chain, key)| net::server_config(chain, key)).transpose();
+        let tls = tls.map_err(|error| {
+            let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+            ConfigErrors(vec![format!("http.tls_certificate_file and http.tls_key_file: {error}{why}")])
+        })?;
         let mut problems = Vec::new();
         let mut read = |kind: &Kind, file: Option<&Path>| {
             let demo = config.demo.map(|_| config.ledger.data_dir.join(kind.demo_file));
@@ -101,6 +113,7 @@ impl Secrets {
             token: read(&TOKEN, config.auth.token_secret_file.as_deref()),
             operator: read(&OPERATOR, config.auth.operator_token_file.as_deref()),
             payment: read(&PAYMENT, config.auth.payment_secret_file.as_deref()),
+            tls,
         };
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(

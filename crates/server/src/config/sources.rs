@@ -137,8 +137,8 @@ impl Sources {
         self
     }
 
-    /// Makes it a demo: [`Config::demo`], buyers by cookie whatever the file says, and no bound of orders in
-    /// flight per buyer: the published load commands are one buyer, a thousand times at once.
+    /// Makes it a demo: [`Config::demo`], buyers by cookie whatever the file says, the route for messages, and no
+    /// bound of orders in flight per buyer: the published load commands are one buyer, a thousand times at once.
     #[must_use]
     pub fn demo(mut self, demo: Demo) -> Self {
         self.demo = Some(demo);
@@ -156,6 +156,7 @@ impl Sources {
         config.demo = self.demo;
         if config.demo.is_some() {
             config.admission.in_flight_per_buyer_max = 0;
+            config.http.message_route = true;
         }
         for (key, message) in config.problems() {
             match self.origins.get(key) {
@@ -252,6 +253,7 @@ fn variable_of(key: &str) -> String {
 /// Reads a variable's text as the type that the key's default has.
 fn typed_like(default: &Value, text: &str) -> Result<Value, &'static str> {
     match default {
+        Value::Boolean(_) => text.trim().parse().map(Value::Boolean).or(Err("true or false")),
         Value::Integer(_) => text.trim().parse().map(Value::Integer).or(Err("a whole number")),
         Value::Array(_) => {
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());

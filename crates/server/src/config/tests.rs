@@ -163,12 +163,14 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
         ("DOORBUSTER_HTTP_ALLOWED_ORIGINS", "https://a.example, http://b.example:81"),
         ("DOORBUSTER_ADMISSION_ORDERS_PER_S", "55"),
         ("DOORBUSTER_PAGES_WRITE_DIR", "/srv/pages"),
+        ("DOORBUSTER_HTTP_METRICS_TOKEN_REQUIRED", "true"),
         ("DOORBUSTER_OPERATOR_TOKEN", "no key of the configuration"),
         ("DOORBUSTER_SERVER", "http://127.0.0.1:1"),
     ];
     let config = load("[http]\nlisten = '127.0.0.1:1'\nconnections_max = 9", &variables).unwrap();
     assert_eq!(config.http.listen.port(), 2);
     assert_eq!((config.http.threads, config.http.connections_max), (3, 9));
+    assert!(config.http.metrics_token_required);
     assert_eq!(config.http.allowed_origins, ["https://a.example", "http://b.example:81"]);
     assert_eq!((config.admission.limits().orders_per_s, config.admission.limits().burst), (55, 5));
     assert_eq!(config.pages.write_dir, Some(PathBuf::from("/srv/pages")));
@@ -201,6 +203,7 @@ fn wrong_variables_are_errors() {
             "DOORBUSTER_OPERATORTOKEN: unknown variable; did you mean \"DOORBUSTER_OPERATOR_TOKEN\"?",
         ),
         ("DOORBUSTER_HTTP_THREADS", "x", "DOORBUSTER_HTTP_THREADS: \"x\" is not a whole number"),
+        ("DOORBUSTER_HTTP_MESSAGE_ROUTE", "on", "DOORBUSTER_HTTP_MESSAGE_ROUTE: \"on\" is not true or false"),
         (
             "DOORBUSTER_HTTP_THREADS",
             "0",
@@ -216,7 +219,12 @@ fn a_demo_listens_on_loopback_unless_told_otherwise() {
     let demo = Demo { starts_in: Duration::ZERO, public: false };
     let listen = |address: &str, demo| {
         let config = Sources::default().argument("http.listen", address, "--listen").demo(demo).load();
-        config.map(|config| config.auth.buyer).map_err(|errors| errors.0)
+        config
+            .map(|config| {
+                assert!(config.http.message_route && !Config::default().http.message_route);
+                config.auth.buyer
+            })
+            .map_err(|errors| errors.0)
     };
     assert_eq!(listen("127.0.0.1:80", demo), Ok(BuyerAuth::DemoCookie));
     assert_eq!(listen("[::1]:80", demo), Ok(BuyerAuth::DemoCookie));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::error::Problem;
-use super::wire::push_u64;
+use super::wire::push_number;
 use crate::net::{Prepared, ResponseWriter};
 
 pub(super) const JSON: &str = "application/json";
@@ -141,7 +141,7 @@ impl<'r, 'w> Answering<'r, 'w> {
         let mut seconds = Vec::new();
         let writer = self.head(problem.status, &[NO_STORE]);
         if let Some(retry_after_s) = problem.retry_after_s {
-            push_u64(&mut seconds, retry_after_s);
+            push_number(&mut seconds, retry_after_s);
             writer.header("Retry-After", std::str::from_utf8(&seconds).expect("digits are text"));
         }
         if let Some(allow) = problem.allow {

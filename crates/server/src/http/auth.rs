@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::error::Problem;
 use super::fields::Fields;
 use super::token::{BUYER_MAX, Verifier};
-use super::wire::{decimal, push_hex, push_u64, read_hex};
+use super::wire::{decimal, push_hex, push_number, read_hex};
 
 /// How a buyer is known.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ impl Auth {
         SystemRandom::new().fill(&mut random).expect("the system gives entropy");
         let buyer = DEMO_BUYER_MIN + u64::from_ne_bytes(random) % DEMO_BUYER_SPAN;
         let mut value = Vec::new();
-        push_u64(&mut value, buyer);
+        push_number(&mut value, buyer);
         let tag = hmac::sign(key, &value);
         value.push(b'.');
         push_hex(&mut value, tag.as_ref());

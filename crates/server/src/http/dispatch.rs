@@ -69,7 +69,7 @@ impl HttpService {
             (A::OpenApi, _) => self.open_api(out),
             (A::Health, _) => self.health(out),
             (A::Ready, _) => self.ready(out),
-            (A::Metrics, _) => self.metrics(out),
+            (A::Metrics, _) => self.metrics(call, out),
             (A::Index | A::SalePage(..) | A::ProductPage | A::OrderPage | A::ApiPage | A::Asset, _) => {
                 self.page(address, call, out)
             }
@@ -190,22 +190,28 @@ impl HttpService {
 }
 
 impl Service for HttpService {
-    fn body_bytes_max(&self, _method: &str, path: &str) -> usize {
+    /// The large bound is the operator's alone: anybody else could have the server buffer that much for a 401.
+    fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
         let options = &self.shared.options;
-        let operators = Address::of(path).is_some_and(Address::is_operators);
+        let operators = Address::of(path).is_some_and(Address::is_operators)
+            && self.shared.auth.is_operator(&Fields::of(headers));
         if operators { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
     fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer {
-        let fields = Fields::of(request);
+        // An answer that another loop has given already may be of a newer catalog than this loop has, and its
+        // reader may ask here next. One atomic load.
+        self.shared.shelf.refresh(&mut self.catalog);
+        let fields = Fields::of(request.headers);
         let origin = self.shared.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let method = Method::of(request.method);
         let call = Call { request, fields, method, ticket, now: self.shared.clock.now(), origin };
         let address = Address::of(request.path);
-        let answered = match address {
-            Some(address) => self.route(address, &call, &mut out),
-            None => Err(Problem::not_found()),
+        let answered = match (address, fields.unusable) {
+            (Some(_), Some(name)) => Err(Problem::unusable_header(name)),
+            (Some(address), None) => self.route(address, &call, &mut out),
+            (None, _) => Err(Problem::not_found()),
         };
         if matches!(answered, Ok(Answer::Later)) {
             return Answer::Later;
@@ -226,7 +232,6 @@ impl Service for HttpService {
 
     fn round_ended(&mut self) {
         self.client.submit(&mut self.batch);
-        self.shared.shelf.refresh(&mut self.catalog);
     }
 
     fn deliver(&mut self, replies: &mut Replies<'_>) {

@@ -45,6 +45,11 @@ impl Problem {
         Problem::new(400, "invalid_request", "The request is not understood", detail)
     }
 
+    /// A header that says what to do or who asks, and can't be read.
+    pub(super) fn unusable_header(name: &'static str) -> Problem {
+        Problem::invalid(format!("The header {name} must be there once at most, and be text."))
+    }
+
     /// A body that is not the JSON that it should be.
     pub(super) fn json(error: &serde_json::Error) -> Problem {
         Problem::new(400, "invalid_body", "The body is not understood", error.to_string())

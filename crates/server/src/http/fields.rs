@@ -1,8 +1,7 @@
 //! The headers of a request that some route looks at, found in one pass; and its method.
 //!
-//! Must not: judge any of them. Called by: `HttpService::call`, once per request.
-
-use crate::net::Request;
+//! Must not: judge what any of them says; only whether it can be read at all. Called by: `HttpService::call`,
+//! once per request.
 
 /// A method, as far as routes tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +26,11 @@ impl Method {
     }
 }
 
+/// Headers that change what a request does or who sends it. To pass over one that can't be read would be to do
+/// something else than was asked: an order without its key is another order each time.
+const DECISIVE: [&str; 5] =
+    ["authorization", "doorbuster-signature", "idempotency-key", "memberid", "origin"];
+
 /// The first header of each name, as text; `None` if it is absent or not UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields<'a> {
@@ -42,12 +46,14 @@ pub(super) struct Fields<'a> {
     pub(super) origin: Option<&'a str>,
     pub(super) sec_fetch_site: Option<&'a str>,
     pub(super) signature: Option<&'a str>,
+    /// The name of a decisive header that is there twice or is no text: the request must be refused.
+    pub(super) unusable: Option<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(request: &Request<'a>) -> Fields<'a> {
+    pub(super) fn of(headers: &[httparse::Header<'a>]) -> Fields<'a> {
         let mut fields = Fields::default();
-        for header in request.headers {
+        for header in headers {
             // The length rules nearly all out before any letter is compared.
             let (name, field) = match header.name.len() {
                 4 => ("host", &mut fields.host),
@@ -64,8 +70,17 @@ impl<'a> Fields<'a> {
                 20 => ("doorbuster-signature", &mut fields.signature),
                 _ => continue,
             };
-            if field.is_none() && header.name.eq_ignore_ascii_case(name) {
-                *field = std::str::from_utf8(header.value).ok();
+            if !header.name.eq_ignore_ascii_case(name) {
+                continue;
+            }
+            let text = std::str::from_utf8(header.value).ok();
+            if field.is_none() {
+                *field = text;
+            } else if DECISIVE.contains(&name) {
+                fields.unusable = Some(name);
+            }
+            if text.is_none() && DECISIVE.contains(&name) {
+                fields.unusable = Some(name);
             }
         }
         fields
@@ -96,16 +111,7 @@ mod tests {
             names.iter().map(|name| httparse::Header { name, value: name.as_bytes() }).collect();
         headers.push(httparse::Header { name: "Host", value: b"second" });
         headers.push(httparse::Header { name: "X-Oddity", value: b"x" });
-        let request = Request {
-            method: "GET",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: b"",
-            peer: ([127, 0, 0, 1], 1).into(),
-            secure: false,
-        };
-        let found = Fields::of(&request);
+        let found = Fields::of(&headers);
         let values = [
             found.accept,
             found.accept_encoding,
@@ -121,5 +127,24 @@ mod tests {
             found.signature,
         ];
         assert_eq!(values, names.map(Some));
+        assert_eq!(found.unusable, None);
+    }
+
+    #[test]
+    fn a_decisive_header_must_be_text_and_there_once() {
+        for name in DECISIVE {
+            let header = |value| httparse::Header { name, value };
+            for headers in [
+                [header(b"a"), header(b"b")],
+                [header(b"a"), header(b"a")],
+                [header(b"\xff"), httparse::Header { name: "Accept", value: b"a" }],
+                [header(b"a"), header(b"\xff")],
+                [header(b"\xff"), header(b"a")],
+            ] {
+                assert_eq!(Fields::of(&headers).unusable, Some(name), "{headers:?}");
+            }
+        }
+        let accept = httparse::Header { name: "Accept", value: b"\xff" };
+        assert_eq!(Fields::of(&[accept, accept]).unusable, None);
     }
 }

@@ -38,4 +38,4 @@ pub use auth::AuthMode;
 pub use pages::PageFiles;
 pub use reads::Reads;
 pub use service::HttpService;
-pub use shared::{HttpOptions, HttpSecrets, Parts, ServerState, Shared};
+pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};

@@ -12,7 +12,6 @@ use super::error::Problem;
 use super::pending::Waiting;
 use super::reads::{Found, Question};
 use super::service::{Call, HttpService, other};
-use super::shared::ServerState;
 use super::wire::{Object, push_text};
 use crate::catalog::{Catalog, Counters};
 use crate::ledger::sqlite::Audit;
@@ -49,21 +48,24 @@ impl HttpService {
     }
 
     pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        match self.shared.state() {
-            ServerState::Serving if self.client.read_only() => {
-                Err(Problem::unavailable("The disk takes no writes: orders can be read, not placed."))
-            }
-            ServerState::Serving => {
-                out.body(200, TEXT, b"ready\n");
-                Ok(Answer::Ready)
-            }
-            ServerState::Starting => Err(Problem::unavailable("The server is starting.")),
-            ServerState::Draining => Err(Problem::unavailable("The server is stopping.")),
-            ServerState::Failed => Err(Problem::unavailable("The ledger can't be written.")),
+        if !self.shared.is_ready() {
+            return Err(Problem::unavailable("The server is stopping."));
         }
+        if self.client.read_only() {
+            return Err(Problem::unavailable("The disk takes no writes: orders can be read, not placed."));
+        }
+        out.body(200, TEXT, b"ready\n");
+        Ok(Answer::Ready)
     }
 
-    pub(super) fn metrics(&mut self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(super) fn metrics(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        if self.shared.options.metrics_token_required {
+            self.shared.auth.operator(&call.fields)?;
+        }
         let mut text = self.shared.metrics.encode();
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);
         text.truncate(end);
@@ -84,8 +86,8 @@ impl HttpService {
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
-        let ready = u8::from(self.shared.state() == ServerState::Serving);
-        gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
+        let ready = u8::from(self.shared.is_ready());
+        gauge("doorbuster_ready", "1 until the server stops", &ready)?;
         let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
         let version = env!("CARGO_PKG_VERSION");
@@ -107,6 +109,9 @@ impl HttpService {
                 out.json(200, &self.scratch);
             }
             Found::Feed(changes) => self.show_feed(&changes, out),
+            Found::CursorAhead(why) => {
+                return Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", why));
+            }
             Found::Failed(why) => {
                 let detail = format!("The ledger can't be read now: {why}.");
                 return Err(Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail));

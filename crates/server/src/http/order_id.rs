@@ -62,14 +62,20 @@ impl Ids {
         OrderId { sku, hash: hasher.finish128().as_u128() }
     }
 
-    /// A hash of everything that the request asked for, part by part.
+    /// A hash of everything that the request asked for, part by part. A route has always the same count of
+    /// numbers, each of a fixed width.
     pub(super) fn fingerprint<'a>(
         &self,
         quantity: u32,
+        numbers: &[Option<u64>],
         parts: impl Iterator<Item = Option<&'a str>>,
     ) -> Fingerprint {
         let mut hasher = SipHasher24::new_with_key(&self.secret);
         hasher.write_u32(quantity);
+        for number in numbers {
+            hasher.write_u8(u8::from(number.is_some()));
+            hasher.write_u64(number.unwrap_or_default());
+        }
         for part in parts {
             // The length first, so that a text can't move from one part into the next; absent is no length.
             hasher.write_u64(part.map_or(u64::MAX, |part| part.len() as u64));
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn the_fingerprint_tells_requests_apart() {
         let ids = Ids::new(SECRET);
-        let print = |quantity, parts: &[Option<&str>]| ids.fingerprint(quantity, parts.iter().copied());
+        let print = |quantity, parts: &[Option<&str>]| ids.fingerprint(quantity, &[], parts.iter().copied());
         let one = print(1, &[Some("ab"), Some("c")]);
         assert_eq!(print(1, &[Some("ab"), Some("c")]), one);
         for other in [
@@ -132,6 +138,12 @@ mod tests {
             print(1, &[None, Some("abc")]),
         ] {
             assert_ne!(other, one);
+        }
+        let numbers = |numbers: &[Option<u64>]| ids.fingerprint(1, numbers, [].into_iter());
+        let one = numbers(&[Some(0), None]);
+        assert_eq!(numbers(&[Some(0), None]), one);
+        for other in [[None, None], [None, Some(0)], [Some(1), None], [Some(0), Some(0)]] {
+            assert_ne!(numbers(&other), one, "{other:?}");
         }
     }
 }

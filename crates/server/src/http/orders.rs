@@ -12,7 +12,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::reads::Question;
 use super::service::{Call, HttpService, other};
-use super::wire::{Object, decimal, parameter, push_order_id, push_text, push_u64};
+use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
 use crate::catalog::Catalog;
 use crate::ledger::sqlite::{Changes, OrderLine};
 use crate::net::Answer;
@@ -28,8 +28,8 @@ const ORDERS_PATH: &[u8] = b"/api/v1/orders/";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewOrder<'a> {
-    sale: u64,
-    product: u64,
+    sale: Number,
+    product: Number,
     #[serde(default = "one")]
     quantity: u32,
     #[serde(borrow)]
@@ -74,20 +74,22 @@ impl HttpService {
         let key = key_of(call)?;
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
-        let admitted = self.admit(call, buyer, (SaleId(order.sale), ProductId(order.product)), key)?;
-        let kept = self.keep_address(key.is_some(), order.quantity, address);
+        let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
+        let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
         self.place(call, admitted, order.quantity, kept, Placed::Own)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
+    /// `numbers` are what the route's request says beside it.
     pub(super) fn keep_address(
         &self,
         keyed: bool,
         quantity: u32,
+        numbers: &[Option<u64>],
         address: Option<DeliveryAddress<'_>>,
     ) -> (Option<Box<[u8]>>, Fingerprint) {
         let parts = address.iter().flat_map(DeliveryAddress::fields);
-        let fingerprint = if keyed { self.ids.fingerprint(quantity, parts) } else { Fingerprint(0) };
+        let fingerprint = if keyed { self.ids.fingerprint(quantity, numbers, parts) } else { Fingerprint(0) };
         (address.map(DeliveryAddress::to_json), fingerprint)
     }
 
@@ -170,7 +172,7 @@ fn write_order(out: &mut Vec<u8>, catalog: &Catalog, order: &OrderView) -> Resul
     object.order_id("id", order.id).number("sale", sale.spec.id.0).number("product", item.product.0);
     let buyer = object.value("buyer");
     buyer.push(b'"');
-    push_u64(buyer, order.buyer.0);
+    push_number(buyer, order.buyer.0);
     buyer.push(b'"');
     object
         .number("quantity", u64::from(order.quantity))

@@ -12,7 +12,7 @@ use super::error::Problem;
 use super::orders::{order_id, read_object};
 use super::pending::Waiting;
 use super::service::{Call, HttpService, other};
-use super::wire::{Object, decode_path};
+use super::wire::{Number, Object, decode_path};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
@@ -26,7 +26,7 @@ struct Callback<'a> {
     payment_id: Cow<'a, str>,
     #[serde(borrow)]
     order: Cow<'a, str>,
-    amount: u64,
+    amount: Number,
 }
 
 impl HttpService {
@@ -45,7 +45,7 @@ impl HttpService {
             Problem::invalid("order must be an order's id: 40 hexadecimal digits.")
         })?;
         check_payment_id(&callback.payment_id)?;
-        let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount };
+        let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount.0 };
         self.ask(call, Request::Execute(Command::Pay(pay)), Waiting::Payment)
     }
 

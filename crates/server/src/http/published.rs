@@ -16,7 +16,7 @@ use super::pending::{Placed, Waiting};
 use super::placing::key_of;
 use super::published_reply::{Echo, receiver};
 use super::service::{Call, HttpService, other};
-use super::wire::{decimal, parameter, push_u64};
+use super::wire::{Number, decimal, parameter, push_number};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
@@ -28,13 +28,13 @@ const SENT: &[u8] = br#"{"code":200,"message":"The message is sent.","data":"suc
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Generate<'a> {
-    flash_promotion_id: u64,
-    product_id: u64,
+    flash_promotion_id: Number,
+    product_id: Number,
     #[serde(borrow)]
     member_receive_address: Option<PublishedAddress<'a>>,
-    order_id: Option<u64>,
-    order_item_id: Option<u64>,
-    pay_type: Option<u64>,
+    order_id: Option<Number>,
+    order_item_id: Option<Number>,
+    pay_type: Option<Number>,
 }
 
 impl HttpService {
@@ -43,15 +43,14 @@ impl HttpService {
         let key = key_of(call)?;
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
-        let admitted =
-            self.admit(call, buyer, (SaleId(asked.flash_promotion_id), ProductId(asked.product_id)), key)?;
-        let echo = Echo {
-            order_id: asked.order_id,
-            order_item_id: asked.order_item_id,
-            pay_type: asked.pay_type,
-            receiver: receiver(address.as_ref()),
-        };
-        let kept = self.keep_address(key.is_some(), 1, address);
+        let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
+        let admitted = self.admit(call, buyer, named, key)?;
+        let echoed =
+            [asked.order_id, asked.order_item_id, asked.pay_type].map(|number| number.map(|it| it.0));
+        let [order_id, order_item_id, pay_type] = echoed;
+        let echo = Echo { order_id, order_item_id, pay_type, receiver: receiver(address.as_ref()) };
+        // They are in the first answer, so a retry that says others is another request.
+        let kept = self.keep_address(key.is_some(), 1, &echoed, address);
         self.place(call, admitted, 1, kept, Placed::Published(Box::new(echo)))
     }
 
@@ -72,8 +71,11 @@ impl HttpService {
         Ok(())
     }
 
-    /// Sends one message, and is no order.
+    /// Sends one message, and is no order. For load tests: a shop has no use for it, and each message stays.
     pub(super) fn pressure_mq(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        if !self.shared.options.message_route {
+            return Err(Problem::not_found());
+        }
         self.acting_buyer(call)?;
         let body: &RawValue = read_object_text(call)?;
         if body.get().len() > MESSAGE_BYTES_MAX {
@@ -110,7 +112,7 @@ impl HttpService {
         };
         let sku = sku.ok_or(Refusal::UnknownSku)?;
         self.scratch.clear();
-        push_u64(&mut self.scratch, self.catalog.skus[sku.0 as usize].counters.available());
+        push_number(&mut self.scratch, self.catalog.skus[sku.0 as usize].counters.available());
         out.body(200, TEXT, &self.scratch);
         Ok(Answer::Ready)
     }

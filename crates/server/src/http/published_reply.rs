@@ -7,8 +7,10 @@
 use engine::{OrderView, SkuId};
 
 use super::address::DeliveryAddress;
-use super::wire::{push_order_id, push_padded, push_text, push_u64};
+use super::wire::{push_number, push_order_id, push_padded, push_text};
+use crate::calendar::date_of;
 use crate::catalog::Catalog;
+use crate::pages::amount;
 
 /// Digits of the largest buyer's number.
 const BUYER_DIGITS: usize = 19;
@@ -82,8 +84,8 @@ const NULLS_OF_ITEM: &str =
 impl Template {
     fn new(catalog: &Catalog, sku: SkuId) -> Option<Template> {
         let (sale, item) = catalog.item(sku)?;
-        let price = money(item.price, &sale.spec.currency);
-        let discount = money(item.list_price.saturating_sub(item.price), &sale.spec.currency);
+        let price = amount(item.price, &sale.spec.currency);
+        let discount = amount(item.list_price.saturating_sub(item.price), &sale.spec.currency);
         let points = item.price / 100;
         let mut of_item = Vec::new();
         let mut push = |text: &str| of_item.extend_from_slice(text.as_bytes());
@@ -137,7 +139,7 @@ impl Template {
 
 fn push_number_or_null(out: &mut Vec<u8>, number: Option<u64>) {
     match number {
-        Some(number) => push_u64(out, number),
+        Some(number) => push_number(out, number),
         None => out.extend_from_slice(b"null"),
     }
 }
@@ -145,7 +147,7 @@ fn push_number_or_null(out: &mut Vec<u8>, number: Option<u64>) {
 /// The number with spaces before it, to one width for all buyers.
 fn push_spaced(out: &mut Vec<u8>, number: u64) {
     let begun = out.len();
-    push_u64(out, number);
+    push_number(out, number);
     let missing = BUYER_DIGITS.saturating_sub(out.len() - begun);
     out.resize(out.len() + missing, b' ');
     out[begun..].rotate_right(missing);
@@ -154,7 +156,7 @@ fn push_spaced(out: &mut Vec<u8>, number: u64) {
 /// `2023-08-10T07:41:03.511`, in UTC. The years from 1970 to 9999 have one width.
 fn push_time(out: &mut Vec<u8>, ms: u64) {
     const DAY_MS: u64 = 86_400_000;
-    let (year, month, day) = civil(ms / DAY_MS);
+    let (year, month, day) = date_of(ms / DAY_MS);
     let second = ms % DAY_MS / 1000;
     let parts = [
         (year, 4, b'-'),
@@ -169,30 +171,6 @@ fn push_time(out: &mut Vec<u8>, ms: u64) {
         out.push(then);
     }
     push_padded(out, ms % 1000, 3);
-}
-
-/// Year, month and day of a day counted from 1970-01-01: years begin in March here, so that the leap day is
-/// the last of its year, and 400 of them are one cycle.
-fn civil(day: u64) -> (u64, u64, u64) {
-    let day = day + 719_468;
-    let (cycle, of_cycle) = (day / 146_097, day % 146_097);
-    let year = (of_cycle - of_cycle / 1460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
-    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (cycle * 400 + year + carry, month, day)
-}
-
-/// Minor units as the published interface writes money, `4999.00`.
-fn money(minor: u64, currency: &str) -> String {
-    match crate::pages::minor_digits(currency) {
-        0 => minor.to_string(),
-        digits => {
-            let unit = 10_u64.pow(digits);
-            format!("{}.{:0width$}", minor / unit, minor % unit, width = digits as usize)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -225,12 +203,5 @@ mod tests {
             assert_eq!(out.len(), BUYER_DIGITS);
             assert_eq!(serde_json::from_slice::<u64>(&out).unwrap(), buyer);
         }
-    }
-
-    #[test]
-    fn money_has_the_digits_of_its_currency() {
-        assert_eq!(money(499_900, "EUR"), "4999.00");
-        assert_eq!(money(5, "USD"), "0.05");
-        assert_eq!(money(4999, "JPY"), "4999");
     }
 }

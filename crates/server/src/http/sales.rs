@@ -14,7 +14,7 @@ use super::pending::Waiting;
 use super::placing::key_of;
 use super::route::Steer;
 use super::service::{Call, HttpService, other};
-use super::wire::{Object, decimal, parameter};
+use super::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
 use crate::catalog::{Catalog, Sale};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
@@ -25,14 +25,14 @@ const MS_PER_S: u64 = 1000;
 #[serde(deny_unknown_fields)]
 struct NewSale {
     /// The next free number if it is left out.
-    id: Option<u64>,
+    id: Option<Number>,
     title: String,
     currency: String,
-    starts_at_ms: u64,
-    ends_at_ms: u64,
+    starts_at_ms: Number,
+    ends_at_ms: Number,
     /// Left out: the server's default; null: paid on placing.
     #[serde(default, deserialize_with = "present")]
-    payment_s: Option<Option<u64>>,
+    payment_s: Option<Option<Number>>,
     /// 0: no bound.
     open_holds_per_buyer_max: Option<u32>,
     items: Vec<NewItem>,
@@ -41,13 +41,13 @@ struct NewSale {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewItem {
-    product: u64,
+    product: Number,
     title: String,
     #[serde(default)]
     description: String,
-    price: u64,
-    list_price: Option<u64>,
-    total: u64,
+    price: Number,
+    list_price: Option<Number>,
+    total: Number,
     limit: Option<u32>,
 }
 
@@ -55,25 +55,25 @@ struct NewItem {
 #[serde(deny_unknown_fields)]
 struct ChangedSale {
     title: Option<String>,
-    starts_at_ms: Option<u64>,
-    ends_at_ms: Option<u64>,
-    payment_s: Option<u64>,
+    starts_at_ms: Option<Number>,
+    ends_at_ms: Option<Number>,
+    payment_s: Option<Number>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Units {
-    units: u64,
+    units: Number,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Balance {
-    balance: u64,
+    balance: Number,
 }
 
 /// Tells null from absent: serde calls this only if the field is there.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Number>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -83,9 +83,12 @@ impl HttpService {
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
+        let reader = self.reader(call);
         self.scratch.clear();
         Object::begin(&mut self.scratch)
-            .list("sales", &self.catalog.sales, |out, sale| write_sale(out, &self.catalog, sale, call.now))
+            .list("sales", &self.catalog.sales, |out, sale| {
+                write_sale(out, &self.catalog, sale, call.now, reader);
+            })
             .end();
         out.json(200, &self.scratch);
         Ok(Answer::Ready)
@@ -97,19 +100,23 @@ impl HttpService {
         id: SaleId,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        self.write_known_sale(id, 200, call.now, out).map(|()| Answer::Ready)
+        self.write_known_sale(id, (200, self.reader(call)), call.now, out).map(|()| Answer::Ready)
+    }
+
+    fn reader(&self, call: &Call<'_>) -> Reader {
+        if self.shared.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
     }
 
     fn write_known_sale(
         &mut self,
         id: SaleId,
-        status: u16,
+        (status, reader): (u16, Reader),
         now: UnixMs,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         let sale = self.catalog.sale(id).ok_or(Refusal::UnknownSale)?;
         self.scratch.clear();
-        write_sale(&mut self.scratch, &self.catalog, sale, now);
+        write_sale(&mut self.scratch, &self.catalog, sale, now, reader);
         out.json(status, &self.scratch);
         Ok(())
     }
@@ -140,15 +147,12 @@ impl HttpService {
         self.shared.auth.operator(&call.fields)?;
         let new: NewSale = read_object(call)?;
         let next = || self.catalog.sales.iter().map(|sale| sale.spec.id.0 + 1).max().unwrap_or(1);
-        let id = SaleId(new.id.unwrap_or_else(next));
-        // Ids are kept as signed numbers in the ledger.
-        if id.0 > i64::MAX.unsigned_abs()
-            || new.items.iter().any(|item| item.product > i64::MAX.unsigned_abs())
-        {
-            return Err(Problem::invalid("Numbers of sales and products must be below 2^63."));
+        let id = SaleId(new.id.map_or_else(next, |id| id.0));
+        if id.0 > NUMBER_MAX {
+            return Err(Problem::invalid("The highest number of a sale is taken: give this one an id."));
         }
         let payment = match new.payment_s {
-            Some(Some(seconds)) => Payment::WithinMs(seconds.saturating_mul(MS_PER_S)),
+            Some(Some(seconds)) => Payment::WithinMs(seconds.0.saturating_mul(MS_PER_S)),
             Some(None) => Payment::OnPlacing,
             None => Payment::WithinMs(self.shared.options.payment_ms),
         };
@@ -157,15 +161,12 @@ impl HttpService {
             id,
             title: new.title,
             currency: new.currency,
-            starts_at: UnixMs(new.starts_at_ms),
-            ends_at: UnixMs(new.ends_at_ms),
+            starts_at: UnixMs(new.starts_at_ms.0),
+            ends_at: UnixMs(new.ends_at_ms.0),
             payment,
             open_holds_per_buyer_max: (holds_max > 0).then_some(holds_max),
             items: new.items.into_iter().map(NewItem::into_spec).collect(),
         };
-        if spec.ends_at.0 > i64::MAX.unsigned_abs() {
-            return Err(Problem::invalid("The end is further away than any clock goes."));
-        }
         let status = if self.catalog.sale(id).is_some() { 200 } else { 201 };
         self.ask(call, Request::Execute(Command::CreateSale(spec)), Waiting::Sale { sale: id, status })
     }
@@ -173,14 +174,11 @@ impl HttpService {
     pub(super) fn change_sale(&mut self, call: &Call<'_>, sale: SaleId) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let changed: ChangedSale = read_object(call)?;
-        if changed.ends_at_ms.is_some_and(|at| at > i64::MAX.unsigned_abs()) {
-            return Err(Problem::invalid("The end is further away than any clock goes."));
-        }
         let change = SaleChange {
             title: changed.title,
-            starts_at: changed.starts_at_ms.map(UnixMs),
-            ends_at: changed.ends_at_ms.map(UnixMs),
-            payment_ms: changed.payment_s.map(|seconds| seconds.saturating_mul(MS_PER_S)),
+            starts_at: changed.starts_at_ms.map(|at| UnixMs(at.0)),
+            ends_at: changed.ends_at_ms.map(|at| UnixMs(at.0)),
+            payment_ms: changed.payment_s.map(|seconds| seconds.0.saturating_mul(MS_PER_S)),
         };
         if change == SaleChange::default() {
             return Err(Problem::invalid(
@@ -218,7 +216,7 @@ impl HttpService {
             let detail = "Send an Idempotency-Key: without one a repeated call would move the stock twice.";
             Problem::new(400, "key_required", "An idempotency key is needed", detail)
         })?;
-        let Units { units } = read_object(call)?;
+        let Units { units: Number(units) } = read_object(call)?;
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let command = Command::Adjust { sku, how, units, key: key.into() };
         self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
@@ -234,14 +232,14 @@ impl HttpService {
         if !matches!(reply, Reply::Accepted(_)) {
             return Err(other(reply));
         }
-        self.write_known_sale(sale, status, self.shared.clock.now(), out)
+        self.write_known_sale(sale, (status, Reader::Operator), self.shared.clock.now(), out)
     }
 
     pub(super) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let sale = self.shared.options.shop_sale.filter(|_| self.shared.options.demo);
         let sale = sale.ok_or_else(Problem::demo_only)?;
         self.shared.auth.operator(&call.fields)?;
-        let Balance { balance } = read_object(call)?;
+        let Balance { balance: Number(balance) } = read_object(call)?;
         if balance > engine::limits::TOTAL_MAX / 2 {
             return Err(Problem::invalid("The balance is more than a good may have."));
         }
@@ -265,18 +263,25 @@ impl HttpService {
 impl NewItem {
     fn into_spec(self) -> ItemSpec {
         ItemSpec {
-            product: ProductId(self.product),
+            product: ProductId(self.product.0),
             title: self.title,
             description: self.description,
-            price: self.price,
-            list_price: self.list_price.unwrap_or(self.price),
-            total: self.total,
+            price: self.price.0,
+            list_price: self.list_price.unwrap_or(self.price).0,
+            total: self.total.0,
             limit: self.limit,
         }
     }
 }
 
-fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs) {
+/// Who reads of a sale. How its orders go (held, sold) is the operator's business alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    Anybody,
+    Operator,
+}
+
+fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs, reader: Reader) {
     let spec = &*sale.spec;
     let phase: Phase = sale.phase(now);
     let payment_s = match spec.payment {
@@ -294,18 +299,19 @@ fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs) {
         .number_or_null("payment_s", payment_s)
         .number("open_holds_per_buyer_max", u64::from(spec.open_holds_per_buyer_max.unwrap_or(0)))
         .list("items", spec.items.iter().zip(skus), |out, (item, sku)| {
-            Object::begin(out)
+            let mut object = Object::begin(out);
+            object
                 .number("product", item.product.0)
                 .text("title", &item.title)
                 .text("description", &item.description)
                 .number("price", item.price)
                 .number("list_price", item.list_price)
                 .number("total", sku.counters.total())
-                .number("available", sku.counters.available())
-                .number("held", sku.counters.held())
-                .number("sold", sku.counters.sold())
-                .number_or_null("limit", item.limit.map(u64::from))
-                .end();
+                .number("available", sku.counters.available());
+            if reader == Reader::Operator {
+                object.number("held", sku.counters.held()).number("sold", sku.counters.sold());
+            }
+            object.number_or_null("limit", item.limit.map(u64::from)).end();
         })
         .end();
 }

@@ -15,7 +15,7 @@ use super::pages::LoopPages;
 use super::pending::{Pending, PendingTable, Waiting};
 use super::published_reply::Templates;
 use super::reads::Found;
-use super::shared::{ServerState, Shared};
+use super::shared::Shared;
 use crate::catalog::Catalog;
 use crate::metrics::Metrics;
 use crate::net::{Answer, Request, Ticket};
@@ -118,13 +118,6 @@ impl HttpService {
         command: Command,
         waiting: Waiting,
     ) -> Result<Answer, Problem> {
-        match self.shared.state() {
-            ServerState::Serving | ServerState::Draining => {}
-            ServerState::Starting => return Err(Problem::unavailable("The server is starting; try again.")),
-            ServerState::Failed => {
-                return Err(Problem::unavailable("The ledger can't be written; the server is stopping."));
-            }
-        }
         if !self.client.reserve() {
             return Err(Problem::busy());
         }

@@ -3,7 +3,6 @@
 //! Called by: `server::run`, which makes one [`Shared`] per process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use engine::SaleId;
 
@@ -15,7 +14,7 @@ use crate::admission::Admission;
 use crate::catalog::Shelf;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::net::NetStats;
+use crate::net::{NetStats, Stop};
 use crate::pages::Pages;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
@@ -32,6 +31,10 @@ pub struct HttpOptions {
     pub payment_ms: u64,
     /// For sales that do not say it themselves; 0: no bound.
     pub open_holds_per_buyer_max: u32,
+    /// `/metrics` asks for the operator's token.
+    pub metrics_token_required: bool,
+    /// The published route that stores messages exists.
+    pub message_route: bool,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
     /// The sale that `/order/submit` places in; `None`: that route is off.
@@ -55,21 +58,6 @@ impl std::fmt::Debug for HttpSecrets {
     }
 }
 
-/// What the server is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerState {
-    /// The ledger is being opened.
-    Starting,
-    Serving,
-    /// Told to stop: what comes is still answered, but nothing new should be sent here.
-    Draining,
-    /// The writer has stopped: nothing can be changed any more.
-    Failed,
-}
-
-const STATES: [ServerState; 4] =
-    [ServerState::Starting, ServerState::Serving, ServerState::Draining, ServerState::Failed];
-
 /// Shared by the services of all event loops.
 #[derive(Debug)]
 pub struct Shared {
@@ -84,7 +72,7 @@ pub struct Shared {
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
-    state: AtomicU8,
+    stop: Stop,
 }
 
 /// The parts of the process that the HTTP interface reads.
@@ -97,10 +85,11 @@ pub struct Parts {
     pub net: Arc<NetStats>,
     pub pages: Pages,
     pub reads: Reads,
+    /// What the event loops are stopped with.
+    pub stop: Stop,
 }
 
 impl Shared {
-    /// Begins in [`ServerState::Starting`].
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
         let checker = |secret: &[u8]| Checker::new(secret, options.payment_tolerance_s);
         Arc::new(Shared {
@@ -115,16 +104,13 @@ impl Shared {
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,
             options,
-            state: AtomicU8::new(0),
+            stop: parts.stop,
         })
     }
 
-    pub fn set_state(&self, state: ServerState) {
-        let position = STATES.iter().position(|known| *known == state).expect("every state is in the list");
-        self.state.store(u8::try_from(position).expect("four states"), Ordering::Release);
-    }
-
-    pub fn state(&self) -> ServerState {
-        STATES[usize::from(self.state.load(Ordering::Acquire))]
+    /// Whether new requests should be sent here: not to a server that stops, although what comes is answered
+    /// still. A server that has not started yet, or whose ledger failed, answers nothing at all.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.stop.is_requested()
     }
 }

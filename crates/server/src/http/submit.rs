@@ -37,7 +37,7 @@ impl HttpService {
         let buyer = self.shared.auth.named_buyer(&call.fields, BuyerId(user), call.now_s())?;
         let key = key_of(call)?;
         let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
-        let kept = self.keep_address(key.is_some(), count, None);
+        let kept = self.keep_address(key.is_some(), count, &[], None);
         self.place(call, admitted, count, kept, Placed::Submit)
     }
 

@@ -4,8 +4,43 @@
 //! hot path: a dozen fields cost about 150 ns this way. Must not: know a route. Called by: every route.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use engine::OrderId;
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+pub(super) use crate::net::push_number;
+
+/// The largest number that is read from anybody: the ledger keeps numbers signed.
+pub(super) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// A whole number in a JSON body, from 0 to [`NUMBER_MAX`]. Every number that can reach the ledger is read as
+/// one, so that none is too large to be written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Number(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
+        deserializer.deserialize_u64(NumberVisitor)
+    }
+}
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 9223372036854775807")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
+        if number > NUMBER_MAX {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Number(number))
+    }
+}
 
 /// The fields of one JSON object, appended to a buffer. Names are our own and need no escaping.
 #[derive(Debug)]
@@ -38,7 +73,7 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn number(&mut self, name: &str, number: u64) -> &mut Self {
-        push_u64(self.value(name), number);
+        push_number(self.value(name), number);
         self
     }
 
@@ -89,20 +124,6 @@ impl<'a> Object<'a> {
     pub(super) fn end(&mut self) {
         self.out.push(b'}');
     }
-}
-
-pub(super) fn push_u64(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).expect("a digit");
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// The number with leading zeros, to a width that it must fit: for texts of one constant length.
@@ -199,10 +220,11 @@ pub(super) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(decoded).ok().map(Cow::Owned)
 }
 
-/// A number written in decimal digits and nothing else: no sign, no space. At most 19 digits are looked at.
+/// A number up to [`NUMBER_MAX`], written in decimal digits and nothing else: no sign, no space. At most 19
+/// digits are looked at.
 pub(super) fn decimal(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 19 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { text.parse().ok() } else { None }
+    if plain { text.parse().ok().filter(|number| *number <= NUMBER_MAX) } else { None }
 }
 
 #[cfg(test)]
@@ -214,7 +236,7 @@ mod tests {
     fn numbers_are_written_as_the_standard_library_does() {
         for number in [0, 7, 10, 99, 1_000_000, u64::MAX] {
             let mut out = Vec::new();
-            push_u64(&mut out, number);
+            push_number(&mut out, number);
             assert_eq!(out, number.to_string().as_bytes());
         }
         let mut out = Vec::new();
@@ -235,7 +257,7 @@ mod tests {
                 .number("n", 3)
                 .number_or_null("none", None)
                 .flag("yes", true)
-                .list("list", [1, 2], push_u64)
+                .list("list", [1, 2], push_number)
                 .end();
             let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let expected =
@@ -264,7 +286,8 @@ mod tests {
         {
             assert_eq!(decimal(text), number);
         }
-        for text in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "99999999999999999999", "\u{0661}"] {
+        let large = ["9223372036854775808", "9999999999999999999", "99999999999999999999"];
+        for text in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "\u{0661}"].into_iter().chain(large) {
             assert_eq!(decimal(text), None, "{text}");
         }
     }

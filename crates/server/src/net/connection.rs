@@ -272,7 +272,7 @@ impl Connection {
             }
             let mut slots = [const { MaybeUninit::uninit() }; HEADER_SLOTS];
             let input = &bytes[rest.clone()];
-            let allowed = |method: &str, path: &str| service.body_bytes_max(method, path);
+            let allowed = |head: &Head<'_>| service.body_bytes_max(head.method, head.path, head.headers);
             match self.framer.next(input, &mut slots, &shared.limits, allowed) {
                 Ok(Step::Complete { head, body, consumed }) => {
                     rest.start += consumed;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::calendar::date_of;
+
 const LINE_BYTES: usize = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n".len();
 
 /// The current header line, and when it was made.
@@ -46,42 +48,16 @@ fn format_line(unix_seconds: u64) -> [u8; LINE_BYTES] {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let days = unix_seconds / 86_400;
     let second = unix_seconds % 86_400;
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of(days);
     let text = format!(
         "Date: {}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT\r\n",
         WEEKDAYS[usize::try_from(days % 7).expect("below 7")],
-        MONTHS[month],
+        MONTHS[usize::try_from(month - 1).expect("below 12")],
         second / 3_600,
         second / 60 % 60,
         second % 60,
     );
     text.as_bytes().try_into().expect("every field has a fixed width before the year 10000")
-}
-
-/// Year, month from 0 and day from 1 of a day counted from 1970-01-01, in the Gregorian calendar.
-fn civil(days: u64) -> (u64, usize, u64) {
-    let mut year = 1970;
-    let mut left = days;
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        if left < length {
-            break;
-        }
-        left -= length;
-        year += 1;
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    for (month, length) in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30].into_iter().enumerate() {
-        if left < length {
-            return (year, month, left + 1);
-        }
-        left -= length;
-    }
-    (year, 11, left + 1)
-}
-
-fn leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
 #[cfg(test)]

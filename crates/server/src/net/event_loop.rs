@@ -33,7 +33,7 @@ const EVENTS_PER_ROUND: usize = 1024;
 /// Connections accepted in one round, so that loops on one listener share a burst.
 const ACCEPTS_PER_ROUND: u32 = 32;
 /// Connections turned away that may linger at one time; above it they are just closed.
-const REFUSED_MAX: usize = 128;
+pub(super) const REFUSED_MAX: usize = 128;
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 /// One event loop with its connections; belongs to one thread.

@@ -52,14 +52,14 @@ impl Framer {
         }
     }
 
-    /// Looks for a complete request at the start of `input`. `body_bytes_max` is asked with method and path
-    /// when a body follows. After an error the connection can't be used any more.
+    /// Looks for a complete request at the start of `input`. `body_bytes_max` is asked with the head when
+    /// a body follows. After an error the connection can't be used any more.
     pub(super) fn next<'a>(
         &mut self,
         input: &'a [u8],
         slots: &'a mut Slots<'a>,
         limits: &Limits,
-        body_bytes_max: impl FnOnce(&str, &str) -> usize,
+        body_bytes_max: impl FnOnce(&Head<'_>) -> usize,
     ) -> Result<Step<'a>, Malformed> {
         match &mut self.stage {
             Stage::Head { seen } => {
@@ -96,12 +96,12 @@ impl Framer {
         &mut self,
         input: &'a [u8],
         head: Head<'a>,
-        body_bytes_max: impl FnOnce(&str, &str) -> usize,
+        body_bytes_max: impl FnOnce(&Head<'_>) -> usize,
     ) -> Result<Step<'a>, Malformed> {
         match head.framing {
             Framing::Length(0) => Ok(self.hand_out(input, head, 0)),
             Framing::Length(length) => {
-                if length > body_bytes_max(head.method, head.path) {
+                if length > body_bytes_max(&head) {
                     return Err(malformed(413, "the body is too large"));
                 }
                 if input.len() - head.bytes >= length {
@@ -111,7 +111,7 @@ impl Framer {
                 Ok(Step::More { send_continue: head.expects_continue })
             }
             Framing::Chunked => {
-                let chunks = Chunks::new(body_bytes_max(head.method, head.path));
+                let chunks = Chunks::new(body_bytes_max(&head));
                 self.continue_owed = head.expects_continue;
                 self.stage = Stage::Chunked { head_bytes: head.bytes, chunks };
                 Ok(Step::Decode)

@@ -35,7 +35,7 @@ fn understand(pieces: &[&[u8]]) -> Vec<String> {
                 break;
             }
             let mut slots = [const { MaybeUninit::uninit() }; HEADER_SLOTS];
-            match framer.next(&input, &mut slots, &limits, |_, _| BODY_BYTES_MAX) {
+            match framer.next(&input, &mut slots, &limits, |_| BODY_BYTES_MAX) {
                 Ok(Step::Complete { head, body, consumed }) => {
                     seen.push(describe(&head, body));
                     input.drain(..consumed);
@@ -224,7 +224,7 @@ fn continue_is_sent_once_and_only_when_wanted() {
                 let bytes = framer.decode(&mut input).unwrap();
                 input.truncate(bytes);
                 let mut slots = [const { MaybeUninit::uninit() }; HEADER_SLOTS];
-                match framer.next(&input, &mut slots, &limits, |_, _| BODY_BYTES_MAX).unwrap() {
+                match framer.next(&input, &mut slots, &limits, |_| BODY_BYTES_MAX).unwrap() {
                     Step::Complete { .. } => return Some(sent),
                     Step::Decode => {}
                     Step::More { send_continue } => {

@@ -9,6 +9,7 @@
 mod body;
 mod connection;
 mod date;
+mod descriptors;
 mod event_loop;
 mod framer;
 mod head;
@@ -23,10 +24,12 @@ mod stop;
 mod tls;
 mod transport;
 
+pub use descriptors::{connections_within, raise_limit};
 pub use event_loop::EventLoop;
 pub use limits::Limits;
 pub use listen::listen;
 pub use replies::Replies;
+pub(crate) use response::push_number;
 pub use response::{Prepared, ResponseWriter};
 pub use stats::NetStats;
 pub use stop::{Stop, Waker};
@@ -79,8 +82,9 @@ impl<'a> Request<'a> {
 
 /// What runs on an event loop. One instance per loop thread, so it may keep state without locks.
 pub trait Service {
-    /// Upper bound of this request's body in bytes, asked before the body is read; a larger one is 413.
-    fn body_bytes_max(&self, method: &str, path: &str) -> usize;
+    /// Upper bound of this request's body in bytes, asked once its head is here and before its body is read; a
+    /// larger one is 413. What is granted may be buffered: the headers tell whether the sender may ask for it.
+    fn body_bytes_max(&self, method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize;
 
     /// Handles one complete request. Must not block.
     fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer;

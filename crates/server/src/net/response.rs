@@ -227,7 +227,7 @@ fn push_status_line(out: &mut Vec<u8>, status: u16) {
         409 => out.extend_from_slice(b"HTTP/1.1 409 Conflict\r\n"),
         _ => {
             out.extend_from_slice(b"HTTP/1.1 ");
-            push_number(out, usize::from(status));
+            push_number(out, u64::from(status));
             out.push(b' ');
             out.extend_from_slice(reason(status).as_bytes());
             out.extend_from_slice(b"\r\n");
@@ -255,7 +255,7 @@ fn push_header(out: &mut Vec<u8>, name: &str, value: &str) {
 fn push_head_end(out: &mut Vec<u8>, status: u16, body_bytes: usize) {
     if has_body(status) {
         out.extend_from_slice(b"Content-Length: ");
-        push_number(out, body_bytes);
+        push_number(out, body_bytes as u64);
         out.extend_from_slice(b"\r\n\r\n");
     } else {
         out.extend_from_slice(b"\r\n");
@@ -263,7 +263,7 @@ fn push_head_end(out: &mut Vec<u8>, status: u16, body_bytes: usize) {
 }
 
 /// Decimal digits without the formatting machinery, which costs several times as much.
-fn push_number(out: &mut Vec<u8>, mut number: usize) {
+pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut first = digits.len();
     loop {
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for number in [0, 7, 10, 999, 10_240, usize::MAX] {
+        for number in [0, 7, 10, 999, 10_240, u64::MAX] {
             let mut out = Vec::new();
             push_number(&mut out, number);
             assert_eq!(out, number.to_string().as_bytes());

@@ -59,6 +59,11 @@ impl Stop {
         self.raise(ABORT);
     }
 
+    /// Whether the loops were told to end, in whichever way.
+    pub fn is_requested(&self) -> bool {
+        self.order() != Order::Run
+    }
+
     fn raise(&self, order: u8) {
         self.0.order.fetch_max(order, Ordering::SeqCst);
         for waker in self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {

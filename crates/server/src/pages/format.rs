@@ -3,16 +3,29 @@
 //!
 //! Must not: read a clock. Called by: the pages.
 
+use crate::calendar::date_of;
+
 /// `499900, "EUR"` is `€4,999.00`; a currency without a sign of its own is written `CHF 12.50`.
 pub(super) fn money(minor: u64, currency: &str) -> String {
+    let (whole, rest) = parts(minor, currency);
+    let sign = sign(currency).map_or_else(|| format!("{currency}\u{a0}"), str::to_owned);
+    sign + &grouped(whole) + &rest
+}
+
+/// `499900, "EUR"` is `4999.00`: digits alone, for what is no page.
+pub fn amount(minor: u64, currency: &str) -> String {
+    let (whole, rest) = parts(minor, currency);
+    whole.to_string() + &rest
+}
+
+/// What stands before the point, and the point with what stands after it, if the currency has that.
+fn parts(minor: u64, currency: &str) -> (u64, String) {
     let digits = minor_digits(currency);
     let unit = 10_u64.pow(digits);
-    let mut text = sign(currency).map_or_else(|| format!("{currency}\u{a0}"), str::to_owned);
-    text.push_str(&grouped(minor / unit));
-    if digits > 0 {
-        text.push_str(&format!(".{:0width$}", minor % unit, width = digits as usize));
+    match digits {
+        0 => (minor, String::new()),
+        _ => (minor / unit, format!(".{:0width$}", minor % unit, width = digits as usize)),
     }
-    text
 }
 
 /// `10000000` is `10,000,000`.
@@ -41,7 +54,7 @@ pub(super) fn duration(ms: u64) -> String {
 
 /// Milliseconds since the epoch as `2026-11-20T12:00:00Z`, for `<time datetime>`.
 pub(super) fn rfc3339(ms: u64) -> String {
-    let (year, month, day) = civil_date(ms / DAY_MS);
+    let (year, month, day) = date_of(ms / DAY_MS);
     let (hour, minute, second) = time_of_day(ms);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
@@ -50,9 +63,12 @@ pub(super) fn rfc3339(ms: u64) -> String {
 pub(super) fn utc(ms: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (year, month, day) = civil_date(ms / DAY_MS);
+    let (year, month, day) = date_of(ms / DAY_MS);
     let (hour, minute, _) = time_of_day(ms);
-    format!("{day} {} {year}, {hour:02}:{minute:02} UTC", MONTHS[month - 1])
+    format!(
+        "{day} {} {year}, {hour:02}:{minute:02} UTC",
+        MONTHS[usize::try_from(month - 1).expect("below 12")]
+    )
 }
 
 const DAY_MS: u64 = 86_400_000;
@@ -62,38 +78,8 @@ fn time_of_day(ms: u64) -> (u64, u64, u64) {
     (second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month from 1 and day from 1 of a day counted from 1970-01-01 in the Gregorian calendar.
-fn civil_date(mut day: u64) -> (u64, usize, u64) {
-    // Whole cycles of 400 years first, so that the loop over years has a bound whatever the input.
-    const CYCLE_DAYS: u64 = 146_097;
-    let mut year = 1970 + 400 * (day / CYCLE_DAYS);
-    day %= CYCLE_DAYS;
-    loop {
-        let year_days = if is_leap(year) { 366 } else { 365 };
-        if day < year_days {
-            break;
-        }
-        day -= year_days;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for month_days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < month_days {
-            break;
-        }
-        day -= month_days;
-        month += 1;
-    }
-    (year, month, day + 1)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
 /// ISO 4217 exponents that are not 2.
-pub(crate) fn minor_digits(currency: &str) -> u32 {
+fn minor_digits(currency: &str) -> u32 {
     match currency {
         "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND"
         | "VUV" | "XAF" | "XOF" | "XPF" => 0,
@@ -118,6 +104,15 @@ fn sign(currency: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_have_the_digits_of_their_currency() {
+        for (minor, currency, text) in
+            [(499_900, "EUR", "4999.00"), (5, "USD", "0.05"), (4999, "JPY", "4999"), (4999, "KWD", "4.999")]
+        {
+            assert_eq!(amount(minor, currency), text);
+        }
+    }
 
     #[test]
     fn money_is_written_as_in_the_browser() {

@@ -18,7 +18,7 @@ mod view;
 use minijinja::{Environment, Value, context};
 
 use asset::Assets;
-pub(crate) use format::minor_digits;
+pub use format::amount;
 pub use rendered::Rendered;
 pub use view::{ItemView, Picture, SaleState, SaleView};
 

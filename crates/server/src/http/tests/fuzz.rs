@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::shop::{Sent, Shop, demo_mode, token_mode};
+use super::payments::signed;
+use super::shop::{NOW, Sent, Setup, Shop, demo_mode, token_mode};
 
 fn target() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
@@ -92,7 +93,22 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// A callback that is signed rightly, whatever its body: nothing may be believed of it but its sender.
+fn signed_callback() -> impl Strategy<Value = Sent> {
+    let number = prop_oneof![any::<u64>().prop_map(|number| number.to_string()), "-?[0-9.e]{1,24}"];
+    let order = prop_oneof!["[0-9a-f]{40}", "[ -~]{0,50}"];
+    let callback = ("[ -!#-\\[\\]-~]{0,70}", order, number).prop_map(|(payment, order, amount)| {
+        format!(r#"{{"payment_id":"{payment}","order":{order:?},"amount":{amount}}}"#)
+    });
+    let text = body().prop_map(|body| String::from_utf8_lossy(&body).into_owned());
+    prop_oneof![3 => callback, 1 => text].prop_map(|body| signed(&body, NOW.0 / 1000))
+}
+
 fn sent() -> impl Strategy<Value = Sent> {
+    prop_oneof![9 => unsigned(), 1 => signed_callback()]
+}
+
+fn unsigned() -> impl Strategy<Value = Sent> {
     let method = prop::sample::select(vec!["GET", "HEAD", "POST", "PATCH", "OPTIONS", "DELETE", "get", ""]);
     let method = prop_oneof![4 => Just("POST"), 3 => method];
     (method, target(), prop::collection::vec(header(), 0..8), body())
@@ -104,7 +120,8 @@ proptest! {
 
     #[test]
     fn whatever_is_sent_is_answered(requests in prop::collection::vec(sent(), 1..60), tokens: bool) {
-        let mut shop = Shop::new(if tokens { token_mode() } else { demo_mode() });
+        let mode = if tokens { token_mode() } else { demo_mode() };
+        let mut shop = Shop::with(Setup { ledger: true, ..Setup::new(mode) });
         for sent in &requests {
             // The ledger's thread answers these two when it likes; there is a test for them.
             if sent.target.starts_with("/api/v1/audit") || (sent.method != "POST" && sent.target.starts_with("/api/v1/orders?")) {

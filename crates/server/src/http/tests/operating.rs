@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::problem;
-use super::shop::{NOW, Sent, Shop, demo_mode};
+use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
 use crate::http::fields::Method;
 use crate::http::operating::OPEN_API;
 use crate::http::route::Address;
@@ -154,6 +154,15 @@ fn the_metrics_are_in_prometheus_format() {
 }
 
 #[test]
+fn the_metrics_may_be_the_operators_alone() {
+    let mut setup = Setup::new(demo_mode());
+    setup.options.metrics_token_required = true;
+    let mut shop = Shop::with(setup);
+    assert_eq!(shop.send(&Sent::get("/metrics")).problem(), problem(401, "operator_unauthorized"));
+    assert_eq!(shop.send(&Sent::get("/metrics").operator()).status, 200);
+}
+
+#[test]
 fn the_audit_and_the_feed_come_from_the_ledger() {
     let mut shop = Shop::new(demo_mode());
     let audit = Sent::get("/api/v1/audit").operator();
@@ -213,6 +222,20 @@ fn what_the_net_layer_found_is_a_problem_too() {
             ResponseWriter::render(|writer| shop.service.protocol_error(status, "Do better.", writer));
         assert_eq!(super::Response::read(&bytes).problem(), problem(status, code));
     }
-    assert_eq!(shop.service.body_bytes_max("POST", "/api/v1/orders"), 16 * 1024);
-    assert_eq!(shop.service.body_bytes_max("POST", "/api/v1/sales"), 1024 * 1024);
+}
+
+#[test]
+fn only_the_operator_may_send_a_large_body() {
+    let shop = Shop::new(demo_mode());
+    for (path, token, bytes) in [
+        ("/api/v1/sales", OPERATOR, 1024 * 1024),
+        ("/api/v1/sales/3", OPERATOR, 1024 * 1024),
+        ("/api/v1/sales", "Bearer another token", 16 * 1024),
+        ("/api/v1/sales", "", 16 * 1024),
+        ("/api/v1/orders", OPERATOR, 16 * 1024),
+    ] {
+        let headers = [httparse::Header { name: "Authorization", value: token.as_bytes() }];
+        assert_eq!(shop.service.body_bytes_max("POST", path, &headers), bytes, "{path} {token}");
+        assert_eq!(shop.service.body_bytes_max("POST", path, &[]), 16 * 1024);
+    }
 }

@@ -112,6 +112,30 @@ fn an_order_is_its_buyers_alone() {
 }
 
 #[test]
+fn a_key_or_a_buyer_that_can_not_be_read_is_not_passed_over() {
+    let mut shop = Shop::new(demo_mode());
+    let order = || Sent::post("/api/v1/orders", r#"{"sale":3,"product":29}"#).member(7);
+    let with = |name: &str, value: &[u8]| {
+        let mut sent = order();
+        sent.headers.push((name.to_owned(), value.to_vec()));
+        sent
+    };
+    for sent in [
+        with("Idempotency-Key", b"caf\xe9"),
+        order().key("a").key("b"),
+        order().key("a").key("a"),
+        order().member(8),
+        with("Origin", b"http://\xe9"),
+        with("Authorization", b"Bearer \xe9"),
+    ] {
+        assert_eq!(shop.send(&sent).problem(), problem(400, "invalid_request"), "{sent:?}");
+    }
+    assert_eq!(shop.book.orders_len(), 0);
+    let published = Sent::post("/seckillOrder/generateOrder", "{}").member(1).key("a").key("b");
+    assert_eq!(shop.send(&published).json()["code"], 500);
+}
+
+#[test]
 fn an_order_is_cancelled_once() {
     let mut shop = Shop::new(AuthMode::MemberId);
     let id = id_of(&shop.send(&order(30)));

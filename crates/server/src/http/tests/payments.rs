@@ -7,11 +7,11 @@ use super::shop::{NOW, SECRET, Sent, Setup, Shop, demo_mode};
 use super::{Response, problem};
 use crate::http::AuthMode;
 
-fn callback(body: &Value) -> Sent {
+pub(super) fn callback(body: &Value) -> Sent {
     signed(&body.to_string(), NOW.0 / 1000)
 }
 
-fn signed(body: &str, at_s: u64) -> Sent {
+pub(super) fn signed(body: &str, at_s: u64) -> Sent {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), format!("{at_s}.{body}").as_bytes());
     let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Sent::post("/api/v1/payments", body).with("Doorbuster-Signature", &format!("t={at_s},v1={hex}"))
@@ -90,6 +90,8 @@ fn only_signed_callbacks_are_heard() {
         body.replace("p1", ""),
         body.replace("p1", &"p".repeat(65)),
         body.replace('5', "-5"),
+        body.replace('5', "9223372036854775808"),
+        body.replace('5', "18446744073709551615"),
         "{}".to_owned(),
     ] {
         assert_eq!(shop.send(&signed(&body, at_s)).status, 400, "{body}");

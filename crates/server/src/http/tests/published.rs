@@ -71,6 +71,15 @@ fn without_a_key_each_request_is_an_order_and_with_one_it_is_not() {
     let keyed = generate(30).key("k");
     let first = shop.send(&keyed);
     assert_eq!(shop.send(&keyed).body, first.body);
+    for (field, other) in [
+        (r#""payType":3"#, r#""payType":4"#),
+        (r#""orderId":1"#, r#""orderId":2"#),
+        (r#""orderItemId":1"#, r#""orderItemId":null"#),
+    ] {
+        let changed = published(30).replacen(field, other, 1);
+        let conflict = shop.send(&Sent::post(GENERATE, &changed).member(1).key("k"));
+        assert_eq!((conflict.status, &conflict.json()["code"]), (409, &json!(500)), "{field}");
+    }
     assert_eq!(shop.book.orders_len(), 3);
     shop.check_sums();
 }
@@ -120,6 +129,10 @@ fn a_message_is_stored_and_is_no_order() {
     assert_eq!(shop.book.orders_len(), 0);
     let long = format!(r#"{{"x":"{}"}}"#, "y".repeat(5000));
     assert_eq!(shop.send(&Sent::post("/seckillOrder/pressureMQ", &long).member(1)).status, 400);
+    let mut off = Setup::new(demo_mode());
+    off.options.message_route = false;
+    let refused = Shop::with(off).send(&Sent::post("/seckillOrder/pressureMQ", &published(29)).member(1));
+    assert_eq!((refused.status, &refused.json()["code"]), (404, &json!(500)));
 }
 
 #[test]

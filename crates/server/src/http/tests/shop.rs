@@ -10,9 +10,11 @@ use crate::admission::{Admission, Limits};
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
 use crate::http::dispatch::Delivery;
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, ServerState, Shared};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
+use crate::ledger::Batch;
+use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
-use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Ticket};
+use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
 use crate::pages::{Pages, Session, Settings};
 use crate::writer::{Judged, Mailbox, NewOrder, Reply, Request as Asked};
 
@@ -32,6 +34,8 @@ pub(super) struct Setup {
     pub(super) options: HttpOptions,
     pub(super) secrets: HttpSecrets,
     pub(super) limits: Limits,
+    /// What happens to the book is written to a real ledger too.
+    pub(super) ledger: bool,
 }
 
 impl Setup {
@@ -44,6 +48,8 @@ impl Setup {
             payment_tolerance_s: 300,
             payment_ms: 900_000,
             open_holds_per_buyer_max: 5,
+            metrics_token_required: false,
+            message_route: true,
             demo: true,
             shop_sale: Some(SHOP_SALE),
         };
@@ -53,7 +59,7 @@ impl Setup {
             order_id: [7; 16],
         };
         let limits = Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0 };
-        Setup { options, secrets, limits }
+        Setup { options, secrets, limits, ledger: false }
     }
 }
 
@@ -123,8 +129,10 @@ pub(super) struct Shop {
     pub(super) book: Book,
     /// The commits of the writer fail.
     pub(super) failing: bool,
+    pub(super) stop: Stop,
     mailbox: Arc<Mailbox>,
     catalog: Arc<Catalog>,
+    ledger: Option<SqliteLedger>,
     next: u32,
     _data_dir: tempfile::TempDir,
 }
@@ -140,6 +148,7 @@ impl Shop {
         let waker = EventLoop::new(listener, crate::net::Limits::default(), None).unwrap().waker();
         let reads = Reads::start(data_dir.path().to_owned(), vec![waker.clone()]);
         let settings = Settings { shop: "Doorbuster".to_owned(), session: Session::Demo, demo_pay: true };
+        let stop = Stop::new();
         let parts = Parts {
             clock: Arc::new(Clock::new(wall)),
             shelf: Arc::new(Shelf::default()),
@@ -148,24 +157,38 @@ impl Shop {
             net: Arc::new(NetStats::default()),
             pages: Pages::new(settings),
             reads,
+            stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
-        shared.set_state(ServerState::Serving);
         let mailbox = Mailbox::new(vec![waker], 1024);
         let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
+        let options = Options {
+            data_dir: data_dir.path().to_owned(),
+            synchronous: Synchronous::Off,
+            checkpoint_pages: 1000,
+            vfs: None,
+        };
+        let ledger = setup.ledger.then(|| SqliteLedger::open(options).unwrap());
         let mut shop = Shop {
             shared,
             service,
             book: Book::new(),
             failing: false,
             mailbox,
+            stop,
             catalog: Arc::default(),
+            ledger,
             next: 0,
             _data_dir: data_dir,
         };
         shop.execute(Command::CreateSale(shop_sale()));
         shop.execute(Command::CreateSale(flash_sale()));
         shop
+    }
+
+    /// The service of another event loop of the same server.
+    pub(super) fn another_loop(&self) -> HttpService {
+        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0))
     }
 
     /// Does something to the book without HTTP.
@@ -185,7 +208,13 @@ impl Shop {
     }
 
     fn publish(&mut self) {
-        self.book.drain_journal(&mut Vec::new());
+        let mut entries = Vec::new();
+        self.book.drain_journal(&mut entries);
+        if let Some(ledger) = &mut self.ledger {
+            let batch =
+                Batch { entries: &entries, addresses: &[], messages: &[], at: self.shared.clock.now() };
+            ledger.append(&batch).unwrap();
+        }
         self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             sku.counters.publish(self.book.stock(SkuId(u32::try_from(number).unwrap())).unwrap());

@@ -52,6 +52,7 @@ impl Shop {
             token: Some(SecretBytes::from(TOKEN_SECRET)),
             operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
             payment: None,
+            tls: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());

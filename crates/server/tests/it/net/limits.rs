@@ -117,6 +117,23 @@ fn an_error_is_seen_although_the_body_is_unread() {
 }
 
 #[test]
+fn the_headers_may_allow_a_larger_body() {
+    let server = Server::start(relaxed());
+    let body = "x".repeat(2000);
+    for (word, coding, status) in [
+        ("X-Word: please\r\n", "Content-Length: 2000\r\n\r\n", 200),
+        ("", "Content-Length: 2000\r\n\r\n", 413),
+        ("X-Word: please\r\n", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n", 200),
+        ("", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n", 413),
+    ] {
+        let mut client = server.connect();
+        let end = if coding.ends_with("7d0\r\n") { "\r\n0\r\n\r\n" } else { "" };
+        client.send(format!("POST / HTTP/1.1\r\nHost: h\r\n{word}{coding}{body}{end}"));
+        assert_eq!(client.response().status, status, "{word:?} {coding:?}");
+    }
+}
+
+#[test]
 fn requests_before_an_error_are_answered_and_none_after_it() {
     let server = Server::start(relaxed());
     let mut client = server.connect();

@@ -1,0 +1,44 @@
+//! Days as dates, in the Gregorian calendar and UTC.
+//!
+//! Must not: read a clock. Called by: whoever writes a time as text: the `Date` header, the pages, the published
+//! reply, and the program's tables.
+
+/// Year, month from 1 and day from 1 of a day counted from 1970-01-01: in here years begin in March, so that the
+/// leap day is the last of its year, and 400 of them are one cycle.
+pub fn date_of(day: u64) -> (u64, u64, u64) {
+    let day = day + 719_468;
+    let (cycle, of_cycle) = (day / 146_097, day % 146_097);
+    let year = (of_cycle - of_cycle / 1460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
+    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (cycle * 400 + year + carry, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_of_a_cycle_follows_the_one_before() {
+        let leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for count in 0..=146_097 {
+            assert_eq!(date_of(count), (year, month, day), "day {count}");
+            let days = match month {
+                2 if leap(year) => 29,
+                2 => 28,
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            (year, month, day) = match (month, day) {
+                (12, 31) => (year + 1, 1, 1),
+                (_, day) if day == days => (year, month + 1, 1),
+                _ => (year, month, day + 1),
+            };
+        }
+        assert_eq!((year, month, day), (2370, 1, 2));
+    }
+}
