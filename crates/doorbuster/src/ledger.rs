@@ -220,7 +220,9 @@ fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
         OpenError::Backup(other) => Failure::unavailable(other),
-        OpenError::Missing { .. } | OpenError::NotALedger { .. } => Failure::usage(error),
+        OpenError::Missing { .. } | OpenError::NotALedger { .. } | OpenError::CursorAhead { .. } => {
+            Failure::usage(error)
+        }
         OpenError::Directory { .. }
         | OpenError::Locked { .. }
         | OpenError::Read { .. }

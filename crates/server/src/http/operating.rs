@@ -109,6 +109,9 @@ impl HttpService {
                 out.json(200, &self.scratch);
             }
             Found::Feed(changes) => self.show_feed(&changes, out),
+            Found::CursorAhead(why) => {
+                return Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", why));
+            }
             Found::Failed(why) => {
                 let detail = format!("The ledger can't be read now: {why}.");
                 return Err(Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail));

@@ -27,6 +27,8 @@ pub(super) enum Question {
 pub(super) enum Found {
     Audit(Audit),
     Feed(Changes),
+    /// The cursor is not this ledger's; the text says what to do.
+    CursorAhead(String),
     /// It could not be read; the text says why.
     Failed(String),
 }
@@ -111,8 +113,9 @@ fn answer_all(data_dir: &std::path::Path, asked: &Receiver<Asked>, outboxes: &[O
 fn find(data_dir: &std::path::Path, question: Question) -> Result<Found, OpenError> {
     match question {
         Question::Audit => audit(data_dir).map(Found::Audit),
-        Question::Feed { since, entries_max } => {
-            Ok(Found::Feed(changes(&open_reader(data_dir)?, since, entries_max)?))
-        }
+        Question::Feed { since, entries_max } => match changes(&open_reader(data_dir)?, since, entries_max) {
+            Err(ahead @ OpenError::CursorAhead { .. }) => Ok(Found::CursorAhead(ahead.to_string())),
+            found => found.map(Found::Feed),
+        },
     }
 }

@@ -264,7 +264,7 @@ impl Writer {
 
     /// While nothing can be written: a small commit shows whether the disk is back.
     fn try_to_write(&mut self) -> Result<(), AppendError> {
-        match self.ledger.settle() {
+        match self.ledger.settle_rolled_back() {
             Ok(()) => {
                 self.read_only = None;
                 self.writable_since = Instant::now();
@@ -330,7 +330,7 @@ impl Writer {
                 Event::PaymentRecorded { .. } | Event::PaymentMatched { .. } | Event::RefundSettled { .. }
             )
         }) {
-            let due = self.book.refunds_due().count();
+            let due = self.book.refunds_due_len();
             self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
         }
     }
@@ -344,7 +344,7 @@ impl Writer {
             sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
         }
         self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
-        let due = self.book.refunds_due().count();
+        let due = self.book.refunds_due_len();
         self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
     }
 

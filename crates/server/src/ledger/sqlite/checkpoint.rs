@@ -139,6 +139,11 @@ impl Checkpointer {
         }
     }
 
+    /// Starts the next one as soon as there is anything to copy: what was erased is to be gone from the file.
+    pub(super) fn hurry(&mut self) {
+        self.threshold = 1;
+    }
+
     /// Ends the thread after what it is doing.
     pub(super) fn stop(mut self) {
         self.join();

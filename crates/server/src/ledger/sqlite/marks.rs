@@ -3,20 +3,8 @@
 use rusqlite::OptionalExtension;
 
 use super::SqliteLedger;
-use crate::ledger::AppendError;
 
 impl SqliteLedger {
-    /// One small synced commit: shows that the disk takes writes again, and overwrites whatever a transaction
-    /// that failed has left behind in the WAL.
-    ///
-    /// # Errors
-    /// As [`SqliteLedger::append`].
-    pub fn settle(&self) -> Result<(), AppendError> {
-        const SETTLE: &str =
-            "INSERT INTO meta VALUES ('settled', 1) ON CONFLICT DO UPDATE SET value = value + 1";
-        self.connection.execute(SETTLE, []).map(|_| ()).map_err(super::append::classify)
-    }
-
     /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.
     ///
     /// # Errors

@@ -83,6 +83,11 @@ pub enum OpenError {
     Read { path: PathBuf },
     #[error("cannot back the ledger up before its migration: {0}")]
     Backup(#[from] BackupError),
+    #[error(
+        "the cursor {since} is ahead of this ledger, which ends at {last}: it is from another ledger, or from \
+             before a backup was restored; go on from a cursor at or before the backup's end"
+    )]
+    CursorAhead { since: u64, last: u64 },
     #[error("cannot open the ledger: {0}")]
     Sqlite(#[from] rusqlite::Error),
 }

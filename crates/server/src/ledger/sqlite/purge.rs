@@ -21,6 +21,9 @@ impl SqliteLedger {
             let rolled_back = self.connection.execute_batch("ROLLBACK");
             tracing::warn!(?rolled_back, "a purge of addresses failed");
         }
+        if matches!(result, Ok(purged) if purged > 0) {
+            self.checkpointer.hurry();
+        }
         result.map_err(classify)
     }
 }

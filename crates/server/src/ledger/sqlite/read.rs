@@ -45,10 +45,13 @@ pub struct Changes {
 /// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
 ///
 /// # Errors
-/// If the ledger cannot be read.
-pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<Changes, rusqlite::Error> {
+/// If the ledger cannot be read, or ends before the cursor.
+pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<Changes, OpenError> {
     let (last, skus) = ends_at(connection)?;
-    let cursor = last.min(since.saturating_add(entries_max.clamp(1, WINDOW))).max(since);
+    if since > last {
+        return Err(OpenError::CursorAhead { since, last });
+    }
+    let cursor = last.min(since.saturating_add(entries_max.clamp(1, WINDOW)));
     let mut orders = Vec::new();
     window(connection, &skus, since, (since, cursor), last, &mut |line| orders.push(line))?;
     Ok(Changes { orders, cursor, more: cursor < last })
@@ -62,13 +65,16 @@ pub fn changes(connection: &Connection, since: u64, entries_max: u64) -> Result<
 pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> Result<u64, OpenError> {
     let connection = open_reader(data_dir)?;
     let (last, skus) = ends_at(&connection)?;
+    if since > last {
+        return Err(OpenError::CursorAhead { since, last });
+    }
     let mut after = since;
     while after < last {
         let to = last.min(after + WINDOW);
         window(&connection, &skus, since, (after, to), last, each)?;
         after = to;
     }
-    Ok(last.max(since))
+    Ok(last)
 }
 
 /// Orders placed in the window, and orders placed before `since` whose latest transition is in it; so that
