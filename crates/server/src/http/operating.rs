@@ -161,6 +161,7 @@ impl HttpService {
 fn write_audit(out: &mut Vec<u8>, audit: &Audit) {
     Object::begin(out)
         .flag("clean", audit.broken.is_empty())
+        .flag("complete", audit.complete)
         .number("entries", audit.entries)
         .number("orders", audit.orders)
         .number("refunds_due", audit.refunds_due)
