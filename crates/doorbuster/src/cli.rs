@@ -68,7 +68,8 @@ pub(crate) fn exit_code_of(error: &clap::Error) -> ExitCode {
 
 /// The parser's error without its blank lines and its usage summary, for which `--help` is the better place.
 fn in_two_lines(rendered: &str) -> String {
-    let reason = rendered.lines().take_while(|line| !line.starts_with("Usage:"));
+    let reason =
+        rendered.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = reason.map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = rendered.lines().last().filter(|line| line.starts_with("For more")).unwrap_or_default();
     format!("{}\n{end}\n", words.join(" ")).replace("\n\n", "\n")

@@ -148,23 +148,25 @@ fn report(audit: &Audit) -> String {
 
 /// One exported order; the names are the columns of the CSV and the keys of the JSON, and those of the API.
 #[derive(Serialize)]
-struct Line {
+struct Line<A> {
     id: String,
     sale: u64,
     product: u64,
     buyer: String,
     quantity: u32,
     unit_price: u64,
+    /// Of the whole order.
+    amount: u64,
     currency: String,
     status: &'static str,
     placed_at_ms: u64,
     closed_at_ms: Option<u64>,
-    /// JSON text, as the buyer sent it.
-    address: Option<String>,
+    /// JSON text in the CSV, an object in the JSON.
+    address: Option<A>,
 }
 
-impl From<OrderLine> for Line {
-    fn from(order: OrderLine) -> Self {
+impl<A> Line<A> {
+    fn new(order: OrderLine, address: impl FnOnce(String) -> A) -> Self {
         Self {
             id: order.id.to_string(),
             sale: order.sale.0,
@@ -172,13 +174,19 @@ impl From<OrderLine> for Line {
             buyer: order.buyer.to_string(),
             quantity: order.quantity,
             unit_price: order.unit_price,
+            amount: order.unit_price * u64::from(order.quantity),
             currency: order.currency,
             status: order.status.as_str(),
             placed_at_ms: order.placed_at.0,
             closed_at_ms: order.closed_at.map(|at| at.0),
-            address: order.address,
+            address: order.address.map(address),
         }
     }
+}
+
+/// An address as the ledger keeps it, JSON text, as JSON.
+fn object(text: String) -> serde_json::Value {
+    serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
 }
 
 pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
@@ -190,7 +198,7 @@ pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
             let mut csv = csv::Writer::from_writer(&mut output);
             let cursor = sqlite::export(&ledger.data_dir, *since, &mut |order| {
                 if written.is_ok() {
-                    written = csv.serialize(Line::from(order)).map_err(io::Error::from);
+                    written = csv.serialize(Line::new(order, |text| text)).map_err(io::Error::from);
                 }
             });
             written = written.and_then(|()| csv.flush());
@@ -198,7 +206,8 @@ pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
         }
         Format::Jsonl => sqlite::export(&ledger.data_dir, *since, &mut |order| {
             if written.is_ok() {
-                let line = serde_json::to_writer(&mut output, &Line::from(order)).map_err(io::Error::from);
+                let line =
+                    serde_json::to_writer(&mut output, &Line::new(order, object)).map_err(io::Error::from);
                 written = line.and_then(|()| output.write_all(b"\n"));
             }
         }),

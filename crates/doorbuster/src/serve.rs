@@ -12,7 +12,7 @@ use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
 use server::net::{self, Stop};
 use server::{Running, Secrets};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -131,7 +131,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 /// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody
 /// listened for it.
 fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::unavailable)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unavailable)?;
     let wait = move || {
         for (earlier, signal) in signals.forever().enumerate() {
             match earlier {

@@ -117,11 +117,16 @@ fn orders_are_exported_and_the_cursor_goes_on_from_there() {
     assert_eq!(lines.len(), 4, "{csv}");
     assert_eq!(
         lines[0],
-        "id,sale,product,buyer,quantity,unit_price,currency,status,placed_at_ms,closed_at_ms,address"
+        "id,sale,product,buyer,quantity,unit_price,amount,currency,status,placed_at_ms,closed_at_ms,address"
     );
     let paid = lines.iter().find(|line| line.starts_with(ORDER)).unwrap();
-    assert!(paid.contains(",3,30,11,1,4999,EUR,paid,"), "{paid}");
+    assert!(paid.contains(",3,30,11,1,4999,4999,EUR,paid,"), "{paid}");
     assert!(paid.ends_with(r#","{""city"":""A, \""B\""""}""#), "{paid}");
+
+    let (_, jsonl, _) = export("jsonl", "0");
+    let paid = jsonl.lines().find(|line| line.contains(ORDER)).unwrap();
+    let paid: serde_json::Value = serde_json::from_str(paid).unwrap();
+    assert_eq!((&paid["address"]["city"], &paid["amount"]), (&"A, \"B\"".into(), &4999.into()));
 
     writer.place(13, None);
     let (code, jsonl, next) = export("jsonl", cursor.trim_end());

@@ -60,7 +60,7 @@ impl Drop for Demo {
 #[test]
 fn a_demo_prints_its_addresses_is_steered_and_stops_gracefully() {
     let directory = tempfile::tempdir().unwrap();
-    for signal in ["-TERM", "-INT"] {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let mut demo = Demo::start(directory.path());
         let mut second = String::new();
         demo.stdout.read_line(&mut second).unwrap();

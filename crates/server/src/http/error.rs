@@ -135,7 +135,8 @@ impl Problem {
             505 => ("http_version", "This version of HTTP is not spoken"),
             _ => ("bad_request", "The request is not HTTP as we know it"),
         };
-        Problem::new(status, code, title, detail.to_owned())
+        // Where it has to turn clients away, the net layer says itself when to come again.
+        Problem { retry_after_s: None, ..Problem::new(status, code, title, detail.to_owned()) }
     }
 
     /// As `application/problem+json`.

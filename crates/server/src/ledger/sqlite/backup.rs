@@ -57,8 +57,15 @@ pub(super) fn copy(connection: &Connection, to: &Path, existing: Existing) -> Re
         let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all()).map_err(io)
     });
-    if copied.is_err() && partial.exists() && std::fs::remove_file(&partial).is_err() {
-        tracing::warn!(path = %partial.display(), "an incomplete copy was left behind");
+    if copied.is_err() {
+        // SQLite's journal of the copy stays behind too, if the disk was full.
+        let mut journal = partial.clone().into_os_string();
+        journal.push("-journal");
+        for left in [partial, PathBuf::from(journal)] {
+            if left.exists() && std::fs::remove_file(&left).is_err() {
+                tracing::warn!(path = %left.display(), "an incomplete copy was left behind");
+            }
+        }
     }
     copied
 }
