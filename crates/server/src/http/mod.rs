@@ -16,6 +16,8 @@ mod fields;
 mod operating;
 mod order_id;
 mod orders;
+mod page_files;
+mod page_shelf;
 mod pages;
 mod payments;
 mod pending;
@@ -35,7 +37,7 @@ mod token;
 mod wire;
 
 pub use auth::AuthMode;
-pub use pages::PageFiles;
+pub use page_files::PageFiles;
 pub use reads::Reads;
 pub use service::HttpService;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};

@@ -1,35 +1,20 @@
-//! Which page is served where, and when one is rendered again.
+//! Which page is served where. When one is rendered again is `page_shelf`'s.
 //!
-//! A sale's page is rendered when somebody asks for it and it shows another state than the sale is in: the
-//! description, the phase, the units or the stock's state (live, almost gone, sold out) changed. Then it is kept, with its
-//! answers assembled, for all loops. The stock of a hot sale may change its state with every commit, so for
-//! that alone a page is rendered once a second at most; the page's script asks for the stock itself.
-//!
-//! Called by: the service.
-
-mod files;
-mod kept;
+//! Called by: the dispatch.
 
 use std::sync::Arc;
 
-pub use files::PageFiles;
-pub(super) use kept::{LoopPages, PageShelf};
-
-use engine::{Payment, ProductId, Refusal, SaleId, UnixMs};
+use engine::{ProductId, Refusal, SaleId};
 
 use super::answer::Answering;
 use super::error::Problem;
+use super::page_shelf::PAGE_HEADERS;
 use super::route::Address;
 use super::service::{Call, HttpService};
 use super::token::BUYER_MAX;
 use super::wire::{decimal, parameter};
-use crate::catalog::{Catalog, Sale};
 use crate::net::Answer;
-use crate::pages::{CONTENT_SECURITY_POLICY, ItemView, Picture, SaleState, SaleView};
 
-/// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
-const PAGE_HEADERS: [(&str, &str); 2] =
-    [("Content-Security-Policy", CONTENT_SECURITY_POLICY), ("Referrer-Policy", "same-origin")];
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Whether somebody is to read the answer.
@@ -96,65 +81,5 @@ impl HttpService {
         let page = &self.shared.pages.not_found;
         let [policy, referrer] = PAGE_HEADERS;
         out.body_with(404, &[policy, referrer], page.content_type, &page.body);
-    }
-}
-
-/// How much of a SKU is left, as far as its page shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StockState {
-    Plenty,
-    AlmostGone,
-    SoldOut,
-}
-
-impl StockState {
-    /// The page's script draws the line at the same place.
-    pub(super) fn of(available: u64, total: u64) -> StockState {
-        if available == 0 {
-            StockState::SoldOut
-        } else if available <= (total / 10).max(10) && available < total {
-            StockState::AlmostGone
-        } else {
-            StockState::Plenty
-        }
-    }
-}
-
-fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
-    let state = match sale.phase(now) {
-        engine::Phase::NotStarted => SaleState::NotStarted,
-        engine::Phase::Live => SaleState::Live,
-        engine::Phase::Paused => SaleState::Paused,
-        engine::Phase::Ended => SaleState::Ended,
-    };
-    SaleView {
-        id: sale.spec.id.0,
-        title: sale.spec.title.clone(),
-        currency: sale.spec.currency.clone(),
-        state,
-        starts_at_ms: sale.spec.starts_at.0,
-        ends_at_ms: sale.spec.ends_at.0,
-        ended_early: sale.ended,
-        payment_time_ms: match sale.spec.payment {
-            Payment::WithinMs(ms) => ms,
-            Payment::OnPlacing => 0,
-        },
-        items,
-    }
-}
-
-fn item_view(catalog: &Catalog, sale: &Sale, position: usize) -> ItemView {
-    let item = &sale.spec.items[position];
-    let counters = &catalog.skus[sale.first_sku.0 as usize + position].counters;
-    ItemView {
-        product: item.product.0,
-        title: item.title.clone(),
-        description: item.description.clone(),
-        price: item.price,
-        list_price: Some(item.list_price),
-        total: counters.total(),
-        available: counters.available(),
-        limit: item.limit,
-        picture: Picture::for_title(&item.title),
     }
 }

@@ -11,7 +11,7 @@ use super::answer::SoldOut;
 use super::error::Problem;
 use super::fields::{Fields, Method};
 use super::order_id::Ids;
-use super::pages::LoopPages;
+use super::page_shelf::LoopPages;
 use super::pending::{Pending, PendingTable, Waiting};
 use super::published_reply::Templates;
 use super::reads::Found;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::SaleId;
 
 use super::auth::{Auth, AuthMode};
-use super::pages::PageShelf;
+use super::page_shelf::PageShelf;
 use super::reads::Reads;
 use super::signature::Checker;
 use crate::admission::Admission;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use engine::SkuId;
 
-use super::kept::SkuPages;
+use super::page_shelf::SkuPages;
 use crate::http::shared::Shared;
 use crate::pages::Pages;
 

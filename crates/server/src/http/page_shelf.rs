@@ -1,20 +1,29 @@
 //! Rendered pages with their answers assembled, kept until they show another state than the sale is in.
 //!
+//! A sale's page is rendered when somebody asks for it and its description, phase, units or stock state (live,
+//! almost gone, sold out) has changed. The stock of a hot sale may change its state with every commit, so for
+//! that alone a page is rendered once a second at most; the page's script asks for the stock itself.
+//!
 //! One shelf for all loops, so that a change is rendered once; each loop keeps what it got from there, so
 //! that a page is served without a lock. Called by: the page routes, and the thread that writes files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Phase, SaleSpec, SkuId, UnixMs};
+use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 
-use super::{PAGE_HEADERS, StockState, item_view, sale_view};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Sale};
 use crate::http::answer::{Answering, NOSNIFF};
 use crate::http::fields::Fields;
 use crate::net::Prepared;
-use crate::pages::{ASSET_CACHE_CONTROL, Pages, ProductPage, Rendered};
+use crate::pages::{
+    ASSET_CACHE_CONTROL, CONTENT_SECURITY_POLICY, ItemView, Pages, Picture, ProductPage, Rendered, SaleState,
+    SaleView,
+};
 
+/// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
+pub(super) const PAGE_HEADERS: [(&str, &str); 2] =
+    [("Content-Security-Policy", CONTENT_SECURITY_POLICY), ("Referrer-Policy", "same-origin")];
 /// How long a page stays although the stock's state has changed.
 const STALE_STOCK_MS: u64 = 1000;
 /// A browser or a CDN may keep a page this long; it asks with the tag afterwards. The page's script asks for
@@ -23,8 +32,8 @@ const PAGE_CACHE_CONTROL: &str = "public, max-age=1";
 
 /// A page with its answers: plain, compressed, and "you have it".
 #[derive(Debug)]
-pub(in crate::http) struct KeptPage {
-    pub(in crate::http) rendered: Rendered,
+pub(super) struct KeptPage {
+    pub(super) rendered: Rendered,
     plain: Prepared,
     gzip: Prepared,
     known: Prepared,
@@ -53,7 +62,7 @@ impl KeptPage {
         }
     }
 
-    pub(in crate::http) fn answer(&self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
+    pub(super) fn answer(&self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
         if fields.if_none_match.is_some_and(|tags| self.rendered.is_known_to(tags)) {
             out.prepared(304, &self.known);
         } else if fields.accept_encoding.is_some_and(takes_gzip) {
@@ -107,11 +116,11 @@ fn shown(catalog: &Catalog, sku: SkuId, now: UnixMs) -> (&Arc<SaleSpec>, State) 
 
 /// The page of a SKU, and the one for a member, which its member is written into.
 #[derive(Debug)]
-pub(in crate::http) struct SkuPages {
+pub(super) struct SkuPages {
     pub(super) shown: Shown,
     rendered_at: UnixMs,
-    pub(in crate::http) of_sale: KeptPage,
-    pub(in crate::http) for_member: ProductPage,
+    pub(super) of_sale: KeptPage,
+    pub(super) for_member: ProductPage,
 }
 
 impl SkuPages {
@@ -137,17 +146,17 @@ struct ShownIndex {
 
 /// Pages of all loops.
 #[derive(Debug)]
-pub(in crate::http) struct PageShelf {
-    pub(in crate::http) pages: Pages,
-    pub(in crate::http) order: KeptPage,
-    pub(in crate::http) api: KeptPage,
-    pub(in crate::http) not_found: Rendered,
+pub(super) struct PageShelf {
+    pub(super) pages: Pages,
+    pub(super) order: KeptPage,
+    pub(super) api: KeptPage,
+    pub(super) not_found: Rendered,
     assets: HashMap<String, KeptPage>,
     by_sku: Mutex<HashMap<SkuId, Arc<SkuPages>>>,
 }
 
 impl PageShelf {
-    pub(in crate::http) fn new(pages: Pages) -> PageShelf {
+    pub(super) fn new(pages: Pages) -> PageShelf {
         let assets = pages
             .assets()
             .map(|(path, asset)| (path.to_owned(), KeptPage::new(asset.clone(), ASSET_CACHE_CONTROL)));
@@ -161,7 +170,7 @@ impl PageShelf {
         }
     }
 
-    pub(in crate::http) fn asset(&self, path: &str) -> Option<&KeptPage> {
+    pub(super) fn asset(&self, path: &str) -> Option<&KeptPage> {
         self.assets.get(path)
     }
 
@@ -204,7 +213,7 @@ impl PageShelf {
 
 /// What one loop has got from the shelf.
 #[derive(Debug, Default)]
-pub(in crate::http) struct LoopPages {
+pub(super) struct LoopPages {
     by_sku: Vec<Option<Arc<SkuPages>>>,
     index: Option<(ShownIndex, KeptPage)>,
 }
@@ -233,6 +242,66 @@ impl LoopPages {
         let fresh = self.index.take().filter(|(before, _)| *before == shown);
         let kept = fresh.unwrap_or_else(|| (shown, shelf.render_index(catalog, now)));
         &self.index.insert(kept).1
+    }
+}
+
+/// How much of a SKU is left, as far as its page shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StockState {
+    Plenty,
+    AlmostGone,
+    SoldOut,
+}
+
+impl StockState {
+    /// The page's script draws the line at the same place.
+    pub(super) fn of(available: u64, total: u64) -> StockState {
+        if available == 0 {
+            StockState::SoldOut
+        } else if available <= (total / 10).max(10) && available < total {
+            StockState::AlmostGone
+        } else {
+            StockState::Plenty
+        }
+    }
+}
+
+fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
+    let state = match sale.phase(now) {
+        Phase::NotStarted => SaleState::NotStarted,
+        Phase::Live => SaleState::Live,
+        Phase::Paused => SaleState::Paused,
+        Phase::Ended => SaleState::Ended,
+    };
+    SaleView {
+        id: sale.spec.id.0,
+        title: sale.spec.title.clone(),
+        currency: sale.spec.currency.clone(),
+        state,
+        starts_at_ms: sale.spec.starts_at.0,
+        ends_at_ms: sale.spec.ends_at.0,
+        ended_early: sale.ended,
+        payment_time_ms: match sale.spec.payment {
+            Payment::WithinMs(ms) => ms,
+            Payment::OnPlacing => 0,
+        },
+        items,
+    }
+}
+
+fn item_view(catalog: &Catalog, sale: &Sale, position: usize) -> ItemView {
+    let item = &sale.spec.items[position];
+    let counters = &catalog.skus[sale.first_sku.0 as usize + position].counters;
+    ItemView {
+        product: item.product.0,
+        title: item.title.clone(),
+        description: item.description.clone(),
+        price: item.price,
+        list_price: Some(item.list_price),
+        total: counters.total(),
+        available: counters.available(),
+        limit: item.limit,
+        picture: Picture::for_title(&item.title),
     }
 }
 
