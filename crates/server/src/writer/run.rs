@@ -280,9 +280,11 @@ impl Writer {
         }
     }
 
-    /// What can be answered without a change.
+    /// What can be answered without a change. What is not in the book may still be in the log, complete but
+    /// rolled back, until a commit has overwritten it; so nobody is told that an order does not exist.
     fn look_up(&self, request: Request) -> Reply {
         match request {
+            Request::Read { order, .. } if self.book.order(order).is_none() => Reply::Unknown,
             Request::Read { order, buyer } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::Place(order) => match self.book.lookup(&order.place) {
