@@ -1,6 +1,6 @@
 # One entry for each thing that people and machines do here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench-embedded compiler
+.PHONY: help run run-cluster test faults check bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -15,9 +15,23 @@ run: compiler ## build, and serve the demo on http://127.0.0.1:8080 (data in var
 	$(CARGO) build --release -p doorbuster
 	exec ./target/release/doorbuster serve --demo --data-dir var/demo
 
+run-cluster: compiler ## build, and serve the demo by two servers on Redis, RocketMQ and MariaDB, behind nginx
+	$(CARGO) build --release -p doorbuster
+	./dev/run-cluster
+
 test: ## install what the tests need (nginx, ab, Chromium...), then run all of them
 	./dev/install-test-packages
-	$(CARGO) test --workspace
+	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace
+
+faults: ## play every fault of the cluster long, and write docs/faults.md (about 15 minutes)
+	./dev/install-test-packages
+	DOORBUSTER_FAULTS=full $(CARGO) test -p doorbuster --test faults -- --nocapture
+
+engines-up: ## start Redis, Redis Cluster, RocketMQ, MariaDB and nginx on loopback (dev/status says where)
+	./dev/up all
+
+engines-down: ## stop them; their data stay (dev/down --wipe removes those)
+	./dev/down
 
 check: compiler ## format, lints, licences and sources of dependencies, documentation; warnings are errors
 	$(CARGO) fmt --all --check
@@ -29,3 +43,8 @@ bench-embedded: ## measure the embedded profile beside nginx: medians of 5 inter
 	./dev/install-test-packages
 	$(CARGO) build --release -p doorbuster
 	./target/release/doorbuster bench embedded --rounds 5
+
+bench-cluster: ## measure the cluster profile on real engines: medians of 5 rounds (half an hour)
+	./dev/install-test-packages
+	$(CARGO) build --release -p doorbuster
+	./target/release/doorbuster bench cluster --rounds 5

@@ -48,7 +48,7 @@ fn count(rows: i64) -> u64 {
 }
 
 /// What the buyers of one ledger were told so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Told {
     pub accepted: u64,
     /// Requests whose answer was lost: each is an order or is none.

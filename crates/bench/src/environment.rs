@@ -3,11 +3,11 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::nginx;
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Environment {
     pub processor: String,
     pub processors: usize,
@@ -50,6 +50,13 @@ fn value_of(path: &str, name: &str) -> Option<String> {
     let text = read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The block device of the file system below `data`, as `/proc/diskstats` calls it; `None` where there is none.
+pub(crate) fn disk(data: &Path) -> Option<String> {
+    let file_system = file_system(data)?;
+    let (_, device) = file_system.rsplit_once(" on /dev/")?;
+    Some(device.to_owned())
 }
 
 /// The mount with the longest path that `data` lies below.

@@ -8,14 +8,22 @@
 //! what it cost, and [`audit`] compares what was answered with what the ledger holds.
 
 pub mod audit;
+pub mod cluster;
 pub mod embedded;
+pub mod engines;
 pub mod environment;
+mod goal;
 pub mod http;
 pub mod nginx;
 pub mod process;
+mod progress;
 pub mod record;
 pub mod schedule;
 pub mod target;
 pub mod token;
+mod traffic;
+pub mod usage;
 
+pub use cluster::{ClusterOptions, ClusterReport, cluster};
 pub use embedded::{EmbeddedOptions, Report, embedded};
+pub use goal::Goal;

@@ -18,8 +18,12 @@ const LOG_TAIL_BYTES: usize = 2000;
 
 /// Processor time of all threads, user and system, since the process began. Resolution: 10 ms.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
-    let fields = stat_fields(&format!("/proc/{pid}/stat"))?;
-    ticks(&fields, 11)
+    cpu_of(&format!("/proc/{pid}/stat"))
+}
+
+/// The same from a `stat` file of `/proc`: a process's or a thread's.
+pub(crate) fn cpu_of(stat: &str) -> io::Result<Duration> {
+    ticks(&stat_fields(stat)?, 11)
 }
 
 /// The same for this process.
@@ -30,6 +34,20 @@ pub fn own_cpu() -> io::Result<Duration> {
 /// The same for the children of this process that have ended and were waited for.
 pub fn ended_children_cpu() -> io::Result<Duration> {
     ticks(&stat_fields("/proc/self/stat")?, 13)
+}
+
+/// Processes whose parent it is, in the order of their numbers.
+pub fn children(pid: u32) -> io::Result<Vec<u32>> {
+    let mut children: Vec<u32> = std::fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|id| {
+            // The second field after the name; a process that has just ended is nobody's child.
+            stat_fields(&format!("/proc/{id}/stat"))
+                .is_ok_and(|fields| fields.get(1) == Some(&u64::from(pid)))
+        })
+        .collect();
+    children.sort_unstable();
+    Ok(children)
 }
 
 /// Memory that is resident now.
@@ -77,6 +95,11 @@ impl Guard {
         command.process_group(0);
         let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         Ok(Self { child })
+    }
+
+    /// Takes over a child that was started otherwise.
+    pub fn adopt(child: Child) -> Self {
+        Self { child }
     }
 
     pub fn pid(&self) -> u32 {
@@ -153,6 +176,7 @@ mod tests {
         let guard = Guard::start(Command::new("sleep").arg("600"), &log).unwrap();
         let pid = guard.pid();
         assert!(cpu(pid).is_ok());
+        assert!(children(std::process::id()).unwrap().contains(&pid));
         drop(guard);
         assert!(cpu(pid).is_err(), "the process is still there");
     }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Longer times are recorded as this: far above every time limit of the driver.
 const TIME_US_MAX: u64 = 120_000_000;
@@ -33,7 +33,7 @@ pub enum Outcome {
     Unknown,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub won: u64,
     pub served: u64,
@@ -74,9 +74,10 @@ impl Outcomes {
 }
 
 /// The points of a latency distribution that reports show, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyUs {
     pub p50: u64,
+    pub p95: u64,
     pub p99: u64,
     pub p999: u64,
     pub max: u64,
@@ -179,18 +180,19 @@ impl Record {
     }
 }
 
-fn times() -> Histogram<u32> {
+pub(crate) fn times() -> Histogram<u32> {
     Histogram::new_with_bounds(1, TIME_US_MAX, 3).expect("the bounds are constants that the histogram allows")
 }
 
-fn micros(later: Instant, earlier: Instant) -> u64 {
+pub(crate) fn micros(later: Instant, earlier: Instant) -> u64 {
     let micros = later.saturating_duration_since(earlier).as_micros();
     u64::try_from(micros).unwrap_or(TIME_US_MAX)
 }
 
-fn points(times: &Histogram<u32>) -> LatencyUs {
+pub(crate) fn points(times: &Histogram<u32>) -> LatencyUs {
     LatencyUs {
         p50: times.value_at_quantile(0.5),
+        p95: times.value_at_quantile(0.95),
         p99: times.value_at_quantile(0.99),
         p999: times.value_at_quantile(0.999),
         max: times.max(),

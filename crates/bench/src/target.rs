@@ -15,12 +15,21 @@ use crate::process::{self, Guard};
 
 /// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.
 pub const TOKEN_SECRET: &str = "bench-token-secret-of-more-than-thirty-two-bytes";
-const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-bytes";
+pub const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-bytes";
 /// Opening a ledger of some millions of orders takes seconds, not minutes.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
 const READY_POLL: Duration = Duration::from_millis(2);
 /// Another process may take the port between our choosing it and the server binding it.
 const PORT_ATTEMPTS: usize = 3;
+
+/// What differs from server to server.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// With the demo's sales.
+    pub demo: bool,
+    /// More of the configuration file, in TOML: whole sections.
+    pub settings: &'a str,
+}
 
 #[derive(Debug)]
 pub struct Target {
@@ -33,8 +42,9 @@ pub struct Target {
 
 impl Target {
     /// Starts the server with all of its files below `folder`, which must exist, and waits until it is ready.
-    pub fn start(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<Self> {
-        std::fs::write(folder.join("config.toml"), "[auth]\nbuyer = \"token\"\n")
+    pub fn start(program: &Path, folder: &Path, setup: Setup<'_>) -> anyhow::Result<Self> {
+        let Setup { demo, settings } = setup;
+        std::fs::write(folder.join("config.toml"), format!("[auth]\nbuyer = \"token\"\n{settings}"))
             .context("the configuration")?;
         let (guard, address) = launch(program, folder, demo)?;
         Ok(Self { program: program.to_owned(), folder: folder.to_owned(), demo, address, guard })
@@ -87,18 +97,26 @@ impl Target {
 
     /// The program's own audit of the whole ledger; a broken invariant is an error with the report in it.
     pub fn audit(&self) -> anyhow::Result<String> {
-        let output = Command::new(&self.program)
-            .arg("audit")
-            .arg("--data-dir")
-            .arg(self.data_dir())
-            .env_clear()
-            .output()
-            .context("starting the audit")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "the audit failed with {}:\n{text}{complaint}", output.status);
-        Ok(text)
+        let mut command = Command::new(&self.program);
+        command.arg("audit").arg("--data-dir").arg(self.data_dir()).env_clear();
+        run_audit(&mut command)
     }
+
+    /// The same of a ledger, and with a cluster of gate and queue, that the configuration names.
+    pub fn audit_config(&self) -> anyhow::Result<String> {
+        let mut command = Command::new(&self.program);
+        command.arg("audit").arg("--config").arg(self.folder.join("config.toml")).env_clear();
+        command.env("DOORBUSTER_AUTH_TOKEN_SECRET", TOKEN_SECRET);
+        run_audit(&mut command)
+    }
+}
+
+fn run_audit(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().context("starting the audit")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the audit failed with {}:\n{text}{complaint}", output.status);
+    Ok(text)
 }
 
 fn data_dir(folder: &Path) -> PathBuf {

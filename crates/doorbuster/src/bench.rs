@@ -2,16 +2,19 @@
 //!
 //! Must not: know a scenario or a goal; those are the bench crate's.
 
-use std::path::PathBuf;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bench::EmbeddedOptions;
-use clap::{Args, Subcommand};
+use bench::cluster::Part;
+use bench::{ClusterOptions, ClusterReport, EmbeddedOptions};
+use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
+use crate::gate_client::{self, GateClientArguments};
 use crate::output;
 
 /// Measure this program.
@@ -32,44 +35,161 @@ audit. The figures are medians; 5 rounds of 5 seconds take some twenty minutes.
 Examples:
   doorbuster bench embedded --quick               does it work? A minute; figures not to be compared
   doorbuster bench embedded --json result.json")]
-    Embedded {
-        /// Times that each scenario is measured; 5 at least for a result
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-        rounds: u16,
-        /// Seconds of each measurement
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-        seconds: u16,
-        /// One round of one second, and a smaller ledger
-        #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
-        quick: bool,
-        /// Write every measurement to FILE as well
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Exit with 1 if a goal is missed
-        #[arg(long)]
-        strict: bool,
-    },
+    Embedded(EmbeddedArguments),
+    /// Measure the cluster profile on real Redis, RocketMQ and MariaDB
+    #[command(after_help = "\
+Starts engines on loopback by dev/up, in a directory that is removed, and servers on them: orders end to end with both
+ways in which the broker flushes, the gate beside redis-benchmark, the published submit-order experiment, and the edge
+beside nginx. Orders are counted in the ledger. Run it in the folder of the sources.
+
+Examples:
+  doorbuster bench cluster --quick                does it work? Some minutes; figures not to be compared
+  doorbuster bench cluster --only submit          one part
+  doorbuster bench cluster --json result.json
+  doorbuster bench cluster --show result.json     an earlier result again, here as Markdown")]
+    Cluster(ClusterArguments),
+    /// What the cluster's benchmark measures the gate with
+    #[command(hide = true)]
+    GateClient(GateClientArguments),
+}
+
+#[derive(Args, Debug)]
+struct EmbeddedArguments {
+    /// Times that each scenario is measured; 5 at least for a result
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    seconds: u16,
+    /// One round of one second, and a smaller ledger
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    quick: bool,
+    #[command(flatten)]
+    report: ReportArguments,
+}
+
+#[derive(Args, Debug)]
+struct ClusterArguments {
+    /// Times that each scenario is measured; 5 at least for a result
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    seconds: u16,
+    /// One round of two seconds
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    quick: bool,
+    /// Measure only these parts
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<PartArgument>,
+    /// The folder of the scripts that start the engines
+    #[arg(long, value_name = "DIR", default_value = "dev")]
+    scripts: PathBuf,
+    /// The engines take 200 ports from this one
+    #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
+    port_base: u16,
+    #[command(flatten)]
+    report: ReportArguments,
+    /// Measure nothing: print the result in FILE as Markdown
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    show: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct ReportArguments {
+    /// Write every measurement to FILE as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Exit with 1 if a goal is missed
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Parts of the cluster's benchmark.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PartArgument {
+    /// Orders end to end
+    Orders,
+    /// The gate alone, beside redis-benchmark
+    Gate,
+    /// POST /order/submit on MariaDB
+    Submit,
+    /// Stock and product pages of the edge, beside nginx
+    Edge,
+}
+
+impl From<PartArgument> for Part {
+    fn from(part: PartArgument) -> Self {
+        match part {
+            PartArgument::Orders => Self::Orders,
+            PartArgument::Gate => Self::Gate,
+            PartArgument::Submit => Self::Submit,
+            PartArgument::Edge => Self::Edge,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
-    let BenchCommand::Embedded { rounds, seconds, quick, json, strict } = &arguments.command;
+    match &arguments.command {
+        BenchCommand::Embedded(arguments) => run_embedded(arguments),
+        BenchCommand::Cluster(arguments) => match &arguments.show {
+            Some(file) => show(file),
+            None => run_cluster(arguments),
+        },
+        BenchCommand::GateClient(arguments) => gate_client::run(arguments),
+    }
+}
+
+fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let mut options = EmbeddedOptions::new(program);
-    if *quick {
+    if arguments.quick {
         options = options.quick();
     } else {
-        options.rounds = (*rounds).into();
-        options.window = Duration::from_secs((*seconds).into());
+        options.rounds = arguments.rounds.into();
+        options.window = Duration::from_secs(arguments.seconds.into());
     }
     stop_on_signals(&options.stop)?;
     let report = bench::embedded(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
-    if let Some(path) = json {
-        std::fs::write(path, report.to_json())
+    tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
+}
+
+fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
+    let program = std::env::current_exe().map_err(Failure::unavailable)?;
+    let mut options = ClusterOptions::new(program);
+    if arguments.quick {
+        options = options.quick();
+    } else {
+        options.rounds = arguments.rounds.into();
+        options.window = Duration::from_secs(arguments.seconds.into());
+    }
+    if !arguments.only.is_empty() {
+        options.parts = arguments.only.iter().copied().map(Part::from).collect();
+    }
+    options.scripts.clone_from(&arguments.scripts);
+    options.port_base = arguments.port_base;
+    stop_on_signals(&options.stop)?;
+    let report = bench::cluster(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
+    tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
+}
+
+fn show(file: &Path) -> Result<(), Failure> {
+    let unreadable =
+        |error: &dyn Error| Failure::usage(format!("{}: can't be read: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(&error))?;
+    let report = ClusterReport::from_json(&text).map_err(|error| unreadable(&error))?;
+    output::print(&report.to_markdown())
+}
+
+/// Prints a report and keeps it; a missed goal is a failure only if that was asked for.
+fn tell(arguments: &ReportArguments, json: &str, text: &str, missed: usize) -> Result<(), Failure> {
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, json)
             .map_err(|error| Failure::usage(format!("{}: can't be written: {error}", path.display())))?;
     }
-    output::print(&report.to_string())?;
-    match report.missed() {
-        missed if *strict && missed > 0 => Err(Failure::check(format!("{missed} goal(s) missed"))),
+    output::print(text)?;
+    match missed {
+        missed if arguments.strict && missed > 0 => Err(Failure::check(format!("{missed} goal(s) missed"))),
         _ => Ok(()),
     }
 }

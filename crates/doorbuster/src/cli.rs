@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArguments;
 use crate::config::ConfigArguments;
+use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Backup(BackupArguments),
+    DeadLetters(DeadLettersArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
     Bench(BenchArguments),

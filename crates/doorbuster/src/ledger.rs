@@ -1,4 +1,4 @@
-//! `doorbuster audit`, `orders export` and `backup`: a data directory read beside a server that may be running.
+//! `doorbuster audit`, `orders export` and `backup`: a ledger read beside a server that may be running.
 //!
 //! Must not: write the ledger, or keep a read transaction open longer than the ledger's own functions do.
 
@@ -7,10 +7,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use server::ledger::sqlite::{self, Audit, BackupError, OpenError, OrderLine};
+use server::Secrets;
+use server::config::{Environment, Sources};
+use server::ledger::sqlite::{self, BackupError};
+use server::ledger::{OpenError, OrderLine, Source, mysql};
 
+use crate::audit_report::report;
+use crate::cluster_audit;
 use crate::failure::Failure;
-use crate::output::{self, numbers, plain, words};
+use crate::output;
 
 /// Check every invariant over the whole ledger.
 #[derive(Args, Debug)]
@@ -19,8 +24,13 @@ Replays every entry of the ledger, while a server runs on it or not, and checks 
 + sold = total, that the orders add up to it, and that no buyer is over a limit. Exit code 0: all hold. 1: some do
 not, each named on a line.
 
-Example:
-  doorbuster audit --data-dir var/demo")]
+Of a cluster (--config with cluster.enabled) it compares three: what the gate (Redis) would sell and has open, what
+waits in the queue (RocketMQ), and the ledger. While orders come in, sums that differ by what is on its way are told
+as on their way; run it at rest for exact ones.
+
+Examples:
+  doorbuster audit --data-dir var/demo
+  doorbuster audit --config doorbuster.toml   the ledger that the server has by this file")]
 pub(crate) struct AuditArguments {
     #[command(flatten)]
     ledger: LedgerArguments,
@@ -70,7 +80,9 @@ To restore, put the file as ledger.db into a new directory, check it, and serve 
   cp backup-2026-12-01.db var/restored/ledger.db
   doorbuster audit --data-dir var/restored
   doorbuster serve --data-dir var/restored
-Keep the old directory until you know why you needed this: orders accepted after the backup are only there.")]
+Keep the old directory until you know why you needed this: orders accepted after the backup are only there.
+
+A ledger on a MySQL server is backed up by that server's tools: mysqldump --single-transaction, or mariadb-backup.")]
 pub(crate) struct BackupArguments {
     #[command(flatten)]
     ledger: LedgerArguments,
@@ -80,10 +92,26 @@ pub(crate) struct BackupArguments {
 }
 
 #[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
 struct LedgerArguments {
     /// Directory of the ledger (ledger.data_dir of the server)
     #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    /// Configuration file of the server, with the environment on top of it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl LedgerArguments {
+    fn source(&self, environment: &Environment) -> Result<Source, Failure> {
+        if let Some(data_dir) = &self.data_dir {
+            return Ok(Source::Directory(data_dir.clone()));
+        }
+        let path = self.config.as_ref().expect("one of the two is required");
+        let config = Sources::default().file(path).environment(environment).load()?;
+        let secrets = Secrets::load_for_ledger(&config, environment)?;
+        Ok(config.ledger_source(&secrets))
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,8 +120,14 @@ enum Format {
     Jsonl,
 }
 
-pub(crate) fn audit(arguments: &AuditArguments) -> Result<(), Failure> {
-    let audit = sqlite::audit(&arguments.ledger.data_dir).map_err(|error| {
+pub(crate) fn audit(arguments: &AuditArguments, environment: &Environment) -> Result<(), Failure> {
+    if let Some(path) = &arguments.ledger.config {
+        let config = Sources::default().file(path).environment(environment).load()?;
+        if config.cluster.enabled {
+            return cluster_audit::run(&config, environment);
+        }
+    }
+    let audit = arguments.ledger.source(environment)?.audit().map_err(|error| {
         // A damaged ledger fails its audit; one that can't be had was not audited.
         if error.is_damage() { Failure::check(error) } else { cannot_open(error) }
     })?;
@@ -103,47 +137,6 @@ pub(crate) fn audit(arguments: &AuditArguments) -> Result<(), Failure> {
     }
     let lines: String = audit.broken.iter().map(|line| format!("\n  {line}")).collect();
     Err(Failure::check(format!("the ledger breaks {} invariant(s):{lines}", audit.broken.len())))
-}
-
-fn report(audit: &Audit) -> String {
-    let rows: Vec<_> = audit
-        .skus
-        .iter()
-        .map(|sku| {
-            [
-                sku.sale.0.to_string(),
-                sku.product.0.to_string(),
-                plain(&sku.title),
-                sku.total.to_string(),
-                sku.available.to_string(),
-                sku.held.to_string(),
-                sku.sold.to_string(),
-                sku.orders.to_string(),
-            ]
-        })
-        .collect();
-    let columns = [
-        numbers("sale"),
-        numbers("product"),
-        words("title"),
-        numbers("total"),
-        numbers("available"),
-        numbers("held"),
-        numbers("sold"),
-        numbers("orders"),
-    ];
-    let verdict = match (audit.broken.is_empty(), audit.complete) {
-        (true, _) => "ok: every invariant holds",
-        (false, true) => "not ok",
-        (false, false) => "not ok, and the table is no result: it stops before the first entry that is wrong",
-    };
-    format!(
-        "{}\n{verdict}; {} entries, {} orders, {} refunds due\n",
-        output::table(columns, &rows),
-        audit.entries,
-        audit.orders,
-        audit.refunds_due
-    )
 }
 
 /// One exported order; the names are the columns of the CSV and the keys of the JSON, and those of the API.
@@ -189,14 +182,15 @@ fn object(text: String) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
 }
 
-pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
+pub(crate) fn orders(arguments: &OrdersArguments, environment: &Environment) -> Result<(), Failure> {
     let OrdersCommand::Export { ledger, format, since } = &arguments.command;
+    let ledger = ledger.source(environment)?;
     let mut output = BufWriter::new(io::stdout().lock());
     let mut written: io::Result<()> = Ok(());
     let cursor = match format {
         Format::Csv => {
             let mut csv = csv::Writer::from_writer(&mut output);
-            let cursor = sqlite::export(&ledger.data_dir, *since, &mut |order| {
+            let cursor = ledger.export(*since, &mut |order| {
                 if written.is_ok() {
                     written = csv.serialize(Line::new(order, |text| text)).map_err(io::Error::from);
                 }
@@ -204,7 +198,7 @@ pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
             written = written.and_then(|()| csv.flush());
             cursor
         }
-        Format::Jsonl => sqlite::export(&ledger.data_dir, *since, &mut |order| {
+        Format::Jsonl => ledger.export(*since, &mut |order| {
             if written.is_ok() {
                 let line =
                     serde_json::to_writer(&mut output, &Line::new(order, object)).map_err(io::Error::from);
@@ -219,24 +213,44 @@ pub(crate) fn orders(arguments: &OrdersArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn backup(arguments: &BackupArguments) -> Result<(), Failure> {
-    sqlite::backup(&arguments.ledger.data_dir, &arguments.to).map_err(cannot_open)?;
-    output::print(&format!("{}: written\n", arguments.to.display()))
+pub(crate) fn backup(arguments: &BackupArguments, environment: &Environment) -> Result<(), Failure> {
+    match arguments.ledger.source(environment)? {
+        Source::Directory(data_dir) => {
+            sqlite::backup(&data_dir, &arguments.to).map_err(|error| cannot_open(error.into()))?;
+            output::print(&format!("{}: written\n", arguments.to.display()))
+        }
+        Source::MySql(_) => Err(Failure::usage(
+            "the ledger is on a MySQL server, whose own tools back it up: mysqldump --single-transaction, or \
+             mariadb-backup, which is quicker to restore",
+        )),
+    }
 }
 
 /// The caller named a wrong place, or the ledger there can't be had at the moment.
 fn cannot_open(error: OpenError) -> Failure {
     match error {
-        OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
-        OpenError::Backup(other) => Failure::unavailable(other),
-        OpenError::Missing { .. } | OpenError::NotALedger { .. } | OpenError::CursorAhead { .. } => {
-            Failure::usage(error)
-        }
-        OpenError::Directory { .. }
-        | OpenError::Locked { .. }
-        | OpenError::Read { .. }
-        | OpenError::Newer { .. }
-        | OpenError::Older { .. }
-        | OpenError::Sqlite(_) => Failure::unavailable(error),
+        OpenError::Sqlite(error) => cannot_open_file(error),
+        OpenError::MySql(
+            mysql::OpenError::Missing { .. }
+            | mysql::OpenError::NotALedger { .. }
+            | mysql::OpenError::CursorAhead { .. },
+        ) => Failure::usage(error),
+        OpenError::MySql(_) => Failure::unavailable(error),
+    }
+}
+
+fn cannot_open_file(error: sqlite::OpenError) -> Failure {
+    match error {
+        sqlite::OpenError::Backup(exists @ BackupError::Exists(_)) => Failure::usage(exists),
+        sqlite::OpenError::Backup(other) => Failure::unavailable(other),
+        sqlite::OpenError::Missing { .. }
+        | sqlite::OpenError::NotALedger { .. }
+        | sqlite::OpenError::CursorAhead { .. } => Failure::usage(error),
+        sqlite::OpenError::Directory { .. }
+        | sqlite::OpenError::Locked { .. }
+        | sqlite::OpenError::Read { .. }
+        | sqlite::OpenError::Newer { .. }
+        | sqlite::OpenError::Older { .. }
+        | sqlite::OpenError::Sqlite(_) => Failure::unavailable(error),
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
 
+mod audit_report;
 mod bench;
 mod cli;
 mod client;
+mod cluster_audit;
 mod config;
+mod dead_letters;
 mod demo;
 mod failure;
+mod gate_client;
 mod ledger;
 mod live;
 mod logging;
@@ -44,9 +48,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(arguments) => serve::run(&arguments, &environment),
         Command::Sale(arguments) => sale::run(&arguments, &environment),
         Command::Demo(arguments) => demo::run(&arguments, &environment),
-        Command::Audit(arguments) => ledger::audit(&arguments),
-        Command::Orders(arguments) => ledger::orders(&arguments),
-        Command::Backup(arguments) => ledger::backup(&arguments),
+        Command::Audit(arguments) => ledger::audit(&arguments, &environment),
+        Command::Orders(arguments) => ledger::orders(&arguments, &environment),
+        Command::Backup(arguments) => ledger::backup(&arguments, &environment),
+        Command::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Config(arguments) => config::run(&arguments, &environment),
     }

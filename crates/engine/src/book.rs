@@ -171,6 +171,8 @@ pub struct Book {
     adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64), FixedHash>,
     journal: Vec<Entry>,
     touched: Vec<SkuId>,
+    /// Window, pause and open holds were judged before the queue, and late payments by the gate.
+    of_queue: bool,
 }
 
 impl Default for Book {
@@ -202,7 +204,15 @@ impl Book {
             adjustments: HashMap::default(),
             journal: Vec::new(),
             touched: Vec::new(),
+            of_queue: false,
         }
+    }
+
+    /// An empty book to replay the ledger of a queue's consumers into. There, window, pause and open holds are
+    /// judged before the queue: an order may reach the ledger after the end. And a late payment may be refused
+    /// though the ledger shows units, because the gate had promised them. All other rules stay.
+    pub fn of_queue() -> Book {
+        Book { of_queue: true, ..Book::new() }
     }
 
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
@@ -267,6 +277,21 @@ impl Book {
 
     pub fn order(&self, id: OrderId) -> Option<OrderView> {
         self.find(id).map(|index| self.view(index))
+    }
+
+    /// What a buyer holds and owns of a SKU, if that has a limit; 0 if not.
+    pub fn units(&self, sku: SkuId, buyer: BuyerId) -> u32 {
+        self.units.get(sku.0, buyer)
+    }
+
+    /// How many buyers hold or own units, per SKU that has a limit. Costs a pass over them.
+    pub fn units_len(&self) -> usize {
+        self.units.iter().count()
+    }
+
+    /// How many orders await payment. Costs a pass over all orders.
+    pub fn held_len(&self) -> usize {
+        self.orders.iter().filter(|order| order.status == Status::Held).count()
     }
 
     /// The order that an entry with this sequence number placed.

@@ -14,6 +14,7 @@ mod id;
 mod order;
 mod payment;
 mod refusal;
+pub mod rules;
 mod sale;
 mod sharded;
 mod stock;

@@ -52,6 +52,11 @@ impl Closing {
         }
     }
 
+    /// The order's units are on sale again.
+    pub fn returns_units(self) -> bool {
+        matches!(self, Closing::Cancelled | Closing::Expired)
+    }
+
     /// Its number among the order's transitions, from 1: what the ledger's primary key guards.
     pub fn step(self) -> u8 {
         if self == Closing::PaidLate { 2 } else { 1 }

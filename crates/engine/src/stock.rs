@@ -1,5 +1,7 @@
 //! The units of one SKU. Every move keeps `available + held + sold = total`; nothing else may write them.
 
+use crate::Closing;
+
 /// How the total was moved by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Adjust {
@@ -23,6 +25,12 @@ impl Stock {
         Stock { total, available: total, held: 0, sold: 0 }
     }
 
+    /// A stock as a ledger has kept it; `None` if more is held and sold than there is.
+    pub fn of(total: u64, held: u64, sold: u64) -> Option<Stock> {
+        let available = total.checked_sub(held)?.checked_sub(sold)?;
+        Some(Stock { total, available, held, sold })
+    }
+
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -43,35 +51,44 @@ impl Stock {
     }
 
     /// available -> held. Panics if there are not enough: the caller has looked.
-    pub(crate) fn hold(&mut self, units: u64) {
+    pub fn hold(&mut self, units: u64) {
         self.available = self.available.checked_sub(units).expect("a hold takes available units only");
         self.held += units;
         self.assert_sum();
     }
 
     /// available -> sold: a late payment, or a sale whose orders are paid on placing.
-    pub(crate) fn sell(&mut self, units: u64) {
+    pub fn sell(&mut self, units: u64) {
         self.available = self.available.checked_sub(units).expect("a sale takes available units only");
         self.sold += units;
         self.assert_sum();
     }
 
-    /// held -> sold.
-    pub(crate) fn confirm(&mut self, units: u64) {
+    /// held -> sold. Panics if fewer are held.
+    pub fn confirm(&mut self, units: u64) {
         self.held = self.held.checked_sub(units).expect("only held units are confirmed");
         self.sold += units;
         self.assert_sum();
     }
 
-    /// held -> available.
-    pub(crate) fn release(&mut self, units: u64) {
+    /// held -> available. Panics if fewer are held.
+    pub fn release(&mut self, units: u64) {
         self.held = self.held.checked_sub(units).expect("only held units are released");
         self.available += units;
         self.assert_sum();
     }
 
+    /// What closing an order of so many units does to them.
+    pub fn close(&mut self, how: Closing, units: u64) {
+        match how {
+            Closing::Paid => self.confirm(units),
+            Closing::Cancelled | Closing::Expired => self.release(units),
+            Closing::PaidLate => self.sell(units),
+        }
+    }
+
     /// Moves the total; `false`, and nothing moved, if a correction asks for more than is available.
-    pub(crate) fn adjust(&mut self, how: Adjust, units: u64) -> bool {
+    pub fn adjust(&mut self, how: Adjust, units: u64) -> bool {
         match how {
             Adjust::Restock => {
                 self.total += units;

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use engine::{BuyerId, Refusal, SkuId, UnixMs};
+use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
 use crate::catalog::Catalog;
 
@@ -23,6 +23,8 @@ pub struct Limits {
     /// Orders that have been handed to the writer and not been answered.
     pub in_flight_max: usize,
     pub in_flight_per_buyer_max: u32,
+    /// A gate that all servers share judges pauses and ends: here only the window is.
+    pub gate_judges: bool,
 }
 
 /// Why a request did not get as far as the stock.
@@ -76,10 +78,16 @@ impl Admission {
     /// The reason to refuse it now. Nothing is bound to its key.
     pub fn admit(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Result<Permit, Rejection> {
         let (sale, _) = catalog.item(sku).ok_or(Rejection::Refused(Refusal::UnknownSku))?;
-        if let Some(refusal) = sale.phase(now).refusal() {
+        // A copy of the catalog is a moment old where other processes change it; the gate knows of a pause at once.
+        let phase = if self.limits.gate_judges {
+            Phase::at(now, sale.spec.starts_at, sale.spec.ends_at, false, false)
+        } else {
+            sale.phase(now)
+        };
+        if let Some(refusal) = phase.refusal() {
             return Err(Rejection::Refused(refusal));
         }
-        if catalog.skus[sku.0 as usize].counters.available() == 0 {
+        if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
             return Err(Rejection::Refused(Refusal::SoldOut));
         }
         self.take_token().map(|()| Permit(()))
@@ -165,7 +173,13 @@ mod tests {
     use super::*;
 
     fn admission(orders_per_s: u64, burst: u64) -> Admission {
-        Admission::new(Limits { orders_per_s, burst, in_flight_max: 2, in_flight_per_buyer_max: 1 })
+        Admission::new(Limits {
+            orders_per_s,
+            burst,
+            in_flight_max: 2,
+            in_flight_per_buyer_max: 1,
+            gate_judges: false,
+        })
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub struct Counters {
     sold: AtomicU64,
     total: AtomicU64,
     version: AtomicU64,
+    /// Until when nobody else can have returned units that this process has not seen. 0: nobody has told the stock
+    /// yet, and that is not sold out.
+    known_until: AtomicU64,
 }
 
 impl Counters {
@@ -26,7 +29,33 @@ impl Counters {
         self.sold.store(stock.sold(), Ordering::Relaxed);
         self.total.store(stock.total(), Ordering::Relaxed);
         self.available.store(stock.available(), Ordering::Relaxed);
+        self.known_until.store(u64::MAX, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What the ledger says, where the gate decides what is available.
+    pub fn publish_committed(&self, total: u64, held: u64, sold: u64) {
+        let before = [(&self.total, total), (&self.held, held), (&self.sold, sold)]
+            .map(|(counter, value)| counter.swap(value, Ordering::Relaxed) != value);
+        if before.contains(&true) {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// What the gate had available, which is trusted to be sold out until then only: other processes sell, and
+    /// return units, too.
+    pub fn publish_gate(&self, available: u64, known_until: UnixMs) {
+        // In this order: an older zero must not be believed for longer because of what is told now.
+        let before = self.available.swap(available, Ordering::Release);
+        self.known_until.store(known_until.0, Ordering::Release);
+        if before != available {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether an order can be refused as sold out without asking whoever keeps the stock.
+    pub fn is_sold_out(&self, now: UnixMs) -> bool {
+        now.0 <= self.known_until.load(Ordering::Acquire) && self.available() == 0
     }
 
     pub fn available(&self) -> u64 {
@@ -167,5 +196,23 @@ impl Shelf {
             *copy = self.current();
         }
         stale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stock_is_sold_out_only_if_somebody_said_so_and_as_long_as_that_holds() {
+        let counters = Counters::default();
+        assert!(!counters.is_sold_out(UnixMs(1)), "nobody has told the stock yet");
+        counters.publish_gate(0, UnixMs(500));
+        assert!(counters.is_sold_out(UnixMs(500)) && !counters.is_sold_out(UnixMs(501)));
+        counters.publish_gate(1, UnixMs(900));
+        assert!(!counters.is_sold_out(UnixMs(600)));
+        // The book's word holds until its next.
+        counters.publish(Stock::new(0));
+        assert!(counters.is_sold_out(UnixMs(u64::MAX)));
     }
 }

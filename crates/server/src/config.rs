@@ -6,6 +6,7 @@
 //!
 //! Must not: open anything but the configuration and secret files. Called by: the binary and tests.
 
+mod ledger;
 mod secrets;
 mod sources;
 
@@ -17,9 +18,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::admission::Limits;
-use crate::ledger::sqlite::Synchronous;
 use crate::net;
 
+pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::{SecretBytes, Secrets};
 pub use sources::{ConfigErrors, Environment, Sources};
 
@@ -34,6 +35,9 @@ pub struct Config {
     pub auth: Auth,
     pub admission: Admission,
     pub ledger: Ledger,
+    pub cluster: Cluster,
+    pub gate: Gate,
+    pub queue: Queue,
     pub sale: Sale,
     pub pages: Pages,
     pub log: Log,
@@ -152,43 +156,90 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The bounds as admission takes them, with the burst worked out.
-    pub fn limits(&self) -> Limits {
+    /// The bounds as admission takes them, with the burst worked out: of one of so many servers, which share the
+    /// rate among them.
+    pub fn limits(&self, servers: u32) -> Limits {
+        let share = |whole: u64| whole.div_ceil(u64::from(servers.max(1)));
+        let orders_per_s = share(self.orders_per_s);
         Limits {
-            orders_per_s: self.orders_per_s,
-            burst: if self.burst == 0 { (self.orders_per_s / 10).max(1) } else { self.burst },
+            orders_per_s,
+            burst: if self.burst == 0 { (orders_per_s / 10).max(1) } else { share(self.burst) },
             in_flight_max: self.in_flight_max,
             in_flight_per_buyer_max: self.in_flight_per_buyer_max,
+            gate_judges: false,
         }
+    }
+}
+
+/// The servers of a cluster, and the bounds of each one's stages.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub enabled: bool,
+    pub servers: u32,
+    pub server_name: String,
+    publish_timeout_ms: u64,
+    pub publish_queue_max: usize,
+    pub publish_batch_max: usize,
+    pub publish_threads: usize,
+    pub backlog_max: u64,
+    pub consume_batch_max: usize,
+    roll_forward_after_ms: u64,
+}
+
+impl Cluster {
+    /// From the reservation to the broker's acknowledgement.
+    pub fn publish_timeout(&self) -> Duration {
+        Duration::from_millis(self.publish_timeout_ms)
+    }
+
+    pub fn roll_forward_after(&self) -> Duration {
+        Duration::from_millis(self.roll_forward_after_ms)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ledger {
-    pub backend: Backend,
-    pub data_dir: PathBuf,
-    #[serde(with = "SynchronousText")]
-    pub synchronous: Synchronous,
+pub struct Gate {
+    pub addresses: Vec<String>,
+    pub mode: GateMode,
+    pub user: String,
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub(crate) password_file: Option<PathBuf>,
+    pub tls: bool,
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub tls_authority_file: Option<PathBuf>,
+    pub prefix: String,
     pub batch_commands_max: usize,
-    pub queue_commands_max: usize,
-    pub checkpoint_pages: u32,
-    pub address_retention_days: u32,
+    timeout_ms: u64,
+}
+
+impl Gate {
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Backend {
-    Sqlite,
+pub enum GateMode {
+    Single,
+    Cluster,
 }
 
-/// How the ledger's own type is written; what each survives is said in [`DEFAULTS`].
-#[derive(Deserialize)]
-#[serde(remote = "Synchronous", rename_all = "snake_case")]
-enum SynchronousText {
-    Full,
-    Normal,
-    Off,
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    pub name_servers: Vec<String>,
+    pub topic: String,
+    pub broker_disk_percent_max: u32,
+    timeout_ms: u64,
+}
+
+impl Queue {
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
 }
 
 /// Defaults for sales that do not say it themselves.
@@ -243,6 +294,22 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Where the ledger is read: a cluster's is always on a server.
+    ///
+    /// # Panics
+    /// If the configuration was not checked.
+    pub fn ledger_source(&self, secrets: &Secrets) -> crate::ledger::Source {
+        if self.cluster.enabled {
+            return crate::ledger::Source::MySql(Box::new(self.ledger.mysql_options(secrets)));
+        }
+        self.ledger.source(secrets)
+    }
+}
+
+/// Of names that are given in the configuration.
+const NAME_BYTES_MAX: usize = 64;
+
 /// A value that can't be served with: the key, and what to do about it.
 pub(crate) type Problem = (&'static str, String);
 
@@ -275,6 +342,8 @@ impl Config {
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
         }
+        self.check_cluster(&mut problems);
+        self.ledger.check_mysql(self.cluster.enabled, &mut problems);
         if self.admission.burst > 0 && self.admission.orders_per_s == 0 {
             let message = "has no effect without a rate: set admission.orders_per_s, or leave burst at 0";
             problems.push(("admission.burst", message.into()));
@@ -324,10 +393,48 @@ impl Config {
         }
     }
 
+    fn check_cluster(&self, problems: &mut Vec<Problem>) {
+        let named = |text: &str, more: &str| {
+            text.len() <= NAME_BYTES_MAX
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
+        };
+        if !named(&self.cluster.server_name, ".:-") {
+            let message = "must have at most 64 letters, digits, dots, colons and dashes";
+            problems.push(("cluster.server_name", message.into()));
+        }
+        if self.queue.topic.is_empty() || !named(&self.queue.topic, "_-") {
+            let message = "must have 1 to 64 letters, digits, dashes and underscores";
+            problems.push(("queue.topic", message.into()));
+        }
+        if self.gate.prefix.is_empty() || !named(&self.gate.prefix, "_-.:") {
+            let message = "must have 1 to 64 letters, digits, dashes, underscores, dots and colons";
+            problems.push(("gate.prefix", message.into()));
+        }
+        let listed = |key, addresses: &[String], problems: &mut Vec<Problem>| {
+            if addresses.is_empty() {
+                problems.push((key, "is empty: name at least one address, host:port".into()));
+            }
+            for address in addresses.iter().filter(|address| !is_address(address)) {
+                problems.push((key, format!("holds {address:?}: write it as host:port")));
+            }
+        };
+        listed("gate.addresses", &self.gate.addresses, problems);
+        listed("queue.name_servers", &self.queue.name_servers, problems);
+        if self.gate.mode == GateMode::Single && self.gate.addresses.len() > 1 {
+            let message = "has more than one address: set gate.mode = \"cluster\", or name one";
+            problems.push(("gate.addresses", message.into()));
+        }
+        if self.cluster.roll_forward_after_ms <= self.cluster.publish_timeout_ms {
+            let message = "must be above cluster.publish_timeout_ms: a message may be on its way so long";
+            problems.push(("cluster.roll_forward_after_ms", message.into()));
+        }
+    }
+
     /// Every number that can be set, with the bounds that its comment in [`DEFAULTS`] states.
-    fn bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 20] {
+    fn bounds(&self) -> Vec<(&'static str, u64, RangeInclusive<u64>)> {
         let (http, admission, ledger) = (&self.http, &self.admission, &self.ledger);
-        [
+        let (cluster, gate, queue) = (&self.cluster, &self.gate, &self.queue);
+        vec![
             ("http.threads", http.threads as u64, 1..=64),
             ("http.connections_max", http.connections_max as u64, 1..=1_000_000),
             ("http.head_bytes_max", http.head_bytes_max as u64, 1024..=65_536),
@@ -346,10 +453,31 @@ impl Config {
             ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),
             ("ledger.checkpoint_pages", ledger.checkpoint_pages.into(), 64..=1_048_576),
             ("ledger.address_retention_days", ledger.address_retention_days.into(), 1..=3_650),
+            ("cluster.servers", cluster.servers.into(), 1..=1_000),
+            ("cluster.publish_timeout_ms", cluster.publish_timeout_ms, 100..=60_000),
+            ("cluster.publish_queue_max", cluster.publish_queue_max as u64, 1..=1_048_576),
+            ("cluster.publish_batch_max", cluster.publish_batch_max as u64, 1..=1_024),
+            ("cluster.publish_threads", cluster.publish_threads as u64, 1..=64),
+            ("cluster.backlog_max", cluster.backlog_max, 1..=1_000_000_000),
+            ("cluster.consume_batch_max", cluster.consume_batch_max as u64, 1..=65_536),
+            ("cluster.roll_forward_after_ms", cluster.roll_forward_after_ms, 1_000..=3_600_000),
+            ("gate.batch_commands_max", gate.batch_commands_max as u64, 1..=65_536),
+            ("gate.timeout_ms", gate.timeout_ms, 10..=60_000),
+            ("queue.broker_disk_percent_max", queue.broker_disk_percent_max.into(), 1..=100),
+            ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
             ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
         ]
     }
+}
+
+/// A host and a port.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty()
+            && !host.contains(char::is_whitespace)
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
 }
 
 /// Scheme, host and perhaps port, with nothing after it: what a browser sends as `Origin`.

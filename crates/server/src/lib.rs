@@ -4,6 +4,7 @@ pub mod admission;
 pub mod calendar;
 pub mod catalog;
 pub mod clock;
+pub mod cluster;
 pub mod config;
 pub mod demo;
 pub mod http;
@@ -11,7 +12,9 @@ pub mod ledger;
 pub mod metrics;
 pub mod net;
 pub mod pages;
+pub mod queue;
 mod serve;
+pub mod stock;
 pub mod writer;
 
 pub use config::Secrets;

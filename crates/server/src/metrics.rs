@@ -84,6 +84,11 @@ impl Metrics {
         metrics
     }
 
+    /// Lets a part of the process show metrics of its own beside these.
+    pub fn with_registry(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+
     fn register(&self) {
         let mut registry = self.registry.lock().expect("nobody else has it yet");
         let r = &mut *registry;

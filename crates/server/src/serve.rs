@@ -6,26 +6,27 @@
 //! Called by: the binary, and tests that want the whole server in their process.
 
 use std::io;
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use engine::{Book, Command, Seq};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Limits};
 use crate::catalog::Shelf;
 use crate::clock::{Clock, WallClock, wall_clock};
+use crate::cluster::{Health, Stages};
 use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
-use crate::ledger::AppendError;
-use crate::ledger::sqlite::{self, OpenError, SqliteLedger};
+use crate::ledger::mysql::MySqlLedger;
+use crate::ledger::sqlite::{self, SqliteLedger};
+use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Waker};
 use crate::pages::{Pages, Session, Settings};
 use crate::writer::{self, Mailbox, Writer};
-use crate::{demo, writer::PrepareError};
+use crate::{cluster, demo, writer::PrepareError};
 
 /// Name of the shop on its pages.
 const SHOP_NAME: &str = "Doorbuster";
@@ -36,13 +37,13 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
-    Load(#[from] sqlite::LoadError),
-    #[error("cannot read the ledger: {0}")]
-    Read(#[from] rusqlite::Error),
-    #[error("{0} holds a ledger that is no demo's; the demo would sell from it: give another --data-dir")]
-    NotADemo(PathBuf),
+    Load(#[from] LoadError),
+    #[error("{0} is a ledger that is no demo's; the demo would sell from it: give another one")]
+    NotADemo(String),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    #[error(transparent)]
+    Cluster(#[from] cluster::StartError),
     #[error("cannot write the pages to pages.write_dir: {0}")]
     Pages(#[source] io::Error),
     #[error("a thread can't be started: {0}")]
@@ -52,6 +53,9 @@ pub enum ServeError {
     /// Everybody who waited was told that the outcome is unknown; a restart decides what is in the ledger.
     #[error("stopped, because {0}; start again, the ledger is checked then")]
     Ledger(#[source] AppendError),
+    /// As above; and to start again would take the ledger over from the server that has it now.
+    #[error("stopped, because {0}")]
+    TakenOver(#[source] AppendError),
     #[error("the book writer panicked; what was answered is in the ledger, start again")]
     WriterPanicked,
 }
@@ -95,11 +99,7 @@ fn run_on(
     stop: &Stop,
     on_ready: impl FnOnce(&Running),
 ) -> Result<(), ServeError> {
-    let (ledger, book) = open_ledger(config)?;
-    if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
-        return Err(ServeError::NotADemo(config.ledger.data_dir.clone()));
-    }
-    let order_id = ledger.id_secret()?;
+    let address = listener.local_addr().map_err(ServeError::EventLoop)?;
     let net_stats = Arc::new(NetStats::default());
     let loops =
         event_loops(config, &listener, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
@@ -109,23 +109,26 @@ fn run_on(
     let core = writer::Shared {
         clock: Arc::new(Clock::new(system.wall)),
         shelf: Arc::new(Shelf::default()),
-        admission: Arc::new(Admission::new(config.admission.limits())),
+        admission: Arc::new(Admission::new(Limits {
+            gate_judges: config.cluster.enabled,
+            ..config.admission.limits(servers(config))
+        })),
         metrics: Arc::new(Metrics::new()),
     };
-    let options = writer::Options {
-        batch_commands_max: config.ledger.batch_commands_max,
-        address_retention_days: config.ledger.address_retention_days,
+    let (keeper, order_id, health) = if config.cluster.enabled {
+        join_cluster(config, secrets, address, &mailbox, &core)?
+    } else {
+        open_book(config, secrets, &mailbox, &core)?
     };
-    let mut writer = Writer::new(book, ledger, Arc::clone(&mailbox), core.clone(), options);
-    writer.prepare(missing_demo_sales(config, &core))?;
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
         admission: Arc::clone(&core.admission),
         metrics: Arc::clone(&core.metrics),
         net: net_stats,
+        health,
         pages: Pages::new(page_settings(config)),
-        reads: Reads::start(config.ledger.data_dir.clone(), wakers),
+        reads: Reads::start(config.ledger_source(secrets), wakers),
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -134,22 +137,100 @@ fn run_on(
         None => None,
     };
     let running = Running { metrics: core.metrics, shelf: core.shelf };
-    let served = serve(system, loops, writer, &mailbox, &shared, stop, || on_ready(&running));
+    let served = serve(system, loops, keeper, &mailbox, &shared, stop, || on_ready(&running));
     drop(files);
     served
 }
 
-fn open_ledger(config: &Config) -> Result<(SqliteLedger, Book), ServeError> {
+/// Who takes what the event loops hand over.
+#[derive(Debug)]
+enum Keeper {
+    Book(Box<Writer>),
+    Cluster(Box<Stages>),
+}
+
+impl Keeper {
+    fn run(self, stop: &Stop) -> Result<(), AppendError> {
+        match self {
+            Keeper::Book(writer) => writer.run(),
+            Keeper::Cluster(stages) => {
+                stages.run(stop);
+                Ok(())
+            }
+        }
+    }
+}
+
+type Kept = (Keeper, [u8; 16], Arc<Health>);
+
+/// The embedded profile: this process keeps the book.
+fn open_book(
+    config: &Config,
+    secrets: &Secrets,
+    mailbox: &Arc<Mailbox>,
+    core: &writer::Shared,
+) -> Result<Kept, ServeError> {
+    let (mut ledger, book) = open_ledger(config, secrets)?;
+    if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
+        return Err(ServeError::NotADemo(ledger.to_string()));
+    }
+    let order_id = ledger.id_secret()?;
+    let options = writer::Options {
+        batch_commands_max: config.ledger.batch_commands_max,
+        address_retention_days: config.ledger.address_retention_days,
+    };
+    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), core.clone(), options);
+    writer.prepare(missing_demo_sales(config, core))?;
+    Ok((Keeper::Book(Box::new(writer)), order_id, Arc::default()))
+}
+
+/// The cluster profile: this process is one of many, and keeps nothing.
+fn join_cluster(
+    config: &Config,
+    secrets: &Secrets,
+    address: SocketAddr,
+    mailbox: &Arc<Mailbox>,
+    core: &writer::Shared,
+) -> Result<Kept, ServeError> {
+    let name = match config.cluster.server_name.as_str() {
+        "" => format!("{}:{}", host_name(), address.port()),
+        name => name.to_owned(),
+    };
+    let mut stages = Stages::new(config, secrets, name, Arc::clone(mailbox), core.clone())?;
+    if config.demo.is_some() && !stages.is_for_demo()? {
+        return Err(ServeError::NotADemo(config.ledger.mysql_options(secrets).to_string()));
+    }
+    stages.prepare(missing_demo_sales(config, core))?;
+    let (order_id, health) = (stages.id_secret()?, stages.health());
+    Ok((Keeper::Cluster(Box::new(stages)), order_id, health))
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Servers that share the rate: one, unless it is a cluster.
+fn servers(config: &Config) -> u32 {
+    if config.cluster.enabled { config.cluster.servers } else { 1 }
+}
+
+fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), ServeError> {
     let started = Instant::now();
-    let ledger = SqliteLedger::open(sqlite::Options {
-        data_dir: config.ledger.data_dir.clone(),
-        synchronous: config.ledger.synchronous,
-        checkpoint_pages: config.ledger.checkpoint_pages,
-        vfs: None,
-    })?;
+    let mut ledger = match config.ledger.source(secrets) {
+        Source::Directory(data_dir) => Ledger::from(
+            SqliteLedger::open(sqlite::Options {
+                data_dir,
+                synchronous: config.ledger.synchronous,
+                checkpoint_pages: config.ledger.checkpoint_pages,
+                vfs: None,
+            })
+            .map_err(OpenError::from)?,
+        ),
+        Source::MySql(options) => Ledger::from(MySqlLedger::open(*options).map_err(OpenError::from)?),
+    };
     let book = ledger.load()?;
     let (orders, took) = (book.orders_len(), started.elapsed());
-    tracing::info!(path = %ledger.path().display(), orders, ?took, "the ledger is open");
+    tracing::info!(path = %ledger, orders, ?took, "the ledger is open");
     Ok((ledger, book))
 }
 
@@ -206,7 +287,12 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         operator_body_bytes_max: config.http.operator_body_bytes_max,
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
-        open_holds_per_buyer_max: config.sale.open_holds_per_buyer_max,
+        // A cluster can't keep that bound, so it has no default there.
+        open_holds_per_buyer_max: if config.cluster.enabled {
+            0
+        } else {
+            config.sale.open_holds_per_buyer_max
+        },
         metrics_token_required: config.http.metrics_token_required,
         message_route: config.http.message_route,
         demo: config.demo.is_some(),
@@ -230,7 +316,7 @@ fn bytes(secret: &SecretBytes) -> Box<[u8]> {
 fn serve(
     system: System,
     loops: Vec<EventLoop>,
-    writer: Writer,
+    keeper: Keeper,
     mailbox: &Arc<Mailbox>,
     shared: &Arc<Shared>,
     stop: &Stop,
@@ -252,7 +338,7 @@ fn serve(
         }
         let writing = (system.thread)("book-writer".to_owned()).spawn_scoped(scope, || {
             let _guard = AbortOnDrop(stop);
-            writer.run()
+            keeper.run(stop)
         });
         let writing = writing.map_err(ServeError::Thread)?;
         std::mem::forget(unfinished);
@@ -265,6 +351,7 @@ fn serve(
         mailbox.close();
         match writing.join() {
             Err(_panic) => Err(ServeError::WriterPanicked),
+            Ok(Err(error @ AppendError::Fenced(_))) => Err(ServeError::TakenOver(error)),
             Ok(Err(error)) => Err(ServeError::Ledger(error)),
             Ok(Ok(())) => looped.map_err(ServeError::EventLoop),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::http::{Driver, Settings, Workload};
 use crate::process;
@@ -17,19 +17,19 @@ const SOUND_SHARE_MIN: f64 = 0.999;
 
 /// Whom to ask, and how hard.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Probe {
-    pub(super) address: SocketAddr,
-    pub(super) pid: u32,
-    pub(super) connections: usize,
+pub(crate) struct Probe {
+    pub(crate) address: SocketAddr,
+    pub(crate) pid: u32,
+    pub(crate) connections: usize,
     /// Connections are open and caches warm after this; its answers count for the audit only.
-    pub(super) warm_up: Duration,
-    pub(super) schedule: Schedule,
+    pub(crate) warm_up: Duration,
+    pub(crate) schedule: Schedule,
     /// The outcome that is counted.
-    pub(super) wanted: Outcome,
+    pub(crate) wanted: Outcome,
 }
 
 /// The figures of one measurement; "answer" means one with the wanted outcome.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
     pub seconds: f64,
     pub answers_per_s: f64,
@@ -48,7 +48,7 @@ pub struct Sample {
 }
 
 /// The records of warm-up and measurement are both handed to `settle`: an order is an order.
-pub(super) fn sample<W: Workload>(
+pub(crate) fn sample<W: Workload>(
     probe: Probe,
     workload: &mut W,
     stop: &AtomicBool,

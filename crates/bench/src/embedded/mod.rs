@@ -4,12 +4,10 @@
 //! every run that places orders. A figure is printed only if the audits were clean. It starts what it needs, in a
 //! folder that it removes, and ends its children also on an error.
 
-mod measure;
-mod progress;
+pub(crate) mod measure;
 mod report;
 mod scenario;
 mod shop;
-mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,19 +17,19 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::measure::Probe;
-use self::progress::Progress;
 use self::scenario::{Arrival, Load, SCENARIOS, Scenario, Side};
 use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
-use self::traffic::{Reference, Traffic};
 use crate::environment::Environment;
 use crate::http::{RunError, once};
 use crate::nginx::Nginx;
+use crate::progress::Progress;
 use crate::schedule::Schedule;
 use crate::target::TOKEN_SECRET;
+use crate::traffic::{BUYER_FIRST, Reference, Traffic};
 
 pub use self::measure::Sample;
 pub use self::report::{Measurement, Report, Row};
-pub use self::scenario::{Goal, Quantity};
+pub use self::scenario::Quantity;
 pub use self::shop::Footprint;
 
 /// The demo's sale page and stock, as published.
@@ -234,7 +232,7 @@ fn make_traffic(demo: &Shop, nginx: &Nginx) -> anyhow::Result<Vec<(Load, Traffic
         .map(|load| {
             let traffic = match load {
                 Load::Published => Traffic::published(),
-                Load::Own => Traffic::own(TOKEN_SECRET),
+                Load::Own => Traffic::own(TOKEN_SECRET, BUYER_FIRST),
                 Load::SoldOut => Traffic::sold_out(GONE_SALE, GONE_PRODUCT),
                 Load::Stock => Traffic::read(STOCK, &[], None),
                 Load::Page => Traffic::read(&path, &[], Some(page.len())),

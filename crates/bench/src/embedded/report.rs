@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::EmbeddedOptions;
 use super::measure::Sample;
-use super::scenario::{Goal, Quantity, SCENARIOS};
+use super::scenario::{Quantity, SCENARIOS};
 use super::shop::Footprint;
 use crate::audit::Told;
 use crate::environment::Environment;
+use crate::goal::{Goal, median, verdict};
 
 /// Fewer rounds than this show that the benchmark works, no more.
 const ROUNDS_MIN: usize = 5;
@@ -130,13 +131,6 @@ fn point(quantity: Quantity, server: f64, reference: f64) -> f64 {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_environment(f)?;
@@ -222,16 +216,8 @@ impl fmt::Display for Row {
             Quantity::P99Ms => "p99",
             Quantity::P999Ms => "p99.9",
         };
-        let goal = match self.goal {
-            Goal::AtMost(most) => format!("<= {most}"),
-            Goal::AtLeast(least) => format!(">= {least}"),
-            Goal::None => String::new(),
-        };
-        let verdict = match self.met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "",
-        };
+        let goal = self.goal.to_string();
+        let verdict = verdict(self.met);
         let figures = [self.server, self.reference]
             .map(|figure| if figure < 1000.0 { format!("{figure:.2}") } else { format!("{figure:.0}") });
         let points: Vec<String> = self.points.iter().map(|point| format!("{point:.2}")).collect();
@@ -254,7 +240,7 @@ mod tests {
     use crate::record::{LatencyUs, Outcomes};
 
     fn sample(cpu_us: f64, answers_per_s: f64, p99_us: u64) -> Sample {
-        let response_us = LatencyUs { p50: 100, p99: p99_us, p999: p99_us, max: p99_us };
+        let response_us = LatencyUs { p50: 100, p95: p99_us, p99: p99_us, p999: p99_us, max: p99_us };
         Sample {
             seconds: 5.0,
             answers_per_s,
@@ -336,10 +322,5 @@ mod tests {
         assert_eq!(json["measurements"].as_array().map(Vec::len), Some(6));
         assert_eq!(json["rows"][0]["goal"], serde_json::json!({"at_most": 2.0}));
         assert_eq!(json["environment"]["co_located"], serde_json::json!(true));
-    }
-
-    #[test]
-    fn median_of_an_even_count_is_the_mean_of_the_middle() {
-        assert_eq!(median([4.0, 1.0, 3.0, 2.0].into_iter()), 2.5);
     }
 }

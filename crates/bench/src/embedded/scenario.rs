@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use crate::goal::Goal;
 use crate::record::Outcome;
 
 /// What is asked.
@@ -65,25 +66,6 @@ pub enum Quantity {
     P50Ms,
     P99Ms,
     P999Ms,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Goal {
-    AtMost(f64),
-    AtLeast(f64),
-    /// Shown, not judged.
-    None,
-}
-
-impl Goal {
-    pub(super) fn met(self, value: f64) -> Option<bool> {
-        match self {
-            Self::AtMost(most) => Some(value <= most),
-            Self::AtLeast(least) => Some(value >= least),
-            Self::None => None,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -155,14 +137,5 @@ mod tests {
         for load in Load::ALL {
             assert!(SCENARIOS.iter().any(|scenario| scenario.load == load), "{load:?} is never measured");
         }
-    }
-
-    #[test]
-    fn goals_are_met_at_their_bound() {
-        assert_eq!(Goal::AtMost(2.0).met(2.0), Some(true));
-        assert_eq!(Goal::AtMost(2.0).met(2.01), Some(false));
-        assert_eq!(Goal::AtLeast(0.5).met(0.5), Some(true));
-        assert_eq!(Goal::AtLeast(0.5).met(0.49), Some(false));
-        assert_eq!(Goal::None.met(9.0), None);
     }
 }

@@ -8,15 +8,15 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::json;
 
-use super::progress::Progress;
-use super::traffic::{self, OWN_PRODUCT, OWN_SALE, Traffic};
 use crate::audit::{Ledger, Told};
 use crate::http::{Driver, Settings};
 use crate::process;
+use crate::progress::Progress;
 use crate::record::{Outcome, Record};
 use crate::schedule::Schedule;
-use crate::target::Target;
+use crate::target::{Setup, Target};
 use crate::token;
+use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, Traffic};
 
 /// More than all rounds together can sell.
 const OWN_UNITS: u64 = 100_000_000;
@@ -57,7 +57,7 @@ pub struct Footprint {
 impl Shop {
     pub(super) fn open(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<Self> {
         std::fs::create_dir(folder).context("the server's folder")?;
-        let target = Target::start(program, folder, demo)?;
+        let target = Target::start(program, folder, Setup { demo, settings: "" })?;
         let ledger = Ledger::open(&target.data_dir()).context("opening the ledger to audit it")?;
         Ok(Self { target, ledger, told: Told::default() })
     }

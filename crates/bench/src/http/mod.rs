@@ -6,7 +6,7 @@
 
 mod connection;
 pub mod once;
-mod response;
+pub(crate) mod response;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -54,9 +54,10 @@ pub enum Reuse {
     PerRequest,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
-    pub address: SocketAddr,
+    /// Connections are spread over these in turn.
+    pub addresses: Vec<SocketAddr>,
     pub connections: usize,
     pub reuse: Reuse,
     /// A request without an answer after this is given up: its outcome is unknown.
@@ -65,7 +66,16 @@ pub struct Settings {
 
 impl Settings {
     pub fn keep_alive(address: SocketAddr, connections: usize) -> Self {
-        Self { address, connections, reuse: Reuse::KeepAlive, answer_timeout: Duration::from_secs(10) }
+        Self::spread(vec![address], connections)
+    }
+
+    /// Kept-alive connections to several servers that stand for one another.
+    pub fn spread(addresses: Vec<SocketAddr>, connections: usize) -> Self {
+        Self { addresses, connections, reuse: Reuse::KeepAlive, answer_timeout: Duration::from_secs(10) }
+    }
+
+    fn address(&self, connection: usize) -> SocketAddr {
+        self.addresses[connection % self.addresses.len()]
     }
 }
 
@@ -95,7 +105,7 @@ impl std::error::Error for RunError {
     }
 }
 
-/// Connections to one address. Several runs may follow each other on them: a warm-up, then the measurement.
+/// Connections to one address, or to some. Several runs may follow each other on them: a warm-up, then the measurement.
 #[derive(Debug)]
 pub struct Driver {
     settings: Settings,
@@ -133,26 +143,20 @@ enum Ahead {
 impl Driver {
     /// Opens all connections (with `Reuse::KeepAlive`).
     pub fn connect(settings: Settings) -> io::Result<Self> {
-        assert!(settings.connections > 0, "a driver needs a connection");
+        assert!(settings.connections > 0 && !settings.addresses.is_empty(), "a driver needs a connection");
         let poll = Poll::new()?;
         let now = Instant::now();
         let mut connections: Vec<_> = (0..settings.connections).map(|_| Connection::closed(now)).collect();
         if settings.reuse == Reuse::KeepAlive {
             for (index, connection) in connections.iter_mut().enumerate() {
-                connection.open(settings.address, poll.registry(), Token(index))?;
+                connection.open(settings.address(index), poll.registry(), Token(index))?;
                 if index % CONNECT_BURST == CONNECT_BURST - 1 {
                     std::thread::sleep(CONNECT_PAUSE);
                 }
             }
         }
-        Ok(Self {
-            settings,
-            poll,
-            idle: (0..settings.connections).collect(),
-            resting: VecDeque::new(),
-            connections,
-            buffer: vec![0; READ_BYTES],
-        })
+        let idle = (0..settings.connections).collect();
+        Ok(Self { settings, poll, idle, resting: VecDeque::new(), connections, buffer: vec![0; READ_BYTES] })
     }
 
     /// Sends what the schedule wants and waits for every answer, each at most `answer_timeout`.
@@ -221,7 +225,7 @@ impl Driver {
             connection.send(request)
         } else {
             run.record.reconnects += u64::from(self.settings.reuse == Reuse::KeepAlive);
-            connection.begin(self.settings.address, self.poll.registry(), Token(index), request)
+            connection.begin(self.settings.address(index), self.poll.registry(), Token(index), request)
         };
         if let Err(error) = sent {
             self.lose(index, &error.to_string(), now, run);

@@ -43,6 +43,9 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "create", "--title", "t", "--starts-at", "now"], "required arguments were not provided"),
         (&["sale", "create", "x.toml", "--title", "t"], "cannot be used with"),
         (&["demo", "load"], "--balance <N>"),
+        (&["bench", "cluster", "--only", "everything"], "invalid value 'everything' for '--only <PART>'"),
+        (&["bench", "cluster", "--show", "/dev/null"], "error: /dev/null: can't be read: EOF while parsing"),
+        (&["bench", "cluster", "--show", "x", "--quick"], "cannot be used with"),
     ] {
         let (code, stdout, stderr) = run(directory.path(), arguments);
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");

@@ -28,9 +28,14 @@ impl Response {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> std::io::Result<Connection> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        Connection::open_patient(address, TIMEOUT)
+    }
+
+    /// For a client that gives up after another time without an answer.
+    pub(crate) fn open_patient(address: SocketAddr, patience: Duration) -> std::io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream: BufReader::new(stream) })
     }

@@ -4,9 +4,15 @@
 
 mod arguments;
 mod client;
+mod cluster;
 mod crash;
+mod dead_letters;
+mod edge;
+#[path = "../../../server/tests/it/engines.rs"]
+mod engines;
 mod exchange;
 mod ledger;
+mod mysql;
 mod published;
 mod serve;
 mod serving;

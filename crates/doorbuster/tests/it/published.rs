@@ -1,5 +1,6 @@
 //! The published load, against the real program: `ab` as it was run, and the plan of random goods.
 
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +16,19 @@ const CLIENTS: u64 = 8;
 fn random_goods_with_ten_units_each_end_in_exactly_ten_thousand_orders() {
     let dir = tempfile::tempdir().unwrap();
     let serving = Serving::demo(&dir.path().join("data"), &[]);
+    random_goods(serving.address);
+    assert_eq!(serving.stop(), 0);
+    let (code, output, _) = run(dir.path(), &["audit", "--data-dir", "data"]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("10000 orders") || output.contains("10,000 orders"), "{output}");
+}
+
+/// Sends the plan to a shop with 10 units of each good, and requires that exactly those are sold.
+pub(crate) fn random_goods(address: SocketAddr) {
     let (accepted, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let (accepted, refused, address) = (&accepted, &refused, serving.address);
+            let (accepted, refused) = (&accepted, &refused);
             scope.spawn(move || {
                 let mut connection = Connection::open(address).unwrap();
                 let form = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -37,10 +47,6 @@ fn random_goods_with_ten_units_each_end_in_exactly_ten_thousand_orders() {
         }
     });
     assert_eq!((accepted.into_inner(), refused.into_inner()), (10_000, REQUESTS - 10_000));
-    assert_eq!(serving.stop(), 0);
-    let (code, output, _) = run(dir.path(), &["audit", "--data-dir", "data"]);
-    assert_eq!(code, 0, "{output}");
-    assert!(output.contains("10000 orders") || output.contains("10,000 orders"), "{output}");
 }
 
 #[test]
@@ -123,7 +129,7 @@ fn a_full_mailbox_refuses_and_the_server_stays() {
 
 /// Runs `ab` and requires that every request succeeded, with one constant length.
 #[track_caller]
-fn ab(arguments: &[&str]) {
+pub(crate) fn ab(arguments: &[&str]) {
     let output = Command::new("ab").arg("-q").args(arguments).output().expect("dev/install-test-packages");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

@@ -76,6 +76,14 @@ impl Serving {
         self.child.wait().unwrap();
     }
 
+    /// The exit code, if it has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.child
+            .try_wait()
+            .unwrap()
+            .map(|status| status.code().expect("it ends by itself, not by a signal"))
+    }
+
     /// SIGTERM, and the exit code.
     pub(crate) fn stop(mut self) -> i32 {
         let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();

@@ -1,7 +1,8 @@
 //! What operators do: create and change a sale, pause, resume, end, move the stock.
 
 use super::{Accepted, Adjust, Book, Event, Phase, Refusal, SaleChange, SaleId, SaleSpec, SkuId, UnixMs};
-use crate::sale::{Sale, limits};
+use crate::rules;
+use crate::sale::Sale;
 
 impl Book {
     /// Creating the same sale again is answered as the first time, if nothing of it was changed since.
@@ -65,7 +66,7 @@ impl Book {
         }
         let name = (sku, key);
         if let Some(done) = self.adjustments.get(&name) {
-            return if *done == (how, units) { Ok(Accepted::Stock(sku)) } else { Err(Refusal::KeyConflict) };
+            return rules::adjust_again(*done, (how, units)).map(|()| Accepted::Stock(sku));
         }
         let (_, key) = name;
         self.check_adjust(sku, how, units, &key)?;
@@ -75,20 +76,7 @@ impl Book {
 
     /// Whether the total of a SKU may be moved so, under a key that was not used yet.
     pub(super) fn check_adjust(&self, sku: SkuId, how: Adjust, units: u64, key: &str) -> Result<(), Refusal> {
-        let stock = self.stock(sku).ok_or(Refusal::UnknownSku)?;
-        if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
-            return Err(Refusal::InvalidChange("the idempotency key must have 1 to 64 bytes"));
-        }
-        if units == 0 {
-            return Err(Refusal::InvalidChange("the number of units must be at least 1"));
-        }
-        if how == Adjust::Correct && units > stock.available() {
-            return Err(Refusal::CorrectionTooLarge);
-        }
-        if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {
-            return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
-        }
-        Ok(())
+        rules::adjust(self.stock(sku).ok_or(Refusal::UnknownSku)?, how, units, key)
     }
 
     pub(super) fn known_sale(&self, id: SaleId) -> Result<&Sale, Refusal> {

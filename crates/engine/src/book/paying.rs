@@ -2,8 +2,7 @@
 
 use super::{Accepted, Book, Closing, Disposition, Event, Pay, Refusal, Seq, UnixMs, view_payment};
 use crate::payment::RefundReason;
-use crate::sale::limits;
-use crate::{OrderView, Status};
+use crate::{OrderView, rules};
 
 impl Book {
     /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
@@ -28,9 +27,7 @@ impl Book {
 
     /// What a payment that was not recorded yet does to its order as it stands.
     pub(super) fn judge(&self, pay: &Pay) -> Result<(Disposition, Option<(Seq, Closing)>), Refusal> {
-        if pay.id.is_empty() || pay.id.len() > limits::KEY_BYTES_MAX {
-            return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
-        }
+        rules::payment_id(&pay.id)?;
         Ok(match self.order(pay.order) {
             None => (Disposition::RefundDue(RefundReason::UnknownOrder), None),
             Some(order) => match self.judge_known(&order, pay.amount) {
@@ -41,38 +38,21 @@ impl Book {
     }
 
     fn judge_known(&self, order: &OrderView, amount: u64) -> Result<Closing, RefundReason> {
-        if amount != order.amount() {
-            return Err(RefundReason::AmountDiffers);
-        }
-        match order.status {
-            Status::Held => Ok(Closing::Paid),
-            Status::Paid => Err(RefundReason::AlreadyPaid),
-            Status::Cancelled => Err(RefundReason::Cancelled),
-            Status::Expired => {
-                let available = self.skus[order.id.sku.0 as usize].stock.available();
-                if available < u64::from(order.quantity) {
-                    Err(RefundReason::ExpiredSoldOut)
-                } else if !self.within_limit(order.id, order.buyer, order.quantity) {
-                    Err(RefundReason::ExpiredOverLimit)
-                } else {
-                    Ok(Closing::PaidLate)
-                }
-            }
-        }
+        rules::pay(order.status, order.amount(), amount, || {
+            let sku = &self.skus[order.id.sku.0 as usize];
+            let units = self.units_of(order.id, order.buyer);
+            rules::pay_late(sku.stock.available(), sku.limit, units, order.quantity)
+        })
     }
 
     /// Notes that a refund was paid out. Settling it again is answered as the first time.
     pub(super) fn settle(&mut self, now: UnixMs, id: &str) -> Result<Accepted, Refusal> {
         let index = self.find_payment(id).ok_or(Refusal::UnknownPayment)?;
-        let replayed = match self.payments[index].disposition {
-            Disposition::Applied => return Err(Refusal::NothingToSettle),
-            Disposition::Settled(_) => true,
-            Disposition::RefundDue(_) => {
-                let payment = self.payments[index].seq;
-                self.record(now, Event::RefundSettled { payment });
-                false
-            }
-        };
-        Ok(Accepted::Payment { payment: view_payment(&self.payments[index]), replayed })
+        let settles = rules::settle(self.payments[index].disposition)?;
+        if settles {
+            let payment = self.payments[index].seq;
+            self.record(now, Event::RefundSettled { payment });
+        }
+        Ok(Accepted::Payment { payment: view_payment(&self.payments[index]), replayed: !settles })
     }
 }

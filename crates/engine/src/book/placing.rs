@@ -6,8 +6,7 @@ use super::{
     Accepted, Book, BuyerId, Closing, Disposition, Event, OrderId, OrderView, Place, Refusal, UnixMs,
     table_hash,
 };
-use crate::Status;
-use crate::sale::limits;
+use crate::{Status, rules};
 
 impl Book {
     /// Places an order, or answers again what was answered under this id: the order as it was placed.
@@ -36,41 +35,35 @@ impl Book {
     pub fn lookup(&self, place: &Place) -> Option<Result<OrderView, Refusal>> {
         let index = self.find(place.id)?;
         let order = &self.orders[index];
-        let same = order.fingerprint == place.fingerprint
-            && order.buyer == place.buyer
-            && order.quantity == place.quantity;
-        Some(if same { Ok(self.view(index).as_placed()) } else { Err(Refusal::KeyConflict) })
+        let known = (order.fingerprint, order.buyer, order.quantity);
+        Some(rules::repeat(known, place).map(|()| self.view(index).as_placed()))
     }
 
     /// Whether an order may be placed under an id that is unknown yet.
     pub(super) fn check_place(&self, now: UnixMs, place: &Place) -> Result<(), Refusal> {
         let sku = self.skus.get(place.id.sku.0 as usize).ok_or(Refusal::UnknownSku)?;
         let sale = &self.sales[sku.sale as usize];
-        if let Some(refusal) = sale.phase(now).refusal() {
-            return Err(refusal);
+        let mut open_holds = None;
+        if !self.of_queue {
+            if let Some(refusal) = sale.phase(now).refusal() {
+                return Err(refusal);
+            }
+            let has = |max| rules::OpenHolds { has: self.holds.get(sku.sale, place.buyer), max };
+            open_holds = sale.spec.open_holds_per_buyer_max.map(has);
         }
-        if place.quantity == 0 || place.quantity > limits::QUANTITY_MAX {
-            return Err(Refusal::InvalidQuantity);
-        }
-        if !self.within_limit(place.id, place.buyer, place.quantity) {
-            return Err(Refusal::OverLimit);
-        }
-        if let Some(max) = sale.spec.open_holds_per_buyer_max
-            && self.holds.get(sku.sale, place.buyer) >= max
-        {
-            return Err(Refusal::TooManyHolds);
-        }
-        match sku.stock.available() {
-            0 => Err(Refusal::SoldOut),
-            left if left < u64::from(place.quantity) => Err(Refusal::NotEnoughLeft),
-            _ => Ok(()),
-        }
+        rules::place(&rules::Placing {
+            quantity: place.quantity,
+            limit: sku.limit,
+            units: self.units_of(place.id, place.buyer),
+            open_holds,
+            available: sku.stock.available(),
+        })
     }
 
-    /// Whether the buyer may hold and own so many units more.
-    pub(super) fn within_limit(&self, id: OrderId, buyer: BuyerId, quantity: u32) -> bool {
-        let Some(limit) = self.skus[id.sku.0 as usize].limit else { return true };
-        u64::from(self.units.get(id.sku.0, buyer)) + u64::from(quantity) <= u64::from(limit)
+    /// What the buyer holds and owns, if there is a limit to it.
+    pub(super) fn units_of(&self, id: OrderId, buyer: BuyerId) -> u32 {
+        let limited = self.skus[id.sku.0 as usize].limit.is_some();
+        if limited { self.units.get(id.sku.0, buyer) } else { 0 }
     }
 
     /// Cancels a buyer's own unpaid order. Cancelling it again is answered as the first time.
@@ -80,15 +73,11 @@ impl Book {
         if order.buyer != buyer {
             return Err(Refusal::UnknownOrder);
         }
-        let replayed = match order.status {
-            Status::Held => {
-                self.record(now, Event::OrderClosed { order: order.seq, how: Closing::Cancelled });
-                false
-            }
-            Status::Cancelled => true,
-            status @ (Status::Paid | Status::Expired) => return Err(Refusal::NotCancellable(status)),
-        };
-        Ok(Accepted::Order { order: self.view(index), replayed })
+        let cancels = rules::cancel(order.status)?;
+        if cancels {
+            self.record(now, Event::OrderClosed { order: order.seq, how: Closing::Cancelled });
+        }
+        Ok(Accepted::Order { order: self.view(index), replayed: !cancels })
     }
 
     /// Expires at most `max` holds whose time is over and returns how many; their units are on sale again.
@@ -121,8 +110,7 @@ impl Book {
         for payment in waiting {
             let order = self.view(index);
             let payment = &self.payments[payment as usize];
-            if order.status == Status::Held
-                && payment.pay.amount == order.amount()
+            if rules::matches(order.status, order.amount(), payment.pay.amount)
                 && matches!(payment.disposition, Disposition::RefundDue(_))
             {
                 let seq = payment.seq;

@@ -7,11 +7,11 @@ use super::{
     Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Pay, Payment, Place, Refusal,
     SaleSpec, Seq, Sku, Stock, UnixMs,
 };
-use crate::Status;
 use crate::order::Order;
 use crate::payment::{Recorded, RefundReason};
 use crate::sale::{Sale, apply_change};
 use crate::sharded::hash_of;
+use crate::{Status, rules};
 
 /// A ledger entry that does not follow from the ones before it: the ledger breaks an invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,31 @@ impl Book {
         self.check_entry(entry).map_err(|why| Inconsistent { seq: entry.seq, why })?;
         self.apply(entry);
         Ok(())
+    }
+
+    /// Carries out an entry about a sale, with whatever other entries left out before it: for a book that knows
+    /// the sales alone, beside a ledger that many servers write.
+    ///
+    /// # Errors
+    /// If the entry is of another kind or does not follow from the ones before it; the book is as it was.
+    pub fn replay_sale(&mut self, entry: &Entry) -> Result<(), Inconsistent> {
+        let about_a_sale = matches!(
+            entry.event,
+            Event::SaleCreated(_)
+                | Event::SaleChanged { .. }
+                | Event::SalePaused(_)
+                | Event::SaleResumed(_)
+                | Event::SaleEnded(_)
+        );
+        let refuse = |why| Err(Inconsistent { seq: entry.seq, why });
+        if !about_a_sale {
+            return refuse("the entry is not about a sale");
+        }
+        if entry.seq < self.next_seq {
+            return refuse("the entry comes a second time");
+        }
+        let before = std::mem::replace(&mut self.next_seq, entry.seq);
+        self.replay(entry).inspect_err(|_| self.next_seq = before)
     }
 
     /// The rules of the live commands again, so that a ledger can't hold what no command could have made. An
@@ -81,8 +106,7 @@ impl Book {
             Event::OrderClosed { order, how } => self.check_closed(at, *order, *how),
             Event::PaymentRecorded { pay, disposition } => {
                 ensure(self.find_payment(&pay.id).is_none(), "the payment was recorded before")?;
-                let (judged, _) = self.judge(pay).map_err(why_not_possible)?;
-                ensure(judged == *disposition, "the payment could not come to this")
+                self.check_payment(pay, *disposition)
             }
             Event::PaymentMatched { payment } => self.check_matched(*payment),
             Event::RefundSettled { payment } => {
@@ -108,13 +132,24 @@ impl Book {
         }
     }
 
+    /// A late payment needs units of the gate, which knows of orders that are not in the ledger yet: it may have
+    /// had none though the ledger shows some.
+    fn check_payment(&self, pay: &Pay, disposition: Disposition) -> Result<(), &'static str> {
+        let (judged, closing) = self.judge(pay).map_err(why_not_possible)?;
+        let late = closing.is_some_and(|(_, how)| how == Closing::PaidLate)
+            || matches!(judged, Disposition::RefundDue(reason) if is_late(reason));
+        let refused = matches!(disposition, Disposition::RefundDue(reason) if is_late(reason));
+        let by_the_gate = self.of_queue && late && refused;
+        ensure(by_the_gate || judged == disposition, "the payment could not come to this")
+    }
+
     fn check_matched(&self, seq: Seq) -> Result<(), &'static str> {
         let index = self.payment_at(seq).ok_or("the payment is unknown")?;
         let Recorded { pay, disposition, .. } = &self.payments[index];
         let early = *disposition == Disposition::RefundDue(RefundReason::UnknownOrder);
         ensure(early, "the payment had not come before its order")?;
         let order = self.order(pay.order).ok_or("the order is unknown")?;
-        let fits = order.status == Status::Held && order.amount() == pay.amount;
+        let fits = rules::matches(order.status, order.amount(), pay.amount);
         ensure(fits, "the payment does not fit its order")
     }
 
@@ -230,11 +265,7 @@ impl Book {
         self.paying = None;
         let units = u64::from(order.quantity);
         let sku = &mut self.skus[order.sku.0 as usize];
-        match how {
-            Closing::Paid => sku.stock.confirm(units),
-            Closing::Cancelled | Closing::Expired => sku.stock.release(units),
-            Closing::PaidLate => sku.stock.sell(units),
-        }
+        sku.stock.close(how, units);
         if sku.limit.is_some() {
             match how {
                 Closing::Paid => {}
@@ -303,6 +334,10 @@ impl Book {
         let index = self.sale_by_id[&id];
         &mut self.sales[index as usize]
     }
+}
+
+fn is_late(reason: RefundReason) -> bool {
+    matches!(reason, RefundReason::ExpiredSoldOut | RefundReason::ExpiredOverLimit)
 }
 
 fn ensure(holds: bool, why: &'static str) -> Result<(), &'static str> {

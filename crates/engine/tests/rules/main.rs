@@ -4,6 +4,7 @@
 mod operating;
 mod paying;
 mod placing;
+mod queue;
 mod races;
 mod replay;
 mod shop;

@@ -20,7 +20,8 @@ use super::{BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 
-pub(super) const SECRET_VARIABLES: [&str; 3] = [TOKEN.variable, OPERATOR.variable, PAYMENT.variable];
+pub(super) const SECRET_VARIABLES: [&str; 5] =
+    [TOKEN.variable, OPERATOR.variable, PAYMENT.variable, GATE.variable, MYSQL.variable];
 
 /// Bytes of entropy in a generated secret.
 const GENERATED_BYTES: usize = 32;
@@ -56,6 +57,10 @@ pub struct Secrets {
     pub operator: Option<SecretBytes>,
     /// Signs payment callbacks; without one they are refused.
     pub payment: Option<SecretBytes>,
+    /// Redis' password; without one, none is sent.
+    pub gate: Option<SecretBytes>,
+    /// The password at the ledger's server; without one, none is sent.
+    pub mysql: Option<SecretBytes>,
     /// The certificate with its private key; without it, plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
 }
@@ -65,28 +70,36 @@ struct Kind {
     key: &'static str,
     variable: &'static str,
     bytes_min: usize,
-    /// Its file in a demo's data directory.
-    demo_file: &'static str,
+    /// Its file in a demo's data directory; `None`: a demo can't make it.
+    demo_file: Option<&'static str>,
 }
 
 const TOKEN: Kind = Kind {
     key: "auth.token_secret_file",
     variable: "DOORBUSTER_AUTH_TOKEN_SECRET",
     bytes_min: 32,
-    demo_file: "token-secret",
+    demo_file: Some("token-secret"),
 };
 const OPERATOR: Kind = Kind {
     key: "auth.operator_token_file",
     variable: "DOORBUSTER_OPERATOR_TOKEN",
     bytes_min: 16,
-    demo_file: "operator-token",
+    demo_file: Some("operator-token"),
 };
 const PAYMENT: Kind = Kind {
     key: "auth.payment_secret_file",
     variable: "DOORBUSTER_PAYMENT_SECRET",
     bytes_min: 16,
-    demo_file: "payment-secret",
+    demo_file: Some("payment-secret"),
 };
+const MYSQL: Kind = Kind {
+    key: "ledger.mysql_password_file",
+    variable: "DOORBUSTER_MYSQL_PASSWORD",
+    bytes_min: 1,
+    demo_file: None,
+};
+const GATE: Kind =
+    Kind { key: "gate.password_file", variable: "DOORBUSTER_GATE_PASSWORD", bytes_min: 1, demo_file: None };
 
 impl Secrets {
     /// Reads the secrets that a checked configuration needs. In a demo the missing ones are made, and kept in
@@ -103,7 +116,7 @@ impl Secrets {
         })?;
         let mut problems = Vec::new();
         let mut read = |kind: &Kind, file: Option<&Path>| {
-            let demo = config.demo.map(|_| config.ledger.data_dir.join(kind.demo_file));
+            let demo = config.demo.and(kind.demo_file).map(|file| config.ledger.data_dir.join(file));
             kind.read(environment, file, demo).unwrap_or_else(|problem| {
                 problems.push(problem);
                 None
@@ -113,6 +126,8 @@ impl Secrets {
             token: read(&TOKEN, config.auth.token_secret_file.as_deref()),
             operator: read(&OPERATOR, config.auth.operator_token_file.as_deref()),
             payment: read(&PAYMENT, config.auth.payment_secret_file.as_deref()),
+            gate: read(&GATE, config.gate.password_file.as_deref()),
+            mysql: read(&MYSQL, config.ledger.mysql_password_file.as_deref()),
             tls,
         };
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
@@ -123,6 +138,18 @@ impl Secrets {
             ));
         }
         if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
+    }
+
+    /// Reads only what opening the ledger and the gate takes: for tools that read them beside a server.
+    ///
+    /// # Errors
+    /// If the password's file can't be read.
+    pub fn load_for_ledger(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
+        let password = MYSQL.read(environment, config.ledger.mysql_password_file.as_deref(), None);
+        let mysql = password.map_err(|problem| ConfigErrors(vec![problem]))?;
+        let password = GATE.read(environment, config.gate.password_file.as_deref(), None);
+        let gate = password.map_err(|problem| ConfigErrors(vec![problem]))?;
+        Ok(Self { mysql, gate, ..Self::default() })
     }
 }
 

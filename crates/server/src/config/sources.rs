@@ -21,6 +21,18 @@ const PREFIX: &str = "DOORBUSTER_";
 /// Read by the client commands, and no key of the server.
 const CLIENT_VARIABLES: [&str; 1] = ["DOORBUSTER_SERVER"];
 
+/// Read by the scripts in `dev/`: somebody who has exported one runs the server from the same shell.
+const DEV_VARIABLES: [&str; 8] = [
+    "DOORBUSTER_CACHE",
+    "DOORBUSTER_DEV_DIR",
+    "DOORBUSTER_DEV_PORT_BASE",
+    "DOORBUSTER_MARIADB_FLUSH",
+    "DOORBUSTER_REDIS_APPENDFSYNC",
+    "DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS",
+    "DOORBUSTER_REDIS_MAXMEMORY",
+    "DOORBUSTER_ROCKETMQ_FLUSH",
+];
+
 /// Below this likeness (0 to 1) a suggestion would rather mislead.
 const LIKENESS_MIN: f64 = 0.6;
 
@@ -111,7 +123,8 @@ impl Sources {
         }
         let keys = self.keys();
         for (name, text) in &environment.variables {
-            if SECRET_VARIABLES.contains(&name.as_str()) || CLIENT_VARIABLES.contains(&name.as_str()) {
+            let others: [&[&str]; 3] = [&SECRET_VARIABLES, &CLIENT_VARIABLES, &DEV_VARIABLES];
+            if others.iter().any(|names| names.contains(&name.as_str())) {
                 continue;
             }
             match keys.iter().find(|key| variable_of(key) == *name) {

@@ -29,7 +29,7 @@ fn the_defaults_are_valid_and_the_file_as_it_stands_changes_nothing() {
     assert_eq!(load("", &[]), Ok(Config::default()));
     assert_eq!(Config::default().http.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(Config::default().http.tls_files(), None);
-    let limits = Config::default().admission.limits();
+    let limits = Config::default().admission.limits(1);
     assert_eq!((limits.orders_per_s, limits.in_flight_max, limits.in_flight_per_buyer_max), (0, 20_000, 8));
 }
 
@@ -166,13 +166,14 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
         ("DOORBUSTER_HTTP_METRICS_TOKEN_REQUIRED", "true"),
         ("DOORBUSTER_OPERATOR_TOKEN", "no key of the configuration"),
         ("DOORBUSTER_SERVER", "http://127.0.0.1:1"),
+        ("DOORBUSTER_DEV_PORT_BASE", "18000"),
     ];
     let config = load("[http]\nlisten = '127.0.0.1:1'\nconnections_max = 9", &variables).unwrap();
     assert_eq!(config.http.listen.port(), 2);
     assert_eq!((config.http.threads, config.http.connections_max), (3, 9));
     assert!(config.http.metrics_token_required);
     assert_eq!(config.http.allowed_origins, ["https://a.example", "http://b.example:81"]);
-    assert_eq!((config.admission.limits().orders_per_s, config.admission.limits().burst), (55, 5));
+    assert_eq!((config.admission.limits(1).orders_per_s, config.admission.limits(1).burst), (55, 5));
     assert_eq!(config.pages.write_dir, Some(PathBuf::from("/srv/pages")));
     let config = Sources::default()
         .environment(&Environment::from_pairs(variables))
@@ -180,6 +181,44 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
         .load()
         .unwrap();
     assert_eq!(config.http.listen.port(), 3);
+}
+
+#[test]
+fn a_ledger_on_mysql_needs_an_address_a_user_and_a_database() {
+    let mysql = "[ledger]\nbackend = \"mysql\"\n";
+    check_errors(
+        &format!("{mysql}mysql_address = \"db\"\nmysql_user = \"\"\nmysql_database = \"\"\n"),
+        &[],
+        &[
+            "doorbuster.toml:3: ledger.mysql_address = \"db\" is no address: write it as host:port",
+            "doorbuster.toml:4: ledger.mysql_user is empty: name it, the ledger is on a MySQL server",
+            "doorbuster.toml:5: ledger.mysql_database is empty: name it, the ledger is on a MySQL server",
+        ],
+    );
+    check_errors(
+        "[ledger]\nmysql_ca_file = \"ca.pem\"\n",
+        &[],
+        &["doorbuster.toml:2: ledger.mysql_ca_file has no effect without TLS: set ledger.mysql_tls = \
+           \"verified\", or leave it empty"],
+    );
+    let variables = [("DOORBUSTER_LEDGER_MYSQL_ADDRESS", "[::1]:3307")];
+    let config = load(mysql, &variables).unwrap();
+    let environment = Environment::from_pairs([("DOORBUSTER_MYSQL_PASSWORD", "hush")]);
+    let secrets = Secrets::load_for_ledger(&config, &environment).unwrap();
+    let options = config.ledger.mysql_options(&secrets);
+    assert_eq!(options.to_string(), "mysql://doorbuster@[::1]:3307/doorbuster");
+    assert_eq!(options.password.unwrap().as_bytes(), b"hush");
+}
+
+#[test]
+fn servers_share_the_rate() {
+    let config = load("[admission]\norders_per_s = 1001\n", &[]).unwrap();
+    let rates = [1, 2, 10].map(|servers| {
+        let limits = config.admission.limits(servers);
+        (limits.orders_per_s, limits.burst)
+    });
+    assert_eq!(rates, [(1001, 100), (501, 50), (101, 10)]);
+    assert_eq!(Config::default().admission.limits(3).orders_per_s, 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! no route knows it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::answer::{Answering, Shape};
 use super::error::Problem;
@@ -140,7 +140,7 @@ impl HttpService {
             },
             Waiting::DemoPayPaid { order, buyer } => match reply {
                 Reply::Accepted(_) if self.client.reserve() => {
-                    let command = Command::Read { order, buyer: Some(buyer) };
+                    let command = Command::Read { order, buyer: Some(buyer), wait: Duration::ZERO };
                     self.hand_over(ticket, command, Pending { waiting: Waiting::Order, origin });
                 }
                 Reply::Accepted(_) => {

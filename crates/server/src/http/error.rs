@@ -106,9 +106,20 @@ impl Problem {
     }
 
     pub(super) fn outcome_unknown() -> Problem {
-        let detail =
-            "The commit failed, so it is not known whether this happened. Ask again with the same key.";
+        let detail = "It could not be learnt in time whether this happened. Ask again with the same key.";
         Problem::new(503, "outcome_unknown", "The outcome is not known", detail)
+    }
+
+    pub(super) fn still_pending() -> Problem {
+        let detail = "The order is accepted and on its way to the ledger; ask again in a moment.";
+        let problem = Problem::new(409, "pending", "The order is pending", detail);
+        Problem { retry_after_s: Some(RETRY_AFTER_S), ..problem }
+    }
+
+    /// Only after the gate lost memory: the units had been given to somebody else.
+    pub(super) fn lost() -> Problem {
+        let detail = "The order was accepted, but its units were not there any more; it is rejected.";
+        Problem::new(409, "order_rejected", "The order is rejected", detail)
     }
 
     pub(super) fn busy() -> Problem {

@@ -14,7 +14,7 @@ use super::reads::{Found, Question};
 use super::service::{Call, HttpService, other};
 use super::wire::{Object, push_text};
 use crate::catalog::{Catalog, Counters};
-use crate::ledger::sqlite::Audit;
+use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
 use crate::writer::{Reply, Request};
 
@@ -54,6 +54,9 @@ impl HttpService {
         if self.client.read_only() {
             return Err(Problem::unavailable("The disk takes no writes: orders can be read, not placed."));
         }
+        if let Some(why) = self.shared.why_not_ready() {
+            return Err(Problem::unavailable(why));
+        }
         out.body(200, TEXT, b"ready\n");
         Ok(Answer::Ready)
     }
@@ -86,7 +89,9 @@ impl HttpService {
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
-        let ready = u8::from(self.shared.is_ready() && !self.client.read_only());
+        let ready = u8::from(
+            self.shared.is_ready() && !self.client.read_only() && self.shared.why_not_ready().is_none(),
+        );
         gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
         let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;

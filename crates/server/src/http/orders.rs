@@ -2,27 +2,32 @@
 //!
 //! Called by: the service.
 
-use engine::{BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
+use std::time::Duration;
+
+use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 
 use super::address::{DeliveryAddress, WireAddress};
 use super::answer::Answering;
 use super::error::Problem;
 use super::pending::{Placed, Waiting};
-use super::placing::key_of;
+use super::placing::{Standing, key_of};
 use super::reads::Question;
 use super::service::{Call, HttpService, other};
 use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
 use crate::catalog::Catalog;
-use crate::ledger::sqlite::{Changes, OrderLine};
+use crate::ledger::{Changes, OrderLine};
 use crate::net::Answer;
 use crate::writer::{Reply, Request};
 
-/// Longest wait that a reader may ask for, in seconds. Here every order that exists is final at once.
+/// Longest wait that a reader may ask for, in seconds: for an order that is pending.
 const WAIT_S_MAX: u64 = 30;
 /// Ledger entries that one page of the feed looks through.
 const FEED_ENTRIES_DEFAULT: u64 = 1000;
 const FEED_ENTRIES_MAX: u64 = 5000;
+/// What the ledger does not know of: an order on its way to it, and one that it could not keep.
+const PENDING: &str = "pending";
+const LOST: &str = "rejected";
 const ORDERS_PATH: &[u8] = b"/api/v1/orders/";
 
 #[derive(Deserialize)]
@@ -93,36 +98,41 @@ impl HttpService {
         (address.map(DeliveryAddress::to_json), fingerprint)
     }
 
-    /// The first answer and every repetition of it: the order as it was placed.
+    /// The first answer and every repetition of it: the order as it was placed. 201: it is in the ledger; 202:
+    /// the broker has it, and the ledger will.
     pub(super) fn show_placed(
         &mut self,
         order: &OrderView,
+        standing: Standing,
         replayed: bool,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
+        let (status, text) = match standing {
+            Standing::InLedger => (201, order.status.as_str()),
+            Standing::Pending => (202, PENDING),
+        };
         self.scratch.clear();
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, order)?;
+        write_order(&mut self.scratch, &self.catalog, order, text)?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
-        out.json_with(201, &headers[..1 + usize::from(replayed)], body);
+        out.json_with(status, &headers[..1 + usize::from(replayed)], body);
         Ok(())
     }
 
     pub(super) fn read_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
-        let wait = parameter(call.request.query, "wait");
-        if wait.is_some_and(|wait| decimal(wait).is_none_or(|wait| wait > WAIT_S_MAX)) {
-            return Err(Problem::invalid("wait must be a number of seconds from 0 to 30."));
-        }
+        let wait = parameter(call.request.query, "wait").map_or(Some(0), decimal);
+        let wait = wait.filter(|seconds| *seconds <= WAIT_S_MAX).map(Duration::from_secs);
+        let wait = wait.ok_or_else(|| Problem::invalid("wait must be a number of seconds from 0 to 30."))?;
         let buyer = if self.shared.auth.is_operator(&call.fields) {
             None
         } else {
             Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
         };
-        self.ask(call, Request::Read { order: order_id(id)?, buyer }, Waiting::Order)
+        self.ask(call, Request::Read { order: order_id(id)?, buyer, wait }, Waiting::Order)
     }
 
     pub(super) fn cancel_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
@@ -132,11 +142,16 @@ impl HttpService {
     }
 
     pub(super) fn show_order(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
-        let (Reply::Order(order) | Reply::Accepted(engine::Accepted::Order { order, .. })) = reply else {
-            return Err(other(reply));
+        let (order, standing) = match reply {
+            Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
+                (order, order.status.as_str())
+            }
+            Reply::Pending { order, .. } => (order, PENDING),
+            Reply::Lost(order) => (order, LOST),
+            reply => return Err(other(reply)),
         };
         self.scratch.clear();
-        write_order(&mut self.scratch, &self.catalog, &order)?;
+        write_order(&mut self.scratch, &self.catalog, &order, standing)?;
         out.json(200, &self.scratch);
         Ok(())
     }
@@ -164,7 +179,12 @@ impl HttpService {
 }
 
 /// An order, with what the catalog knows of its SKU.
-fn write_order(out: &mut Vec<u8>, catalog: &Catalog, order: &OrderView) -> Result<(), Problem> {
+fn write_order(
+    out: &mut Vec<u8>,
+    catalog: &Catalog,
+    order: &OrderView,
+    standing: &str,
+) -> Result<(), Problem> {
     let Some((sale, item)) = catalog.item(order.id.sku) else {
         return Err(Problem::internal("The order's sale is not published yet; ask for the order again."));
     };
@@ -179,7 +199,7 @@ fn write_order(out: &mut Vec<u8>, catalog: &Catalog, order: &OrderView) -> Resul
         .number("unit_price", order.unit_price)
         .number("amount", order.amount())
         .text("currency", &sale.spec.currency)
-        .text("status", order.status.as_str())
+        .text("status", standing)
         .number("placed_at_ms", order.placed_at.0)
         .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
         .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))

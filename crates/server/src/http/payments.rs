@@ -6,6 +6,7 @@
 use engine::{Accepted, BuyerId, Command, Disposition, OrderId, Pay, PaymentView};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::time::Duration;
 
 use super::answer::Answering;
 use super::error::Problem;
@@ -18,6 +19,9 @@ use crate::writer::{Reply, Request};
 
 /// Longest payment id, in bytes, and so the longest that can be settled.
 const PAYMENT_ID_BYTES_MAX: usize = engine::limits::KEY_BYTES_MAX;
+
+/// How long the demo's button waits for an order that is pending.
+const PENDING_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +94,7 @@ impl HttpService {
         }
         let buyer = self.acting_buyer(call)?;
         let order = order_id(id)?;
-        let read = Request::Read { order, buyer: Some(buyer) };
+        let read = Request::Read { order, buyer: Some(buyer), wait: PENDING_WAIT };
         self.ask(call, read, Waiting::DemoPayRead { order, buyer })
     }
 }

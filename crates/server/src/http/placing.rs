@@ -25,6 +25,14 @@ pub(super) struct Admitted {
     received: Instant,
 }
 
+/// How far an accepted order has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    InLedger,
+    /// With the broker.
+    Pending,
+}
+
 /// The idempotency key, if there is one.
 pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
     let Some(key) = call.fields.idempotency_key else { return Ok(None) };
@@ -123,10 +131,11 @@ impl HttpService {
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took.as_secs_f64());
         match reply {
-            Reply::Accepted(Accepted::Order { replayed: false, .. }) => {
+            Reply::Accepted(Accepted::Order { replayed: false, .. })
+            | Reply::Pending { replayed: false, .. } => {
                 metrics.orders_accepted.inc();
             }
-            Reply::Accepted(_) => {
+            Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
             }
             Reply::Refused(refusal) => self.count_rejection(Rejection::Refused(*refusal)),
@@ -147,11 +156,13 @@ impl HttpService {
         reply: Reply,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
-        let Reply::Accepted(Accepted::Order { order, replayed }) = reply else {
-            return Err(super::service::other(reply));
+        let (order, standing, replayed) = match reply {
+            Reply::Accepted(Accepted::Order { order, replayed }) => (order, Standing::InLedger, replayed),
+            Reply::Pending { order, replayed } => (order, Standing::Pending, replayed),
+            reply => return Err(super::service::other(reply)),
         };
         match route {
-            Placed::Own => self.show_placed(&order, replayed, out),
+            Placed::Own => self.show_placed(&order, standing, replayed, out),
             Placed::Published(echo) => self.show_generated(&order, &echo, out),
             Placed::Submit => self.show_submitted(&order, replayed, out),
         }

@@ -1,28 +1,27 @@
-//! Questions that only the ledger's file can answer (the audit, the order feed), answered on a thread of its
-//! own: they block on the disk, and an audit reads everything.
+//! Questions that only the ledger can answer (the audit, the order feed), answered on a thread of its own: they
+//! block on the disk or on a server, and an audit reads everything.
 //!
 //! One question at a time, few waiting; one more is told to come again. Must not: change anything. Called by:
 //! the routes `GET /api/v1/audit` and `GET /api/v1/orders`, through [`Reads`].
 
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::ledger::sqlite::{Audit, Changes, OpenError, audit, changes, open_reader};
+use crate::ledger::{Audit, Changes, OpenError, Source, mysql, sqlite};
 use crate::net::{Ticket, Waker};
 
 /// Questions that wait at one time.
 const WAITING_MAX: usize = 16;
 
-/// What can be asked of the ledger's file.
+/// What can be asked of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Audit,
     Feed { since: u64, entries_max: u64 },
 }
 
-/// What the ledger's file says.
+/// What the ledger says.
 #[derive(Debug)]
 pub(super) enum Found {
     Audit(Audit),
@@ -56,14 +55,14 @@ pub struct Reads {
 
 impl Reads {
     /// Starts the thread; `wakers` are those of the event loops, in order.
-    pub fn start(data_dir: PathBuf, wakers: Vec<Waker>) -> Reads {
+    pub fn start(ledger: Source, wakers: Vec<Waker>) -> Reads {
         let outbox = |waker| Outbox { waker, found: Mutex::default() };
         let outboxes: Arc<[Outbox]> = wakers.into_iter().map(outbox).collect();
         let (questions, asked) = sync_channel(WAITING_MAX);
         let answers = Arc::clone(&outboxes);
         let thread = std::thread::Builder::new()
             .name("ledger-reads".to_owned())
-            .spawn(move || answer_all(&data_dir, &asked, &answers))
+            .spawn(move || answer_all(&ledger, &asked, &answers))
             .expect("the system starts a thread while the server starts");
         Reads { questions: Some(questions), outboxes, thread: Some(thread) }
     }
@@ -97,9 +96,9 @@ impl Drop for Reads {
     }
 }
 
-fn answer_all(data_dir: &std::path::Path, asked: &Receiver<Asked>, outboxes: &[Outbox]) {
+fn answer_all(ledger: &Source, asked: &Receiver<Asked>, outboxes: &[Outbox]) {
     while let Ok(Asked { event_loop, ticket, question }) = asked.recv() {
-        let found = find(data_dir, question).unwrap_or_else(|error| {
+        let found = find(ledger, question).unwrap_or_else(|error| {
             tracing::warn!(%error, ?question, "the ledger could not be read");
             Found::Failed(error.to_string())
         });
@@ -110,11 +109,14 @@ fn answer_all(data_dir: &std::path::Path, asked: &Receiver<Asked>, outboxes: &[O
 }
 
 /// A connection per question: they are rare, and a kept one would hold a place in the WAL's index.
-fn find(data_dir: &std::path::Path, question: Question) -> Result<Found, OpenError> {
+fn find(ledger: &Source, question: Question) -> Result<Found, OpenError> {
     match question {
-        Question::Audit => audit(data_dir).map(Found::Audit),
-        Question::Feed { since, entries_max } => match changes(&open_reader(data_dir)?, since, entries_max) {
-            Err(ahead @ OpenError::CursorAhead { .. }) => Ok(Found::CursorAhead(ahead.to_string())),
+        Question::Audit => ledger.audit().map(Found::Audit),
+        Question::Feed { since, entries_max } => match ledger.changes(since, entries_max) {
+            Err(
+                ahead @ (OpenError::Sqlite(sqlite::OpenError::CursorAhead { .. })
+                | OpenError::MySql(mysql::OpenError::CursorAhead { .. })),
+            ) => Ok(Found::CursorAhead(ahead.to_string())),
             found => found.map(Found::Feed),
         },
     }

@@ -152,8 +152,10 @@ pub(super) fn other(reply: Reply) -> Problem {
         Reply::Refused(refusal) => refusal.into(),
         Reply::Rejected(rejection) => rejection.into(),
         Reply::Unknown => Problem::outcome_unknown(),
+        Reply::StillPending | Reply::Pending { .. } => Problem::still_pending(),
+        Reply::Lost(_) => Problem::lost(),
         Reply::Unavailable => {
-            Problem::unavailable("The disk takes no writes at the moment; nothing was started.")
+            Problem::unavailable("What orders are kept in takes none at the moment; nothing was started.")
         }
         reply => {
             debug_assert!(false, "the writer answered another question: {reply:?}");

@@ -13,6 +13,7 @@ use super::signature::Checker;
 use crate::admission::Admission;
 use crate::catalog::Shelf;
 use crate::clock::Clock;
+use crate::cluster::Health;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop};
 use crate::pages::Pages;
@@ -72,6 +73,7 @@ pub struct Shared {
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
+    health: Arc<Health>,
     stop: Stop,
 }
 
@@ -85,6 +87,8 @@ pub struct Parts {
     pub net: Arc<NetStats>,
     pub pages: Pages,
     pub reads: Reads,
+    /// What this server knows of its engines.
+    pub health: Arc<Health>,
     /// What the event loops are stopped with.
     pub stop: Stop,
 }
@@ -104,8 +108,14 @@ impl Shared {
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,
             options,
+            health: parts.health,
             stop: parts.stop,
         })
+    }
+
+    /// Why orders should not come here because of an engine, if so.
+    pub(super) fn why_not_ready(&self) -> Option<&'static str> {
+        self.health.why_not_ready()
     }
 
     /// Whether new requests should be sent here: not to a server that stops, although what comes is answered

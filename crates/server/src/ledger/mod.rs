@@ -1,16 +1,27 @@
 //! The ledger: the durable, append-only record, and the truth. The book is what it adds up to.
 //!
-//! This is the contract; each backend is a file or folder beside it. A backend takes the entries of one batch
+//! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
+//! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`). A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 //!
 //! Called by: the book writer (append, load), the operator's tools (audit, export, backup).
 
+mod audit;
+mod backend;
+mod feed;
+pub mod mysql;
 mod record;
+mod rows;
 pub mod sqlite;
 
 use std::error::Error;
 
 use engine::{Entry, Seq, UnixMs};
+
+pub use audit::{Audit, AuditedSku};
+pub use backend::{Ledger, LoadError, OpenError, Source};
+pub use feed::{Changes, OrderLine};
+pub use rows::RowError;
 
 /// What one transaction appends.
 #[derive(Debug)]
@@ -33,11 +44,23 @@ pub enum AppendError {
     /// next start.
     #[error("a sync of the ledger failed, so what is on disk is unknown: {0}")]
     SyncFailed(#[source] Box<dyn Error + Send + Sync>),
+    /// The commit was sent to a server that did not answer, or not in time. Loading the book finds out.
+    #[error("whether the transaction was committed is not known yet: {0}")]
+    Unknown(#[source] Box<dyn Error + Send + Sync>),
+    /// The ledger's server cannot be reached. Nothing was sent, the book is right.
+    #[error("the ledger's server is away: {0}")]
+    Away(#[source] Box<dyn Error + Send + Sync>),
+    /// Another server writes this ledger now: stop.
+    #[error(transparent)]
+    Fenced(Box<dyn Error + Send + Sync>),
 }
 
 impl AppendError {
     /// Whether service can go on once the book was loaded again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, AppendError::RolledBack(_))
+        match self {
+            AppendError::RolledBack(_) | AppendError::Unknown(_) | AppendError::Away(_) => true,
+            AppendError::SyncFailed(_) | AppendError::Fenced(_) => false,
+        }
     }
 }

@@ -23,7 +23,7 @@ fn is_on(name: &str) -> bool {
 }
 
 /// Runs a demo until it ends; `then` is told the address once it serves.
-fn run_demo(system: System, then: impl FnOnce(std::net::SocketAddr) + Send) -> Result<(), ServeError> {
+fn run_demo(system: System, then: impl FnOnce(SocketAddr) + Send) -> Result<(), ServeError> {
     let data_dir = tempfile::tempdir().unwrap();
     let config = Sources::default()
         .argument("ledger.data_dir", data_dir.path().join("data").to_str().unwrap(), "--data-dir")

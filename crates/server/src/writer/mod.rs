@@ -6,11 +6,15 @@
 //!
 //! Called by: the HTTP service (commands from the event loops) and `server::run`.
 
+mod balance;
 mod mailbox;
 mod run;
 
+use std::time::Duration;
+
 use engine::{Accepted, BuyerId, Command, OrderId, OrderView, PaymentView, Place, Refusal};
 
+pub(crate) use mailbox::Drained;
 pub use mailbox::{Client, Mailbox};
 pub use run::{Options, PrepareError, Shared, Writer};
 
@@ -42,10 +46,12 @@ pub enum Request {
     Place(NewOrder),
     /// Everything else that changes the book: cancel, pay, settle, what operators do.
     Execute(Command),
-    /// One order, for its buyer; `None` for an operator, who may read all.
+    /// One order, for its buyer; `None` for an operator, who may read all. An order that is pending is waited
+    /// for, at most so long.
     Read {
         order: OrderId,
         buyer: Option<BuyerId>,
+        wait: Duration,
     },
     /// One durable row of the message table.
     Message(Box<[u8]>),
@@ -67,6 +73,15 @@ pub enum Reply {
     /// An order with a key that is unknown was not admitted.
     Rejected(Rejection),
     Order(OrderView),
+    /// An order that the broker has acknowledged and that is not in the ledger yet.
+    Pending {
+        order: OrderView,
+        replayed: bool,
+    },
+    /// An order that the gate let through and the ledger could not keep, because the gate had lost memory.
+    Lost(OrderView),
+    /// The order is pending still: it can be paid or cancelled in a moment.
+    StillPending,
     Stored,
     RefundsDue(Vec<PaymentView>),
     /// Items whose balance was set.

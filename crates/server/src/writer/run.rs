@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{
-    Accepted, Adjust, Book, BuyerId, Command, Entry, Event, OrderId, Refusal, SaleId, Seq, Stock, UnixMs,
-};
+use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Refusal, Seq, UnixMs};
 
+use super::balance::set_balance;
 use super::mailbox::{Drained, Mailbox};
 use super::{Envelope, Judged, NewOrder, Reply, Request};
 use crate::admission::Admission;
 use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
-use crate::ledger::sqlite::SqliteLedger;
-use crate::ledger::{AppendError, Batch};
+use crate::ledger::{AppendError, Batch, Ledger};
 use crate::metrics::Metrics;
 use crate::net::Ticket;
 
@@ -23,6 +21,8 @@ const PATIENCE_MAX: Duration = Duration::from_millis(200);
 const EXPIRIES_PER_BATCH: usize = 10_000;
 /// Between two tries to load the book while the disk refuses even reads.
 const RELOAD_PAUSE: Duration = Duration::from_millis(250);
+/// Between two lines in the log that say that the ledger is still away.
+const TELL_PAUSE: Duration = Duration::from_secs(10);
 /// From a failed commit to the first try to write again. Doubled, up to the maximum, each time that writing
 /// fails again soon: on a nearly full disk a small write succeeds and the next batch does not, and each
 /// failure costs a reload of the whole book.
@@ -68,7 +68,7 @@ pub enum PrepareError {
 #[derive(Debug)]
 pub struct Writer {
     book: Book,
-    ledger: SqliteLedger,
+    ledger: Ledger,
     mailbox: Arc<Mailbox>,
     shared: Shared,
     catalog: Arc<Catalog>,
@@ -91,7 +91,7 @@ impl Writer {
     /// Takes over a loaded book: publishes it and sets the clock not behind it.
     pub fn new(
         book: Book,
-        ledger: SqliteLedger,
+        ledger: impl Into<Ledger>,
         mailbox: Arc<Mailbox>,
         shared: Shared,
         options: Options,
@@ -101,7 +101,7 @@ impl Writer {
         let replies = (0..mailbox.event_loops()).map(|_| Vec::new()).collect();
         let mut writer = Writer {
             book,
-            ledger,
+            ledger: ledger.into(),
             mailbox,
             shared,
             catalog,
@@ -139,7 +139,8 @@ impl Writer {
     /// Runs until the mailbox is closed and empty, then closes the ledger.
     ///
     /// # Errors
-    /// If a sync failed: everybody who waited was told that the outcome is unknown, and the process must end.
+    /// If a sync failed, or another server has taken the ledger over: everybody who waited was told that the
+    /// outcome is unknown, and the process must end.
     pub fn run(mut self) -> Result<(), AppendError> {
         let mut envelopes = Vec::new();
         loop {
@@ -228,10 +229,11 @@ impl Writer {
         }
     }
 
-    /// After a rolled-back commit the book is ahead of the ledger: it is loaded again, and nothing is taken
-    /// until the ledger takes a write. While even reading fails, whoever asks is told that the outcome is
-    /// unknown.
+    /// After a failed commit the book is ahead of the ledger: it is loaded again, and nothing is taken until the
+    /// ledger takes a write. While even reading fails, whoever asks is told that the outcome is unknown.
     fn reload(&mut self) -> Result<(), AppendError> {
+        self.mailbox.set_read_only(true);
+        let mut told: Option<Instant> = None;
         loop {
             match self.ledger.load() {
                 Ok(book) => {
@@ -242,18 +244,28 @@ impl Writer {
                     self.write_pause =
                         if soon { (self.write_pause * 2).min(WRITE_PAUSE_MAX) } else { WRITE_PAUSE_MIN };
                     self.read_only = Some(Instant::now() + self.write_pause);
-                    self.mailbox.set_read_only(true);
                     return Ok(());
                 }
-                Err(error) => tracing::error!(%error, "the book cannot be loaded again yet"),
+                Err(error) if error.is_fenced() => return Err(AppendError::Fenced(error.into())),
+                Err(error) if told.is_none_or(|told| told.elapsed() >= TELL_PAUSE) => {
+                    told = Some(Instant::now());
+                    tracing::error!(%error, "the book cannot be loaded again yet");
+                }
+                Err(_) => {}
             }
             let mut envelopes = Vec::new();
             let drained = self.mailbox.drain(&mut envelopes, self.options.batch_commands_max, RELOAD_PAUSE);
             if drained == Drained::Closed {
                 return Ok(());
             }
-            for Envelope { event_loop, ticket, .. } in envelopes {
-                self.replies[event_loop].push((ticket, Reply::Unknown));
+            for Envelope { event_loop, ticket, request } in envelopes {
+                // An order without a key is a new one; whatever else is asked may be about what is not known.
+                let new = matches!(
+                    &request,
+                    Request::Place(NewOrder { admission: Judged::ByTheLoop(_), .. }) | Request::Message(_)
+                );
+                let reply = if new { Reply::Unavailable } else { Reply::Unknown };
+                self.replies[event_loop].push((ticket, reply));
             }
             for (event_loop, replies) in self.replies.iter_mut().enumerate() {
                 self.mailbox.answer(event_loop, replies);
@@ -285,7 +297,7 @@ impl Writer {
     fn look_up(&self, request: Request) -> Reply {
         match request {
             Request::Read { order, .. } if self.book.order(order).is_none() => Reply::Unknown,
-            Request::Read { order, buyer } => self.read(order, buyer),
+            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::Place(order) => match self.book.lookup(&order.place) {
                 Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
@@ -360,6 +372,12 @@ impl Writer {
                 tracing::debug!(took = ?checkpoint.took, complete = checkpoint.complete, "checkpoint");
             }
             Ok(None) => {}
+            Err(AppendError::Away(error)) => {
+                tracing::error!(%error, "the ledger's server is away; reads only");
+                self.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
+                self.mailbox.set_read_only(true);
+                return Ok(());
+            }
             // The WAL keeps what could not be copied; the next checkpoint tries again.
             Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
             Err(error) => return Err(error),
@@ -409,13 +427,13 @@ impl Writer {
         match request {
             Request::Place(order) => self.place(now, order),
             Request::Execute(command) => answer(self.book.execute(now, command)),
-            Request::Read { order, buyer } => self.read(order, buyer),
+            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
             Request::Message(body) => {
                 self.messages.push(body);
                 Reply::Stored
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
-            Request::SetBalance { sale, balance } => self.set_balance(now, sale, balance),
+            Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
             Request::Reanchor => {
                 // Not behind this batch: the rest of it is carried out at its time.
                 let difference_ms = self.shared.clock.reanchor(now);
@@ -445,39 +463,6 @@ impl Writer {
             self.addresses.push((order.seq, address));
         }
         answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
-    }
-
-    /// Moves each item of a sale to this many available units, each by an adjustment with a key of its own: it
-    /// has a space in it, which an operator's key can't have.
-    fn set_balance(&mut self, now: UnixMs, sale: SaleId, balance: u64) -> Reply {
-        let Some(view) = self.book.sale(sale) else { return Reply::Refused(Refusal::UnknownSale) };
-        let first = view.first_sku.0;
-        let stocks: Vec<Stock> = view.stocks.clone();
-        let items = stocks.len();
-        // All or none: the moves below cannot be refused after this.
-        if stocks
-            .iter()
-            .any(|stock| balance.saturating_add(stock.held() + stock.sold()) > engine::limits::TOTAL_MAX)
-        {
-            return Reply::Refused(Refusal::InvalidChange(
-                "an item may have at most 1,000,000,000,000 units",
-            ));
-        }
-        for (sku, stock) in (first..).zip(stocks) {
-            let (how, units) = if balance >= stock.available() {
-                (Adjust::Restock, balance - stock.available())
-            } else {
-                (Adjust::Correct, stock.available() - balance)
-            };
-            if units > 0 {
-                let key = format!("balance {}", self.book.next_seq().0).into();
-                let adjust = Command::Adjust { sku: engine::SkuId(sku), how, units, key };
-                if let Err(refusal) = self.book.execute(now, adjust) {
-                    return Reply::Refused(refusal);
-                }
-            }
-        }
-        Reply::BalanceSet { items }
     }
 }
 

@@ -100,6 +100,7 @@ fn batches(ledger: &mut SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> (Str
                 outcome.sync_failed = true;
                 return (committed, Some(seen(&book)));
             }
+            Err(other) => panic!("not an error of a file: {other}"),
         }
         if let Err(error) = ledger.maintain()
             && !error.is_retryable()

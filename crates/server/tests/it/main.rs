@@ -3,8 +3,17 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
 mod browser;
+mod engines;
 mod faults;
+mod gate;
 mod history;
 mod ledger;
+mod mysql_book;
+mod mysql_faults;
+mod mysql_proxy;
 mod net;
+mod places;
+mod queue;
+mod shared;
+mod sqlite_files;
 mod writer;

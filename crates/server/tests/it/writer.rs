@@ -12,8 +12,8 @@ use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::admission::{Admission, Limits, Rejection};
 use server::catalog::Shelf;
 use server::clock::{Clock, wall_clock};
-use server::ledger::AppendError;
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
+use server::ledger::{AppendError, Ledger};
 use server::metrics::Metrics;
 use server::net::{self, EventLoop, Ticket};
 use server::writer::{Client, Envelope, Judged, Mailbox, NewOrder, Options, Reply, Request, Shared, Writer};
@@ -21,8 +21,8 @@ use server::writer::{Client, Envelope, Judged, Mailbox, NewOrder, Options, Reply
 use crate::history::sale;
 
 /// A writer on its thread, and the loop that would be woken by its answers.
-struct Harness {
-    client: Client,
+pub(crate) struct Harness {
+    pub(crate) client: Client,
     mailbox: Arc<Mailbox>,
     shared: Shared,
     thread: JoinHandle<Result<(), AppendError>>,
@@ -30,7 +30,8 @@ struct Harness {
     _event_loop: EventLoop,
 }
 
-const NO_LIMITS: Limits = Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0 };
+pub(crate) const NO_LIMITS: Limits =
+    Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0, gate_judges: false };
 
 impl Harness {
     fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
@@ -41,6 +42,10 @@ impl Harness {
             vfs: vfs.map(str::to_owned),
         })
         .unwrap();
+        Harness::over(ledger.into(), limits)
+    }
+
+    pub(crate) fn over(mut ledger: Ledger, limits: Limits) -> Harness {
         let book = ledger.load().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let event_loop = EventLoop::new(listener, net::Limits::default(), None).unwrap();
@@ -64,7 +69,7 @@ impl Harness {
     }
 
     /// Hands one batch over and waits for all of its answers, in order.
-    fn ask(&mut self, requests: Vec<Request>) -> Vec<Reply> {
+    pub(crate) fn ask(&mut self, requests: Vec<Request>) -> Vec<Reply> {
         let count = requests.len();
         let mut batch = Vec::new();
         for request in requests {
@@ -83,7 +88,7 @@ impl Harness {
         replies.into_iter().map(|(_, reply)| reply).collect()
     }
 
-    fn one(&mut self, request: Request) -> Reply {
+    pub(crate) fn one(&mut self, request: Request) -> Reply {
         self.ask(vec![request]).pop().unwrap()
     }
 
@@ -91,13 +96,13 @@ impl Harness {
         self.shared.shelf.current().sku(SkuId(sku)).unwrap().counters.available()
     }
 
-    fn finish(self) -> Result<(), AppendError> {
+    pub(crate) fn finish(self) -> Result<(), AppendError> {
         self.mailbox.close();
         self.thread.join().unwrap()
     }
 }
 
-fn wait_until(mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < Duration::from_secs(30), "it did not come");
@@ -106,7 +111,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 }
 
 /// A sale that is open now, with so much time to pay.
-fn open_sale(payment_ms: u64) -> Request {
+pub(crate) fn open_sale(payment_ms: u64) -> Request {
     let spec = SaleSpec {
         starts_at: UnixMs(0),
         ends_at: UnixMs(u64::MAX >> 12),
@@ -116,7 +121,7 @@ fn open_sale(payment_ms: u64) -> Request {
     Request::Execute(Command::CreateSale(spec))
 }
 
-fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
+pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     let place = Place {
         id: OrderId { sku: SkuId(0), hash },
         buyer: BuyerId(buyer),
@@ -127,12 +132,12 @@ fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     Request::Place(NewOrder { place, address: Some(br#"{"city":"Bonn"}"#.as_slice().into()), admission })
 }
 
-fn read(hash: u128) -> Request {
-    Request::Read { order: OrderId { sku: SkuId(0), hash }, buyer: None }
+pub(crate) fn read(hash: u128) -> Request {
+    Request::Read { order: OrderId { sku: SkuId(0), hash }, buyer: None, wait: Duration::ZERO }
 }
 
 #[track_caller]
-fn accepted(reply: &Reply) -> (OrderView, bool) {
+pub(crate) fn accepted(reply: &Reply) -> (OrderView, bool) {
     match reply {
         Reply::Accepted(Accepted::Order { order, replayed }) => (*order, *replayed),
         other => panic!("not an accepted order: {other:?}"),

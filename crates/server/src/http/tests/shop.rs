@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::http::dispatch::Delivery;
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
 use crate::ledger::Batch;
+use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
 use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
@@ -58,7 +59,13 @@ impl Setup {
             payment: Some(Box::from(SECRET)),
             order_id: [7; 16],
         };
-        let limits = Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0 };
+        let limits = Limits {
+            orders_per_s: 0,
+            burst: 0,
+            in_flight_max: 0,
+            in_flight_per_buyer_max: 0,
+            gate_judges: false,
+        };
         Setup { options, secrets, limits, ledger: false }
     }
 }
@@ -146,10 +153,11 @@ impl Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let waker = EventLoop::new(listener, crate::net::Limits::default(), None).unwrap().waker();
-        let reads = Reads::start(data_dir.path().to_owned(), vec![waker.clone()]);
+        let reads = Reads::start(Source::Directory(data_dir.path().to_owned()), vec![waker.clone()]);
         let settings = Settings { shop: "Doorbuster".to_owned(), session: Session::Demo, demo_pay: true };
         let stop = Stop::new();
         let parts = Parts {
+            health: Arc::default(),
             clock: Arc::new(Clock::new(wall)),
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(setup.limits)),
@@ -285,7 +293,7 @@ impl Shop {
                 answer(self.book.execute(now, Command::Place(place)))
             }
             Asked::Execute(command) => answer(self.book.execute(now, command)),
-            Asked::Read { order, buyer } => match self.book.order(order) {
+            Asked::Read { order, buyer, wait: _ } => match self.book.order(order) {
                 Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
                 _ => Reply::Refused(engine::Refusal::UnknownOrder),
             },

@@ -1,11 +1,13 @@
 //! Appending a batch: one transaction, one row per entry, one sync.
 
-use engine::{Adjust, Closing, Disposition, Entry, Event, RefundReason, Seq};
+use engine::{Entry, Event};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::SqliteLedger;
 use super::checkpoint::Checkpointed;
-use crate::ledger::record::{ChangeRecord, SaleRecord};
+use crate::ledger::rows::{
+    adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row,
+};
 use crate::ledger::{AppendError, Batch};
 
 /// SQLite's extended codes of a sync that failed: of a file, and of a directory.
@@ -126,32 +128,24 @@ impl<'c> Statements<'c> {
 
 fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::Error> {
     let (seq, at) = (int(entry.seq.0), int(entry.at.0));
-    let sale_event =
-        |sale: engine::SaleId, kind: &str, body: String| {
-            connection
-                .prepare_cached("INSERT INTO sale_events VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![seq, at, int(sale.0), kind, body])
-        };
-    let payment_end = |payment: Seq, kind: &str| {
+    if let Some((sale, kind, body)) = sale_event_row(&entry.event) {
+        connection
+            .prepare_cached("INSERT INTO sale_events VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![seq, at, int(sale.0), kind, body])?;
+    } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         connection.prepare_cached("INSERT INTO payment_ends VALUES (?1, ?2, ?3, ?4)")?.execute(params![
             seq,
             at,
             int(payment.0),
             kind
-        ])
-    };
-    match &entry.event {
-        Event::SaleCreated(spec) => sale_event(spec.id, "created", json(&SaleRecord::of(spec)))?,
-        Event::SaleChanged { sale, change } => sale_event(*sale, "changed", json(&ChangeRecord::of(change)))?,
-        Event::SalePaused(sale) => sale_event(*sale, "paused", "{}".to_owned())?,
-        Event::SaleResumed(sale) => sale_event(*sale, "resumed", "{}".to_owned())?,
-        Event::SaleEnded(sale) => sale_event(*sale, "ended", "{}".to_owned())?,
-        Event::StockAdjusted { sku, how, units, key } => connection
+        ])?;
+    } else if let Event::StockAdjusted { sku, how, units, key } = &entry.event {
+        connection
             .prepare_cached("INSERT INTO stock_adjustments VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute(params![seq, at, sku.0, adjust_code(*how), int(*units), key])?,
-        Event::PaymentRecorded { pay, disposition } => connection
-            .prepare_cached("INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-            .execute(params![
+            .execute(params![seq, at, sku.0, adjust_code(*how), int(*units), key])?;
+    } else if let Event::PaymentRecorded { pay, disposition } = &entry.event {
+        connection.prepare_cached("INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
+            params![
                 seq,
                 at,
                 pay.id,
@@ -159,43 +153,10 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
                 pay.order.hash.to_be_bytes(),
                 int(pay.amount),
                 disposition_code(*disposition)
-            ])?,
-        Event::PaymentMatched { payment } => payment_end(*payment, "matched")?,
-        Event::RefundSettled { payment } => payment_end(*payment, "settled")?,
-        Event::OrderPlaced { .. } | Event::OrderClosed { .. } => unreachable!("these are not rare"),
-    };
+            ],
+        )?;
+    } else {
+        unreachable!("the other events are not rare");
+    }
     Ok(())
-}
-
-/// Everything that the ledger counts is below 2^63: ids and amounts are checked where they come in.
-pub(super) fn int(value: u64) -> i64 {
-    i64::try_from(value).expect("ids, times and amounts are below 2^63")
-}
-
-fn json(record: &impl serde::Serialize) -> String {
-    serde_json::to_string(record).expect("a record of strings and numbers is JSON")
-}
-
-fn closing_code(how: Closing) -> u8 {
-    match how {
-        Closing::Paid => 1,
-        Closing::Cancelled => 2,
-        Closing::Expired => 3,
-        Closing::PaidLate => 4,
-    }
-}
-
-fn adjust_code(how: Adjust) -> &'static str {
-    match how {
-        Adjust::Restock => "restock",
-        Adjust::Correct => "correct",
-    }
-}
-
-fn disposition_code(disposition: Disposition) -> &'static str {
-    match disposition {
-        Disposition::Applied => "applied",
-        Disposition::RefundDue(reason) => RefundReason::as_str(reason),
-        Disposition::Settled(_) => unreachable!("a payment is recorded before it is settled"),
-    }
 }

@@ -22,8 +22,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
-pub use read::{Changes, OrderLine, changes, export};
-pub use replay::{Audit, AuditedSku, LoadError, audit};
+pub use checkpoint::Checkpointed;
+pub use read::{changes, export};
+pub use replay::{LoadError, audit};
 
 use checkpoint::Checkpointer;
 

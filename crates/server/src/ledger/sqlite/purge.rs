@@ -6,8 +6,9 @@
 use rusqlite::{Connection, params};
 
 use super::SqliteLedger;
-use super::append::{classify, int};
+use super::append::classify;
 use crate::ledger::AppendError;
+use crate::ledger::rows::int;
 
 impl SqliteLedger {
     /// Removes addresses of orders placed before `cutoff_ms`, and messages of before it; returns how many of

@@ -2,44 +2,12 @@
 
 use std::path::Path;
 
-use engine::{Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
+use engine::{SaleId, UnixMs};
 use rusqlite::{Connection, Row, params};
 
-use super::replay::{closing, last_seq, order_id, unsigned};
+use super::replay::{last_seq, nonsense, order_id, unsigned};
 use super::{OpenError, open_reader};
-use crate::ledger::record::SaleRecord;
-
-/// Entries looked through per read transaction.
-const WINDOW: u64 = 5_000;
-
-/// An order with its status at the cursor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrderLine {
-    pub id: OrderId,
-    pub sale: SaleId,
-    pub product: ProductId,
-    pub buyer: u64,
-    pub quantity: u32,
-    /// Minor units, per unit.
-    pub unit_price: u64,
-    pub currency: String,
-    pub status: Status,
-    pub placed_at: UnixMs,
-    /// When it left `held` or was paid late.
-    pub closed_at: Option<UnixMs>,
-    /// JSON text; `None` if none was given, or it was purged.
-    pub address: Option<String>,
-}
-
-/// A page of changes.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    pub orders: Vec<OrderLine>,
-    /// Give this as `since` to go on.
-    pub cursor: u64,
-    /// More changes follow already.
-    pub more: bool,
-}
+use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
 
 /// Orders placed or changed after `since`, each once, with the status it has now. Looks at a bounded number
 /// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
@@ -105,7 +73,7 @@ fn window(
     let bounds = [since, after, to, as_of].map(u64::cast_signed);
     let mut rows = statement.query(params![bounds[0], bounds[1], bounds[2], bounds[3]])?;
     while let Some(row) = rows.next()? {
-        each(skus.line(row)?);
+        each(skus.line(order_row(row)?).ok_or(rusqlite::Error::QueryReturnedNoRows)?);
     }
     Ok(())
 }
@@ -113,56 +81,30 @@ fn window(
 /// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,
 /// which is harmless; the other way round an order of it would have a SKU that is unknown.
 fn ends_at(connection: &Connection) -> Result<(u64, Skus), rusqlite::Error> {
-    Ok((last_seq(connection)?, Skus::read(connection)?))
+    Ok((last_seq(connection)?, read_skus(connection)?))
 }
 
-/// What the ledger's SKU numbers mean.
-struct Skus(Vec<(SaleId, ProductId, String, Payment)>);
-
-impl Skus {
-    fn read(connection: &Connection) -> Result<Skus, rusqlite::Error> {
-        let mut skus = Vec::new();
-        let mut statement = connection
-            .prepare_cached("SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let record: SaleRecord = serde_json::from_str(row.get_ref(1)?.as_str()?).map_err(|error| {
-                rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, error.into())
-            })?;
-            let spec = record.into_spec(SaleId(unsigned(row, 0)?));
-            for item in &spec.items {
-                skus.push((spec.id, item.product, spec.currency.clone(), spec.payment));
-            }
-        }
-        Ok(Skus(skus))
+fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
+    let mut skus = Skus::default();
+    let mut statement = connection
+        .prepare_cached("SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        skus.add(SaleId(unsigned(row, 0)?), row.get_ref(1)?.as_str()?).map_err(|error| nonsense(1, error))?;
     }
+    Ok(skus)
+}
 
-    fn line(&self, row: &Row<'_>) -> Result<OrderLine, rusqlite::Error> {
-        let id = order_id(row, 0)?;
-        // The sale of an order comes before it, so before the cursor, up to which at least the SKUs were read:
-        // an unknown one is damage.
-        let (sale, product, currency, payment) =
-            self.0.get(id.sku.0 as usize).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let kind: Option<u8> = row.get(7)?;
-        let status = match (kind.and_then(closing), payment) {
-            (Some(how), _) => Closing::status(how),
-            (None, Payment::WithinMs(_)) => Status::Held,
-            (None, Payment::OnPlacing) => Status::Paid,
-        };
-        Ok(OrderLine {
-            id,
-            sale: *sale,
-            product: *product,
-            buyer: unsigned(row, 2)?,
-            quantity: row.get(3)?,
-            unit_price: unsigned(row, 4)?,
-            currency: currency.clone(),
-            status,
-            placed_at: UnixMs(unsigned(row, 5)?),
-            address: row
-                .get::<_, Option<Vec<u8>>>(6)?
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-            closed_at: row.get::<_, Option<i64>>(8)?.map(|at| UnixMs(at.unsigned_abs())),
-        })
-    }
+fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
+    let kind: Option<u8> = row.get(7)?;
+    let closed_at: Option<i64> = row.get(8)?;
+    Ok(OrderRow {
+        id: order_id(row, 0)?,
+        buyer: unsigned(row, 2)?,
+        quantity: row.get(3)?,
+        unit_price: unsigned(row, 4)?,
+        placed_at: UnixMs(unsigned(row, 5)?),
+        address: row.get(6)?,
+        closed: kind.zip(closed_at.map(|at| UnixMs(at.unsigned_abs()))),
+    })
 }

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use engine::{
-    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, Inconsistent, OrderId, Pay,
-    ProductId, RefundReason, SaleId, Seq, SkuId, UnixMs,
-};
+use engine::{Book, Entry, Event, Inconsistent, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
 use rusqlite::{Connection, Row, Rows, params};
 
 use super::{OpenError, SqliteLedger, open_reader};
-use crate::ledger::record::{ChangeRecord, SaleRecord};
+use crate::ledger::Audit;
+use crate::ledger::rows::{self, RowError};
 
 /// Entries per read transaction: a short one, so that a running server can reuse its WAL.
 const ENTRIES_PER_READ: u64 = 50_000;
@@ -152,95 +150,37 @@ impl Source<'_> {
 }
 
 fn sale_event(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let sale = SaleId(unsigned(row, 2)?);
-    let body = row.get_ref(4)?.as_str()?;
-    match row.get_ref(3)?.as_str()? {
-        "created" => {
-            json::<SaleRecord>(body, 4).map(|record| Event::SaleCreated(Box::new(record.into_spec(sale))))
-        }
-        "changed" => json::<ChangeRecord>(body, 4)
-            .map(|record| Event::SaleChanged { sale, change: Box::new(record.into_change()) }),
-        "paused" => Ok(Event::SalePaused(sale)),
-        "resumed" => Ok(Event::SaleResumed(sale)),
-        "ended" => Ok(Event::SaleEnded(sale)),
-        other => Err(unknown(3, other)),
-    }
+    let (kind, body) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+    rows::sale_event(SaleId(unsigned(row, 2)?), kind, body).map_err(|error| nonsense(4, error))
 }
 
 fn adjustment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let how = match row.get_ref(3)?.as_str()? {
-        "restock" => Adjust::Restock,
-        "correct" => Adjust::Correct,
-        other => return Err(unknown(3, other)),
-    };
-    let key = row.get_ref(5)?.as_str()?.into();
-    Ok(Event::StockAdjusted { sku: SkuId(row.get(2)?), how, units: unsigned(row, 4)?, key })
+    let (kind, key) = (row.get_ref(3)?.as_str()?, row.get_ref(5)?.as_str()?);
+    rows::adjustment(SkuId(row.get(2)?), kind, unsigned(row, 4)?, key).map_err(|error| nonsense(3, error))
 }
 
 fn order(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    Ok(Event::OrderPlaced {
-        id: order_id(row, 2)?,
-        buyer: BuyerId(unsigned(row, 4)?),
-        quantity: row.get(5)?,
-        unit_price: unsigned(row, 6)?,
-        fingerprint: Fingerprint(row.get::<_, i64>(7)?.cast_unsigned()),
-    })
+    let (buyer, unit_price) = (unsigned(row, 4)?, unsigned(row, 6)?);
+    Ok(rows::order(order_id(row, 2)?, buyer, row.get(5)?, unit_price, row.get(7)?))
 }
 
 fn transition(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let how = closing(row.get(4)?).ok_or_else(|| unknown(4, "a transition"))?;
-    if row.get::<_, u8>(3)? != how.step() {
-        return Err(unknown(3, "a step that is not this transition's"));
-    }
-    Ok(Event::OrderClosed { order: Seq(unsigned(row, 2)?), how })
-}
-
-/// What the ledger's number for a transition means.
-pub(super) fn closing(code: u8) -> Option<Closing> {
-    match code {
-        1 => Some(Closing::Paid),
-        2 => Some(Closing::Cancelled),
-        3 => Some(Closing::Expired),
-        4 => Some(Closing::PaidLate),
-        _ => None,
-    }
+    rows::transition(unsigned(row, 2)?, row.get(3)?, row.get(4)?).map_err(|error| nonsense(4, error))
 }
 
 fn payment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let reasons = [
-        RefundReason::UnknownOrder,
-        RefundReason::AmountDiffers,
-        RefundReason::AlreadyPaid,
-        RefundReason::Cancelled,
-        RefundReason::ExpiredSoldOut,
-        RefundReason::ExpiredOverLimit,
-    ];
-    let disposition = match row.get_ref(6)?.as_str()? {
-        "applied" => Disposition::Applied,
-        text => reasons
-            .into_iter()
-            .find(|reason| reason.as_str() == text)
-            .map(Disposition::RefundDue)
-            .ok_or_else(|| unknown(6, text))?,
-    };
     let pay =
         Pay { id: row.get_ref(2)?.as_str()?.into(), order: order_id(row, 3)?, amount: unsigned(row, 5)? };
-    Ok(Event::PaymentRecorded { pay, disposition })
+    rows::payment(pay, row.get_ref(6)?.as_str()?).map_err(|error| nonsense(6, error))
 }
 
 fn payment_end(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let payment = Seq(unsigned(row, 2)?);
-    match row.get_ref(3)?.as_str()? {
-        "matched" => Ok(Event::PaymentMatched { payment }),
-        "settled" => Ok(Event::RefundSettled { payment }),
-        other => Err(unknown(3, other)),
-    }
+    rows::payment_end(unsigned(row, 2)?, row.get_ref(3)?.as_str()?).map_err(|error| nonsense(3, error))
 }
 
 /// An order id from its two columns.
 pub(super) fn order_id(row: &Row<'_>, first: usize) -> Result<OrderId, rusqlite::Error> {
-    let hash: [u8; 16] = row.get(first + 1)?;
-    Ok(OrderId { sku: SkuId(row.get(first)?), hash: u128::from_be_bytes(hash) })
+    Ok(rows::order_id(row.get(first)?, row.get(first + 1)?))
 }
 
 pub(super) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
@@ -248,44 +188,9 @@ pub(super) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Er
     u64::try_from(value).map_err(|_negative| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
 
-fn json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> Result<T, rusqlite::Error> {
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
-    })
-}
-
-fn unknown(column: usize, what: &str) -> rusqlite::Error {
-    let message = format!("the ledger says {what:?}, which this version does not know");
-    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, message.into())
-}
-
-/// One SKU, as an audit found it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditedSku {
-    pub sale: SaleId,
-    pub product: ProductId,
-    pub title: String,
-    pub total: u64,
-    pub available: u64,
-    pub held: u64,
-    pub sold: u64,
-    /// Of any status.
-    pub orders: u64,
-}
-
-/// What an audit found.
-#[derive(Clone, Debug, Default)]
-pub struct Audit {
-    pub skus: Vec<AuditedSku>,
-    /// Every entry was carried out. If not, one made no sense: it is named in `broken`, and all counts here are
-    /// those before it, not the ledger's.
-    pub complete: bool,
-    /// Entries that were carried out: the ledger's state at that sequence number.
-    pub entries: u64,
-    pub orders: u64,
-    pub refunds_due: u64,
-    /// One line for each invariant that is broken; empty if the ledger is right.
-    pub broken: Vec<String>,
+/// A column of the right type, with a meaning that is unknown.
+pub(super) fn nonsense(column: usize, error: RowError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
 }
 
 /// Checks every invariant over the whole ledger, as of the moment of the call, while a server writes it or not.
@@ -295,41 +200,20 @@ pub struct Audit {
 pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
     let connection = open_reader(data_dir)?;
     let last = last_seq(&connection)?;
-    let mut audit = Audit::default();
+    let mut broken = Vec::new();
     let mut book = Book::new();
     let replayed = replay_to(&connection, last, |entry| book.replay(&entry).map_err(LoadError::from));
     match replayed {
         Ok(()) => {}
-        Err(LoadError::Inconsistent(found)) => audit.broken.push(found.to_string()),
+        Err(LoadError::Inconsistent(found)) => broken.push(found.to_string()),
         Err(LoadError::Sqlite(error)) if error.sqlite_error_code().is_some() => return Err(error.into()),
-        Err(LoadError::Sqlite(error)) => audit.broken.push(format!("a row makes no sense: {error}")),
+        Err(LoadError::Sqlite(error)) => broken.push(format!("a row makes no sense: {error}")),
     }
-    if let Err(broken) = book.check_invariants() {
-        audit.broken.extend(broken);
-    }
+    let mut audit = Audit::of(&book, last, broken);
     // With the indexes, unlike a quick check: the export finds transitions by one.
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if verdict != "ok" {
         audit.broken.push(format!("the file is damaged: {verdict}"));
-    }
-    audit.entries = book.next_seq().0 - 1;
-    audit.complete = audit.entries == last;
-    audit.orders = u64::try_from(book.orders_len()).expect("a count fits");
-    audit.refunds_due = u64::try_from(book.refunds_due_len()).expect("a count fits");
-    for sale in book.sales() {
-        for (item, stock) in sale.spec.items.iter().zip(&sale.stocks) {
-            let sku = book.sku(sale.spec.id, item.product).expect("an item of a sale has a SKU");
-            audit.skus.push(AuditedSku {
-                sale: sale.spec.id,
-                product: item.product,
-                title: item.title.clone(),
-                total: stock.total(),
-                available: stock.available(),
-                held: stock.held(),
-                sold: stock.sold(),
-                orders: book.orders_of(sku).expect("the SKU was just found"),
-            });
-        }
     }
     Ok(audit)
 }

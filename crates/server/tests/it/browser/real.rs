@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use server::config::{Demo, SecretBytes, Sources};
-use server::ledger::sqlite::{AuditedSku, OrderLine, audit, export};
+use server::ledger::sqlite::{audit, export};
+use server::ledger::{AuditedSku, OrderLine};
 use server::net::Stop;
 use server::{Secrets, ServeError};
 
@@ -51,8 +52,7 @@ impl Shop {
         let secrets = Secrets {
             token: Some(SecretBytes::from(TOKEN_SECRET)),
             operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
-            payment: None,
-            tls: None,
+            ..Secrets::default()
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());

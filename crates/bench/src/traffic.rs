@@ -1,4 +1,4 @@
-//! The requests of the embedded benchmark, and what their answers mean.
+//! The requests of the benchmarks, and what their answers mean.
 //!
 //! Written from the API's description. The reference gets the very same bytes, so that generator and kernel do the
 //! same work for both.
@@ -12,11 +12,18 @@ use crate::token::{self, Minter};
 /// A run lasts minutes; its tokens outlive it.
 const TOKEN_LIFE_S: u64 = 24 * 3600;
 /// Buyers are numbered from here: ten digits, so that all requests have one length.
-const BUYER_FIRST: u64 = 1_000_000_000;
+pub(crate) const BUYER_FIRST: u64 = 1_000_000_000;
+
+/// The published plan's goods, and users enough that two orders of one are rare.
+const GOOD_FIRST: u64 = 101;
+const GOODS: u64 = 1000;
+const SUBMIT_USER_FIRST: u64 = 1_000_000_000;
+const SUBMIT_USERS: u64 = 1_000_000_000;
+const SUBMIT_SEED: u64 = 20_260_101;
 
 /// Requests and the meaning of their answers.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     requests: Requests,
     judge: fn(u16, &[u8]) -> Outcome,
     /// A read that has another length than this is counted as failed.
@@ -27,11 +34,12 @@ pub(super) struct Traffic {
 enum Requests {
     Fixed(Vec<u8>),
     Orders(Box<OwnOrders>),
+    Submits(Submits),
 }
 
 /// Orders of the own API: each by another buyer, with a token and a key of its own.
 #[derive(Debug)]
-struct OwnOrders {
+pub(crate) struct OwnOrders {
     minter: Minter,
     expires_s: u64,
     buyer: u64,
@@ -40,30 +48,37 @@ struct OwnOrders {
 }
 
 /// The sale of the own route.
-pub(super) const OWN_SALE: u64 = 7;
-pub(super) const OWN_PRODUCT: u64 = 1;
+pub(crate) const OWN_SALE: u64 = 7;
+pub(crate) const OWN_PRODUCT: u64 = 1;
 
 impl Traffic {
     /// The published order command.
-    pub(super) fn published() -> Self {
+    pub(crate) fn published() -> Self {
         Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
     }
 
     /// The published order command for a product that has none left.
-    pub(super) fn sold_out(sale: u64, product: u64) -> Self {
+    pub(crate) fn sold_out(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));
         Self { requests, judge: judge_published_refusal, body_bytes: None }
     }
 
-    pub(super) fn own(secret: &str) -> Self {
+    /// Orders of the own API, each by another buyer, from `buyer_first` on.
+    pub(crate) fn own(secret: &str, buyer_first: u64) -> Self {
         Self {
-            requests: Requests::Orders(Box::new(OwnOrders::new(secret))),
+            requests: Requests::Orders(Box::new(OwnOrders::new(secret, buyer_first))),
             judge: judge_own,
             body_bytes: None,
         }
     }
 
-    pub(super) fn read(path: &str, fields: &[&str], body_bytes: Option<usize>) -> Self {
+    /// Orders of the published submit-order plan: random users and goods.
+    pub(crate) fn submit() -> Self {
+        let requests = Requests::Submits(Submits { random: SUBMIT_SEED, request: Vec::new() });
+        Self { requests, judge: judge_submit, body_bytes: None }
+    }
+
+    pub(crate) fn read(path: &str, fields: &[&str], body_bytes: Option<usize>) -> Self {
         Self {
             requests: Requests::Fixed(once::encode("GET", path, fields, &[])),
             judge: judge_read,
@@ -77,6 +92,7 @@ impl Workload for Traffic {
         match &mut self.requests {
             Requests::Fixed(request) => request,
             Requests::Orders(orders) => orders.next(),
+            Requests::Submits(submits) => submits.next(),
         }
     }
 
@@ -90,7 +106,7 @@ impl Workload for Traffic {
 
 /// The same requests, sent to nginx: every 200 is as it should be.
 #[derive(Debug)]
-pub(super) struct Reference<'a>(pub(super) &'a mut Traffic);
+pub(crate) struct Reference<'a>(pub(super) &'a mut Traffic);
 
 impl Workload for Reference<'_> {
     fn request(&mut self) -> &[u8] {
@@ -103,7 +119,7 @@ impl Workload for Reference<'_> {
 }
 
 impl OwnOrders {
-    fn new(secret: &str) -> Self {
+    pub(crate) fn new(secret: &str, buyer_first: u64) -> Self {
         let body = json!({
             "sale": OWN_SALE, "product": OWN_PRODUCT, "quantity": 1,
             "address": {
@@ -117,13 +133,18 @@ impl OwnOrders {
         Self {
             minter: Minter::new(secret.as_bytes()),
             expires_s: token::unix_s() + TOKEN_LIFE_S,
-            buyer: BUYER_FIRST,
+            buyer: buyer_first,
             tail: tail.into_bytes(),
             request: Vec::new(),
         }
     }
 
-    fn next(&mut self) -> &[u8] {
+    /// Whose order the last one was.
+    pub(crate) fn buyer(&self) -> u64 {
+        self.buyer
+    }
+
+    pub(crate) fn next(&mut self) -> &[u8] {
         self.buyer += 1;
         let request = &mut self.request;
         request.clear();
@@ -137,8 +158,42 @@ impl OwnOrders {
     }
 }
 
+/// Forms of the published submit-order plan. All have one length.
+#[derive(Debug)]
+struct Submits {
+    random: u64,
+    request: Vec<u8>,
+}
+
+impl Submits {
+    fn next(&mut self) -> &[u8] {
+        let user = SUBMIT_USER_FIRST + self.random() % SUBMIT_USERS;
+        let good = GOOD_FIRST + self.random() % GOODS;
+        let body = format!("user_id={user}&goods_id={good:04}&count=1");
+        self.request.clear();
+        self.request.extend_from_slice(
+            format!(
+                "POST /order/submit HTTP/1.1\r\nHost: localhost\r\n\
+                 Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+        );
+        &self.request
+    }
+
+    /// SplitMix64: every run asks for the same goods in the same order.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
 /// The body of the published load command.
-pub(super) fn published_order(sale: u64, product: u64) -> Vec<u8> {
+pub(crate) fn published_order(sale: u64, product: u64) -> Vec<u8> {
     let body = json!({
         "flashPromotionId": sale,
         "memberReceiveAddress": {
@@ -182,7 +237,8 @@ fn judge_published_refusal(status: u16, body: &[u8]) -> Outcome {
 
 fn judge_own(status: u16, body: &[u8]) -> Outcome {
     match status {
-        201 => Outcome::Won,
+        // 202: the broker has the order, and the ledger will.
+        201 | 202 => Outcome::Won,
         409 if contains(body, b"/sold-out\"") => Outcome::SoldOut,
         409 if contains(body, b"/over-limit\"") => Outcome::OverLimit,
         429 => Outcome::Limited,
@@ -190,6 +246,13 @@ fn judge_own(status: u16, body: &[u8]) -> Outcome {
         503 => Outcome::Busy,
         500.. => Outcome::Unknown,
         _ => Outcome::Failed,
+    }
+}
+
+fn judge_submit(status: u16, body: &[u8]) -> Outcome {
+    match status {
+        200 => Outcome::Won,
+        _ => judge_own(status, body),
     }
 }
 
@@ -203,7 +266,7 @@ mod tests {
 
     #[test]
     fn own_orders_differ_in_buyer_token_and_key_and_have_one_length() {
-        let mut traffic = Traffic::own("secret");
+        let mut traffic = Traffic::own("secret", BUYER_FIRST);
         let first = String::from_utf8(traffic.request().to_vec()).unwrap();
         let second = String::from_utf8(traffic.request().to_vec()).unwrap();
         let field = |request: &str, name: &str| {
@@ -220,9 +283,25 @@ mod tests {
     }
 
     #[test]
+    fn submitted_forms_ask_for_all_goods_and_have_one_length() {
+        let mut traffic = Traffic::submit();
+        let mut goods = std::collections::BTreeSet::new();
+        let bytes = traffic.request().len();
+        for _ in 0..20_000 {
+            let request = String::from_utf8(traffic.request().to_vec()).unwrap();
+            assert_eq!(request.len(), bytes, "{request}");
+            let (_, good) = request.split_once("goods_id=").unwrap();
+            goods.insert(good.split_once('&').unwrap().0.parse::<u64>().unwrap());
+        }
+        assert_eq!((goods.first(), goods.last(), goods.len()), (Some(&101), Some(&1100), 1000));
+        assert_eq!(traffic.judge(200, b"id"), Outcome::Won);
+        assert_eq!(traffic.judge(409, b"/sold-out\""), Outcome::SoldOut);
+    }
+
+    #[test]
     fn answers_are_judged_by_their_meaning() {
-        let own = |status, body: &str| Traffic::own("s").judge(status, body.as_bytes());
-        assert_eq!(own(201, "{}"), Outcome::Won);
+        let own = |status, body: &str| Traffic::own("s", BUYER_FIRST).judge(status, body.as_bytes());
+        assert_eq!((own(201, "{}"), own(202, "{}")), (Outcome::Won, Outcome::Won));
         assert_eq!(own(409, r#"{"type":"https://x/sold-out"}"#), Outcome::SoldOut);
         assert_eq!(own(409, r#"{"type":"https://x/over-limit"}"#), Outcome::OverLimit);
         assert_eq!(own(409, r#"{"type":"https://x/key-conflict"}"#), Outcome::Failed);

@@ -1,0 +1,206 @@
+//! The gate alone: reserves per second of the server's own client, beside `redis-benchmark -P 64` with the same script on
+//! the same Redis.
+//!
+//! The client is measured as it is: a child process of the program under test (`bench gate-client`, a hidden command)
+//! makes a gate, reserves in batches for some seconds, and tells how often. What it tells is counted again in Redis:
+//! every reservation is a field of the SKU's marks. Then redis-benchmark does the same to a second SKU of the same gate,
+//! its ids random.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::engines::EngineSet;
+use crate::engines::redis::Redis;
+use crate::goal::Goal;
+use crate::process::{self, Guard};
+use crate::usage::{Snapshot, Usage, Watched};
+
+pub(super) const RATIO: Goal = Goal::AtLeast(0.6);
+const PIPELINE: &str = "64";
+const CLIENTS: &str = "50";
+/// The mark's body: fingerprint (8 bytes), units (3), buyer (8). redis-benchmark can't send a byte 0, so an order has
+/// 65,793 units here; the gate has more than enough of them, and the script does the same for one as for many.
+const BODY: &str = "fprint--\u{1}\u{1}\u{1}buyer---";
+/// In an order's id of 16 bytes, redis-benchmark replaces these 12 by digits.
+const RANDOM_ID: &str = "gate__rand_int__";
+const RANDOM_IDS: &str = "1000000000";
+/// Of so many ids few meet, and take nothing the second time. A script that was refused is quick, and takes nothing ever.
+const MADE_SHARE_MIN: f64 = 0.99;
+/// Requests of redis-benchmark for each second that it is to run, about what it reaches.
+const REQUESTS_PER_S: u64 = 80_000;
+/// How much slower than expected a child may be, and what it may take to begin and to end.
+const SLOW_MAX: u32 = 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What the hidden command prints: one line of JSON.
+#[derive(Debug, Clone, Deserialize)]
+struct ClientSaid {
+    reserves: u64,
+    seconds: f64,
+    /// Reserves that were made before those, to warm up.
+    before: u64,
+    /// The name of the script, as the client has loaded it. Its keys: state, marks, times, buyers; its arguments: run of
+    /// the master, the order's hash, the caller's record, the body of the mark.
+    sha: String,
+    record_bytes: usize,
+    prefix: String,
+    /// The SKU that it reserved of, and the one that is for redis-benchmark.
+    skus: [u32; 2],
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GateSample {
+    pub client_per_s: f64,
+    pub redis_benchmark_per_s: f64,
+    /// All of the child's, its warm-up included, as the usage is.
+    pub client_reserves: u64,
+    pub client_usage: Usage,
+    pub redis_benchmark_reserves: u64,
+    pub redis_benchmark_usage: Usage,
+}
+
+pub(super) struct Stand<'a> {
+    pub(super) program: &'a Path,
+    pub(super) folder: &'a Path,
+    pub(super) set: &'a EngineSet,
+    pub(super) window: Duration,
+    pub(super) beside: &'a [Watched],
+    pub(super) disk: Option<&'a str>,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// The gate's own client comes first, because redis-benchmark uses what it has prepared. What both made is removed.
+pub(super) fn sample(stand: &Stand<'_>) -> anyhow::Result<GateSample> {
+    let mut redis = Redis::connect(stand.set.address("redis")?)?;
+    let (said, client_usage) = run_client(stand)?;
+    let marks = count(&mut redis, &keys(&said, 0)[1])?;
+    ensure!(
+        marks == said.reserves + said.before,
+        "AUDIT FAILED: the client says {} reserves and Redis has {marks}",
+        said.reserves + said.before
+    );
+    let requests = (milliseconds(stand)? * REQUESTS_PER_S / 1000).max(1);
+    let (redis_benchmark_per_s, redis_benchmark_usage) =
+        run_redis_benchmark(stand, &said, &mut redis, requests)?;
+    for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
+        redis.ask(&["UNLINK", key])?;
+    }
+    Ok(GateSample {
+        client_per_s: said.reserves as f64 / said.seconds,
+        redis_benchmark_per_s,
+        client_reserves: marks,
+        client_usage,
+        redis_benchmark_reserves: requests,
+        redis_benchmark_usage,
+    })
+}
+
+fn run_client(stand: &Stand<'_>) -> anyhow::Result<(ClientSaid, Usage)> {
+    let output = stand.folder.join("gate-client.json");
+    let mut command = Command::new(stand.program);
+    command.args(["bench", "gate-client", "--redis", &stand.set.address("redis")?.to_string()]);
+    command.args(["--milliseconds", &milliseconds(stand)?.to_string()]);
+    command.env_clear().stdin(Stdio::null()).stdout(File::create(&output)?);
+    let usage = run_watched(stand, command, "gate client")?;
+    let text = std::fs::read_to_string(&output).context("what the gate's client said")?;
+    Ok((serde_json::from_str(&text).with_context(|| format!("the gate's client said: {text}"))?, usage))
+}
+
+fn milliseconds(stand: &Stand<'_>) -> anyhow::Result<u64> {
+    u64::try_from(stand.window.as_millis()).context("a window of less than an age")
+}
+
+fn run_redis_benchmark(
+    stand: &Stand<'_>,
+    said: &ClientSaid,
+    redis: &mut Redis,
+    requests: u64,
+) -> anyhow::Result<(f64, Usage)> {
+    let keys = keys(said, 1);
+    let run = run_of(redis, &keys[0])?;
+    let output = stand.folder.join("redis-benchmark.out");
+    let before = count(redis, &keys[1])?;
+    let address = stand.set.address("redis")?;
+    let mut command = Command::new("redis-benchmark");
+    command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
+    command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
+    command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
+    command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY]);
+    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
+    let usage = run_watched(stand, command, "redis-benchmark")?;
+    let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;
+    let per_s = requests_per_second(&text)
+        .with_context(|| format!("redis-benchmark said: {}", process::log_tail(&output)))?;
+    let made = count(redis, &keys[1])? - before;
+    ensure!(
+        made as f64 >= requests as f64 * MADE_SHARE_MIN,
+        "redis-benchmark sent {requests} reserves and Redis has {made}"
+    );
+    Ok((per_s, usage))
+}
+
+/// Runs a child to its end; who used the processors meanwhile.
+fn run_watched(stand: &Stand<'_>, mut command: Command, name: &str) -> anyhow::Result<Usage> {
+    let log = stand.folder.join(format!("{name}.log"));
+    let child = command.stderr(File::create(&log)?).spawn().with_context(|| format!("starting {name}"))?;
+    let mut child = Guard::adopt(child);
+    let mut watched = vec![Watched::new(name, child.pid()), stand.set.watched("redis")?];
+    watched.extend_from_slice(stand.beside);
+    let begun = Instant::now();
+    let before = Snapshot::take(&watched, stand.disk)?;
+    let mut last = None;
+    let status = loop {
+        // The counters of a child that has ended are gone: the last look before that counts.
+        if let Ok(snapshot) = Snapshot::take(&watched, stand.disk) {
+            last = Some(snapshot);
+        }
+        if let Some(status) = child.ended()? {
+            break status;
+        }
+        ensure!(!stand.stop.load(Ordering::Relaxed), "stopped by a signal");
+        ensure!(begun.elapsed() < stand.window * SLOW_MAX + PATIENCE, "{name} does not end");
+        std::thread::sleep(POLL);
+    };
+    ensure!(status.success(), "{name} failed with {status}: {}", process::log_tail(&log));
+    Ok(before.until(&last.context("a look at a child that runs")?))
+}
+
+fn count(redis: &mut Redis, hash: &str) -> anyhow::Result<u64> {
+    redis.ask(&["HLEN", hash])?.concat().parse().context("a length of Redis")
+}
+
+/// The keys of one of the client's SKUs.
+fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
+    ["s", "k", "t", "b"].map(|kind| format!("{{{}:{:08x}}}:{kind}", said.prefix, said.skus[sku]))
+}
+
+/// Which run of which master the state was made for: the first 40 characters of its packed field.
+fn run_of(redis: &mut Redis, state: &str) -> anyhow::Result<String> {
+    let gate = redis.ask(&["HGET", state, "gate"])?.concat();
+    gate.get(..40).map(str::to_owned).with_context(|| format!("the gate's state {state} has no run"))
+}
+
+/// From the last line like `EVALSHA ...: 98765.43 requests per second, p50=...`, which follows lines of progress.
+fn requests_per_second(text: &str) -> Option<f64> {
+    let (before, _) = text.rsplit_once(" requests per second")?;
+    before.rsplit_once(": ")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_summary_of_redis_benchmark_is_read() {
+        let text = "EVALSHA x: rps=0.0 (overall: 0.0) avg_msec=nan\rEVALSHA x 4: 98765.43 requests per second, p50=30.1 msec\n\n";
+        assert_eq!(requests_per_second(text), Some(98765.43));
+        assert_eq!(requests_per_second("nothing"), None);
+    }
+}

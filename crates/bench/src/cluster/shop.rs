@@ -1,0 +1,176 @@
+//! Servers of the cluster profile on one set of engines, with the ledger that they share and what their buyers were told.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use crate::audit::Told;
+use crate::engines::EngineSet;
+use crate::engines::mariadb::Database;
+use crate::http::once;
+use crate::target::{OPERATOR_TOKEN, Setup, TOKEN_SECRET, Target};
+use crate::token;
+use crate::traffic::{BUYER_FIRST, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::usage::Watched;
+
+/// Made by every installation, so that one of them can't hurt another's.
+pub(super) const DATABASE: &str = "bench_cluster";
+pub(super) const TOPIC: &str = "bench";
+pub(super) const PREFIX: &str = "bench";
+/// More than all rounds together can sell.
+const UNITS: u64 = 100_000_000;
+/// No hold of the run may expire within it: expiring is work that is not measured here.
+const PAYMENT_S: u64 = 12 * 3600;
+const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
+/// The driver's buyers are numbered from 1,000,000,000; those who wait for their orders from here.
+const WAITING_BUYER_FIRST: u64 = 5_000_000_000;
+/// Numbers that one waiting buyer may use in one measurement.
+const WAITING_BUYER_NUMBERS: u64 = 100_000;
+/// A ledger that does not take in the last orders for so long has lost some.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
+const DRAIN_POLL: Duration = Duration::from_millis(5);
+
+pub(super) struct Shop {
+    program: PathBuf,
+    folder: PathBuf,
+    settings: String,
+    servers: Vec<Target>,
+    database: Database,
+    pub(super) told: Told,
+    pub(super) traffic: Traffic,
+    waiting_buyer: u64,
+}
+
+impl Shop {
+    /// One server on the engines, and a sale that never runs short.
+    pub(super) fn open(program: &Path, folder: &Path, set: &EngineSet) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder).context("the servers' folder")?;
+        set.database(None)?.recreate(DATABASE)?;
+        let mut shop = Self {
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            settings: settings(set)?,
+            servers: Vec::new(),
+            database: set.database(Some(DATABASE))?,
+            told: Told::default(),
+            traffic: Traffic::own(TOKEN_SECRET, BUYER_FIRST),
+            waiting_buyer: WAITING_BUYER_FIRST,
+        };
+        shop.serve_by(1)?;
+        shop.create_sale()?;
+        Ok(shop)
+    }
+
+    /// Starts or stops servers until there are so many.
+    pub(super) fn serve_by(&mut self, servers: usize) -> anyhow::Result<()> {
+        while self.servers.len() > servers {
+            let mut last = self.servers.pop().expect("there is more than none");
+            last.stop().context("stopping a server")?;
+        }
+        while self.servers.len() < servers {
+            let folder = self.folder.join(format!("server-{}", self.servers.len() + 1));
+            std::fs::create_dir_all(&folder).context("a server's folder")?;
+            let setup = Setup { demo: false, settings: &self.settings };
+            self.servers.push(Target::start(&self.program, &folder, setup)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.servers.iter().map(Target::address).collect()
+    }
+
+    pub(super) fn watched(&self) -> Vec<Watched> {
+        let name = |index| format!("server {}", index + 1);
+        self.servers.iter().enumerate().map(|(index, of)| Watched::new(&name(index), of.pid())).collect()
+    }
+
+    /// The first number of a buyer who waits for orders, not used before.
+    pub(super) fn waiting_buyer(&mut self) -> u64 {
+        self.waiting_buyer += WAITING_BUYER_NUMBERS;
+        self.waiting_buyer
+    }
+
+    /// The request for a server's metrics.
+    pub(super) fn metrics_request() -> Vec<u8> {
+        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
+        once::encode("GET", "/metrics", &[&authorization], &[])
+    }
+
+    /// Orders in the ledger.
+    pub(super) fn rows(&mut self) -> anyhow::Result<u64> {
+        self.database.orders()
+    }
+
+    /// Waits until the ledger has every accepted order.
+    pub(super) fn drain(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let orders = self.database.orders()?;
+            if orders >= self.told.accepted {
+                return Ok(());
+            }
+            ensure!(
+                begun.elapsed() < DRAIN_PATIENCE,
+                "AUDIT FAILED: {} orders were accepted, and after {} s the ledger has {orders}",
+                self.told.accepted,
+                DRAIN_PATIENCE.as_secs()
+            );
+            std::thread::sleep(DRAIN_POLL);
+        }
+    }
+
+    /// The ledger must hold what the buyers were told, no order less and none more.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        self.told.check(self.database.orders()?)?;
+        let rejected = self.database.count("rejections")?;
+        ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
+        Ok(())
+    }
+
+    /// Stops the servers and audits gate, queue and ledger, by our own count and by the program's audit.
+    pub(super) fn close(mut self) -> anyhow::Result<Told> {
+        self.check()?;
+        self.told.check(self.database.count("orders")?)?;
+        self.serve_by(1)?;
+        self.servers[0].audit_config()?;
+        self.serve_by(0)?;
+        Ok(self.told)
+    }
+
+    fn create_sale(&self) -> anyhow::Result<()> {
+        let now_ms = token::unix_s() * 1000;
+        let sale = json!({
+            "id": OWN_SALE, "title": "Benchmark", "currency": "EUR",
+            "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
+            "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
+            "items": [{
+                "product": OWN_PRODUCT, "title": "Measured thing", "price": 4999, "list_price": 9999,
+                "total": UNITS, "limit": 1,
+            }],
+        });
+        self.servers[0].operate("/api/v1/sales", &sale, 201).map(drop)
+    }
+}
+
+/// The server's configuration for these engines. Nothing is tuned: everything else is the default.
+fn settings(set: &EngineSet) -> anyhow::Result<String> {
+    let (redis, namesrv, mariadb) =
+        (set.address("redis")?, set.address("rocketmq-namesrv")?, set.address("mariadb")?);
+    Ok(format!(
+        "[cluster]\nenabled = true\n\
+         [gate]\naddresses = [\"{redis}\"]\nprefix = \"{PREFIX}\"\n\
+         [queue]\nname_servers = [\"{namesrv}\"]\ntopic = \"{TOPIC}\"\n{}",
+        ledger_settings(mariadb, DATABASE)
+    ))
+}
+
+pub(super) fn ledger_settings(mariadb: SocketAddr, database: &str) -> String {
+    format!(
+        "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{mariadb}\"\nmysql_user = \"root\"\n\
+         mysql_database = \"{database}\"\n"
+    )
+}

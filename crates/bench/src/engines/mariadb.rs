@@ -1,0 +1,119 @@
+//! The ledger in MySQL or MariaDB, read by a client of our own: its settings, and its rows counted.
+//!
+//! An order is a row of `orders`. The rows are counted in steps, so that a look during a measurement costs what came
+//! in since the last one. That misses nothing: all writers share one gapless sequence, one transaction after the other.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+const USER: &str = "root";
+
+#[derive(Debug)]
+pub struct Database {
+    connection: Conn,
+    last_seq: i64,
+    rows: u64,
+}
+
+/// `mysql://...` for people.
+pub fn url(address: SocketAddr, database: &str) -> String {
+    format!("mysql://{USER}@{address}/{database}")
+}
+
+impl Database {
+    /// # Errors
+    /// If the server can't be reached or has no such database.
+    pub fn connect(address: SocketAddr, database: Option<&str>) -> anyhow::Result<Self> {
+        let options = OptsBuilder::new()
+            .ip_or_hostname(Some(address.ip().to_string()))
+            .tcp_port(address.port())
+            .user(Some(USER))
+            .db_name(database)
+            .prefer_socket(false)
+            .tcp_connect_timeout(Some(TIMEOUT))
+            .read_timeout(Some(TIMEOUT))
+            .write_timeout(Some(TIMEOUT));
+        let connection = Conn::new(options).with_context(|| format!("connecting to MariaDB on {address}"))?;
+        Ok(Self { connection, last_seq: i64::MIN, rows: 0 })
+    }
+
+    /// An empty database of that name, whatever was in it before.
+    pub fn recreate(&mut self, name: &str) -> anyhow::Result<()> {
+        ensure!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "a name of our own");
+        self.connection.query_drop(format!("DROP DATABASE IF EXISTS {name}"))?;
+        self.connection.query_drop(format!("CREATE DATABASE {name} CHARACTER SET utf8mb4"))?;
+        Ok(())
+    }
+
+    /// Statements without a result, separated by semicolons.
+    pub fn execute(&mut self, statements: &str) -> anyhow::Result<()> {
+        for statement in statements.split(';') {
+            self.connection.query_drop(statement)?;
+        }
+        Ok(())
+    }
+
+    /// Values of global settings.
+    pub fn settings(&mut self, names: &[&'static str]) -> anyhow::Result<BTreeMap<&'static str, String>> {
+        names
+            .iter()
+            .map(|name| {
+                let value: Option<String> = self.connection.query_first(format!("SELECT @@global.{name}"))?;
+                Ok((*name, value.with_context(|| format!("MariaDB has no setting {name}"))?))
+            })
+            .collect()
+    }
+
+    /// Orders now; reads only the rows that were added since the last call.
+    pub fn orders(&mut self) -> anyhow::Result<u64> {
+        let (added, last_seq): (u64, Option<i64>) = self
+            .connection
+            .exec_first("SELECT COUNT(*), MAX(seq) FROM orders WHERE seq > ?", (self.last_seq,))?
+            .context("a count has one row")?;
+        self.rows += added;
+        self.last_seq = last_seq.unwrap_or(self.last_seq);
+        Ok(self.rows)
+    }
+
+    /// Rows of a whole table, each counted again.
+    pub fn count(&mut self, table: &str) -> anyhow::Result<u64> {
+        let rows = self.connection.query_first(format!("SELECT COUNT(*) FROM {table}"))?;
+        rows.context("a count has one row")
+    }
+
+    /// For each SKU that has orders, how many units were sold: how many SKUs, the least and the most.
+    pub fn units_by_sku(&mut self) -> anyhow::Result<(u64, u64, u64)> {
+        let row: Option<(u64, Option<u64>, Option<u64>)> = self.connection.query_first(
+            "SELECT COUNT(*), CAST(MIN(units) AS UNSIGNED), CAST(MAX(units) AS UNSIGNED)
+             FROM (SELECT SUM(quantity) AS units FROM orders GROUP BY sku) AS sold",
+        )?;
+        let (skus, least, most) = row.context("a count has one row")?;
+        Ok((skus, least.unwrap_or(0), most.unwrap_or(0)))
+    }
+
+    /// The next offset of each queue that the ledger has consumed up to: name and offset.
+    pub fn queue_offsets(&mut self) -> anyhow::Result<Vec<(String, u64)>> {
+        Ok(self.connection.query("SELECT queue, next_offset FROM queue_offsets")?)
+    }
+
+    /// Nobody here reads the binary log: what was written is removed, so that it does not fill the disk.
+    pub fn purge_binary_logs(&mut self) -> anyhow::Result<()> {
+        self.connection.query_drop("FLUSH BINARY LOGS")?;
+        let last: Option<(String, u64)> = self
+            .connection
+            .query::<mysql::Row, _>("SHOW BINARY LOGS")?
+            .pop()
+            .and_then(|row| Some((row.get(0)?, row.get(1)?)));
+        if let Some((name, _)) = last {
+            // No statement that can be prepared; the name is the server's own.
+            self.connection.query_drop(format!("PURGE BINARY LOGS TO '{name}'"))?;
+        }
+        Ok(())
+    }
+}

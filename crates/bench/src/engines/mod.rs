@@ -1,0 +1,304 @@
+//! The engines of the cluster profile, real ones, in a set of our own: started by `dev/up`, asked whether each
+//! setting took effect, and stopped and removed when their owner goes away, on an error too.
+//!
+//! A benchmark of engines with other settings than it prints would be worth nothing, so nothing is believed that an
+//! engine does not say itself. Called by the cluster's benchmark.
+
+pub mod mariadb;
+pub mod redis;
+pub mod rocketmq;
+
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use self::mariadb::Database;
+use self::redis::Redis;
+use self::rocketmq::Broker;
+use crate::process::log_tail;
+use crate::usage::Watched;
+
+/// Between two sets; one uses less than this.
+pub const PORTS_PER_SET: u16 = 100;
+/// How often a raised stop flag is looked for while the engines start.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// When the broker has written a message to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BrokerFlush {
+    /// Before it acknowledges it.
+    Synchronous,
+    /// Within half a second or so.
+    Asynchronous,
+}
+
+impl BrokerFlush {
+    /// As RocketMQ calls it.
+    fn setting(self) -> &'static str {
+        match self {
+            Self::Synchronous => "SYNC_FLUSH",
+            Self::Asynchronous => "ASYNC_FLUSH",
+        }
+    }
+}
+
+/// Where a set is made.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The folder of the scripts `up` and `down`.
+    pub scripts: PathBuf,
+    /// The set's data; made if missing, on the disk whose syncs count.
+    pub folder: PathBuf,
+    pub port_base: u16,
+}
+
+/// What the engines said of themselves.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Versions {
+    pub redis: String,
+    pub mariadb: String,
+    pub rocketmq: String,
+}
+
+#[derive(Debug)]
+pub struct EngineSet {
+    place: Place,
+    flush: BrokerFlush,
+    members: Vec<Member>,
+}
+
+/// One process.
+#[derive(Debug, Clone)]
+struct Member {
+    name: String,
+    address: SocketAddr,
+    pid: u32,
+}
+
+impl EngineSet {
+    /// Starts Redis, MariaDB and RocketMQ from nothing.
+    ///
+    /// # Errors
+    /// If one of them can't be started, or has another setting than it was to have.
+    pub fn start(place: Place, flush: BrokerFlush, stop: &AtomicBool) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
+        let mut set = Self { place, flush, members: Vec::new() };
+        set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
+        set.check()?;
+        Ok(set)
+    }
+
+    /// Starts more members, or the same with other settings once they were stopped.
+    ///
+    /// # Errors
+    /// If `dev/up` fails: what it said is in the error.
+    pub fn up(
+        &mut self,
+        names: &[&str],
+        environment: &[(&str, &str)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let mut command = self.script("up");
+        command.args(names).envs(environment.iter().copied());
+        let log = self.place.folder.join("up.log");
+        let complaints = File::create(&log).context("the log of dev/up")?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+        let mut child = command.spawn().context("running dev/up")?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            std::thread::sleep(STOP_POLL);
+        };
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+        ensure!(status.success(), "dev/up {} failed with {status}: {}", names.join(" "), log_tail(&log));
+        // A line for each member, so it fits the pipe.
+        let mut said = String::new();
+        child.stdout.take().context("it is piped")?.read_to_string(&mut said)?;
+        for member in members(&said)? {
+            self.members.retain(|of| of.name != member.name);
+            self.members.push(member);
+        }
+        Ok(())
+    }
+
+    /// Stops members; their data are removed.
+    ///
+    /// # Errors
+    /// If `dev/down` fails.
+    pub fn down(&mut self, names: &[&str]) -> anyhow::Result<()> {
+        let output = self.script("down").arg("--wipe").args(names).output().context("running dev/down")?;
+        ensure!(output.status.success(), "dev/down failed: {}", String::from_utf8_lossy(&output.stderr));
+        self.members.retain(|member| !names.contains(&member.name.as_str()));
+        Ok(())
+    }
+
+    /// # Errors
+    /// If the set has no such member.
+    pub fn address(&self, name: &str) -> anyhow::Result<SocketAddr> {
+        self.member(name).map(|member| member.address)
+    }
+
+    /// # Errors
+    /// If the set has no such member.
+    pub fn watched(&self, name: &str) -> anyhow::Result<Watched> {
+        self.member(name).map(|member| Watched::new(&member.name, member.pid))
+    }
+
+    /// All of its processes.
+    pub fn all_watched(&self) -> Vec<Watched> {
+        self.members.iter().map(|member| Watched::new(&member.name, member.pid)).collect()
+    }
+
+    /// # Errors
+    /// If the ledger's server can't be reached.
+    pub fn database(&self, name: Option<&str>) -> anyhow::Result<Database> {
+        Database::connect(self.address("mariadb")?, name)
+    }
+
+    /// # Errors
+    /// If the broker can't be reached.
+    pub fn broker(&self) -> anyhow::Result<Broker> {
+        Broker::connect(self.address("rocketmq-broker")?)
+    }
+
+    pub fn flush(&self) -> BrokerFlush {
+        self.flush
+    }
+
+    /// # Errors
+    /// If one of the engines does not say.
+    pub fn versions(&self) -> anyhow::Result<Versions> {
+        let mariadb = self.database(None)?.settings(&["version"])?.remove("version").unwrap_or_default();
+        Ok(Versions {
+            redis: Redis::connect(self.address("redis")?)?.info("server", "redis_version")?,
+            mariadb,
+            rocketmq: self.broker()?.version()?,
+        })
+    }
+
+    /// Bytes of the set's data on the disk.
+    ///
+    /// # Errors
+    /// If its folder can't be read.
+    pub fn disk_bytes(&self) -> anyhow::Result<u64> {
+        let output = Command::new("du").args(["-s", "-B1"]).arg(&self.place.folder).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).context("du gave no size")
+    }
+
+    fn member(&self, name: &str) -> anyhow::Result<&Member> {
+        self.members
+            .iter()
+            .find(|member| member.name == name)
+            .with_context(|| format!("no {name} is started"))
+    }
+
+    fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(self.place.scripts.join(name));
+        // A group of its own: Ctrl-C on the terminal ends only us, and we stop the engines, in our order.
+        command
+            .process_group(0)
+            .env("DOORBUSTER_DEV_DIR", &self.place.folder)
+            .env("DOORBUSTER_DEV_PORT_BASE", self.place.port_base.to_string())
+            .env("DOORBUSTER_REDIS_APPENDFSYNC", "everysec")
+            // Millions of idempotency keys are kept there.
+            .env("DOORBUSTER_REDIS_MAXMEMORY", "3gb")
+            .env("DOORBUSTER_ROCKETMQ_FLUSH", self.flush.setting())
+            .env("DOORBUSTER_MARIADB_FLUSH", "1");
+        command
+    }
+
+    /// Asks each engine for the settings that the figures depend on.
+    fn check(&self) -> anyhow::Result<()> {
+        let mut redis = Redis::connect(self.address("redis")?)?;
+        for (name, wanted) in
+            [("appendonly", "yes"), ("appendfsync", "everysec"), ("maxmemory-policy", "noeviction")]
+        {
+            expect("Redis", name, &redis.setting(name)?, wanted)?;
+        }
+        let mut database = self.database(None)?;
+        for (name, found) in
+            database.settings(&["innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"])?
+        {
+            expect("MariaDB", name, &found, "1")?;
+        }
+        let settings = self.broker()?.settings()?;
+        let found = settings.get("flushDiskType").map_or("", String::as_str);
+        expect("the broker", "flushDiskType", found, self.flush.setting())
+    }
+}
+
+impl Drop for EngineSet {
+    fn drop(&mut self) {
+        // Also after a start that failed half-way: `down` knows from its pid files what runs.
+        let stopped = self.script("down").arg("--wipe").stdin(Stdio::null()).output();
+        let complaint = match stopped {
+            Ok(output) if output.status.success() => return,
+            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        eprintln!("error: the engines in {} may run on: {complaint}", self.place.folder.display());
+    }
+}
+
+fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    bail!("{engine} has {name} = {found}, not {wanted}: its figures would be those of another setting")
+}
+
+/// The lines of `dev/up`: name, address, pid.
+fn members(said: &str) -> anyhow::Result<Vec<Member>> {
+    said.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [name, address, pid] = words[..] else { bail!("dev/up said: {line}") };
+            let address = address.parse().with_context(|| line.to_owned())?;
+            Ok(Member { name: name.to_owned(), address, pid: pid.parse().with_context(|| line.to_owned())? })
+        })
+        .collect()
+}
+
+/// # Errors
+/// If the scripts are not there: the benchmark is run from the folder of the sources.
+pub fn find_scripts(folder: &Path) -> anyhow::Result<PathBuf> {
+    let found = folder.canonicalize().ok().filter(|folder| folder.join("up").is_file());
+    found.with_context(|| {
+        format!(
+            "{} has no script `up` that starts the engines: run this in the folder of Doorbuster's sources, or \
+             say where it is with --scripts",
+            folder.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_read_from_what_dev_up_says() {
+        let found = members("redis 127.0.0.1:17000 12\nmariadb 127.0.0.1:17030 34\n").unwrap();
+        let found: Vec<_> = found.iter().map(|of| (&*of.name, of.address.port(), of.pid)).collect();
+        assert_eq!(found, [("redis", 17000, 12), ("mariadb", 17030, 34)]);
+        assert!(members("redis is not there").is_err());
+    }
+
+    #[test]
+    fn another_setting_than_the_wanted_one_is_refused() {
+        expect("Redis", "appendonly", "yes", "yes").unwrap();
+        let error = expect("Redis", "appendonly", "no", "yes").unwrap_err();
+        assert!(error.to_string().contains("appendonly = no, not yes"), "{error}");
+    }
+}

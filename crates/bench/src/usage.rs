@@ -1,0 +1,251 @@
+//! Who used the machine between two moments: processor time of processes and of their threads, and the disk.
+//!
+//! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it, and
+//! called by the scenarios. It draws no conclusion: see `cluster/limit.rs`.
+
+use std::collections::HashMap;
+use std::fs::{read_dir, read_to_string};
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::process;
+
+/// A process that is watched, under the name that the report gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    pub name: String,
+    pub pid: u32,
+}
+
+impl Watched {
+    pub fn new(name: &str, pid: u32) -> Self {
+        Self { name: name.to_owned(), pid }
+    }
+
+    /// This very process, which makes the load.
+    pub fn load() -> Self {
+        Self::new("load", std::process::id())
+    }
+}
+
+/// The counters at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    at: Instant,
+    machine: Machine,
+    disk_busy_ms: Option<u64>,
+    processes: Vec<(Watched, Duration, HashMap<u32, Thread>)>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    cpu: Duration,
+}
+
+/// Ticks of all processors together since the machine started.
+#[derive(Debug, Clone, Copy)]
+struct Machine {
+    total: u64,
+    idle: u64,
+}
+
+/// What happened between two snapshots.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Usage {
+    pub seconds: f64,
+    pub processors: usize,
+    /// Of all processors together, 0 to 1, whoever used them.
+    pub machine_busy: f64,
+    /// Processors that were used by whatever is not listed: 0.5 is half of one.
+    pub others: f64,
+    /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be told.
+    pub disk_busy: Option<f64>,
+    pub processes: Vec<ProcessUsage>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProcessUsage {
+    pub name: String,
+    pub cpu_seconds: f64,
+    /// Processors that it used on average: 1.5 is one and a half.
+    pub processors: f64,
+    pub busiest_thread: String,
+    /// Of one processor, 0 to 1.
+    pub busiest_thread_share: f64,
+}
+
+impl Snapshot {
+    /// `disk` is a block device's name, such as `vda`. A process that is named twice counts under its first name.
+    pub fn take(watched: &[Watched], disk: Option<&str>) -> io::Result<Self> {
+        let first = |index: usize, of: &Watched| watched[..index].iter().all(|earlier| earlier.pid != of.pid);
+        let processes = watched
+            .iter()
+            .enumerate()
+            .filter(|(index, of)| first(*index, of))
+            .map(|(_, of)| of)
+            .map(|of| Ok((of.clone(), process::cpu(of.pid)?, threads(of.pid)?)))
+            .collect::<io::Result<_>>()?;
+        let disk_busy_ms = disk.and_then(|disk| disk_busy_ms(&read_to_string("/proc/diskstats").ok()?, disk));
+        let machine = machine(&read_to_string("/proc/stat")?)
+            .ok_or_else(|| io::Error::other("no processors in /proc/stat"))?;
+        Ok(Self { at: Instant::now(), machine, disk_busy_ms, processes })
+    }
+
+    /// Processes of one name count as one.
+    pub fn until(&self, later: &Self) -> Usage {
+        let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let total = later.machine.total.saturating_sub(self.machine.total).max(1) as f64;
+        let machine_busy = 1.0 - later.machine.idle.saturating_sub(self.machine.idle) as f64 / total;
+        let mut processes: Vec<ProcessUsage> = Vec::new();
+        for (before, after) in self.processes.iter().zip(&later.processes) {
+            let usage = process_usage(before, after, seconds);
+            match processes.iter_mut().find(|of| of.name == usage.name) {
+                Some(of) => of.add(usage),
+                None => processes.push(usage),
+            }
+        }
+        let listed: f64 = processes.iter().map(|of| of.processors).sum();
+        let disk_busy = self
+            .disk_busy_ms
+            .zip(later.disk_busy_ms)
+            .map(|(before, after)| (after.saturating_sub(before) as f64 / 1000.0 / seconds).min(1.0));
+        Usage {
+            seconds,
+            processors,
+            machine_busy,
+            others: (machine_busy * processors as f64 - listed).max(0.0),
+            disk_busy,
+            processes,
+        }
+    }
+}
+
+impl ProcessUsage {
+    fn add(&mut self, other: Self) {
+        self.cpu_seconds += other.cpu_seconds;
+        self.processors += other.processors;
+        if other.busiest_thread_share > self.busiest_thread_share {
+            self.busiest_thread = other.busiest_thread;
+            self.busiest_thread_share = other.busiest_thread_share;
+        }
+    }
+}
+
+fn process_usage(
+    before: &(Watched, Duration, HashMap<u32, Thread>),
+    after: &(Watched, Duration, HashMap<u32, Thread>),
+    seconds: f64,
+) -> ProcessUsage {
+    assert_eq!(before.0, after.0, "both snapshots are of the same processes");
+    let cpu_seconds = after.1.saturating_sub(before.1).as_secs_f64();
+    let busiest = after
+        .2
+        .iter()
+        .map(|(id, thread)| {
+            let earlier = before.2.get(id).map_or(Duration::ZERO, |thread| thread.cpu);
+            (thread.cpu.saturating_sub(earlier), &thread.name)
+        })
+        .max_by_key(|(cpu, _)| *cpu);
+    let (thread_cpu, thread) = busiest.map_or((Duration::ZERO, ""), |(cpu, name)| (cpu, name.as_str()));
+    ProcessUsage {
+        name: after.0.name.clone(),
+        cpu_seconds,
+        processors: cpu_seconds / seconds,
+        busiest_thread: thread.to_owned(),
+        busiest_thread_share: thread_cpu.as_secs_f64() / seconds,
+    }
+}
+
+fn threads(pid: u32) -> io::Result<HashMap<u32, Thread>> {
+    let mut threads = HashMap::new();
+    for entry in read_dir(format!("/proc/{pid}/task"))? {
+        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A thread may end between the listing and the look at it.
+        let folder = format!("/proc/{pid}/task/{id}");
+        if let (Ok(name), Ok(cpu)) =
+            (read_to_string(format!("{folder}/comm")), process::cpu_of(&format!("{folder}/stat")))
+        {
+            threads.insert(id, Thread { name: name.trim().to_owned(), cpu });
+        }
+    }
+    Ok(threads)
+}
+
+/// Idle is the time in which no processor had anything to run, waiting for the disk included.
+fn machine(stat: &str) -> Option<Machine> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guest time is in user's already.
+    let first = ticks.get(..8)?;
+    Some(Machine { total: first.iter().sum(), idle: first[3] + first[4] })
+}
+
+/// Milliseconds in which a request to the device was under way: the tenth figure after its name.
+fn disk_busy_ms(diskstats: &str, disk: &str) -> Option<u64> {
+    diskstats.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        (words.next()? == disk).then(|| words.nth(9)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_proc_are_read() {
+        let stat = "cpu  100 1 50 700 40 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        let machine = machine(stat).unwrap();
+        assert_eq!((machine.total, machine.idle), (900, 740));
+        let disks = " 254 0 vda 1 2 3 4 5 6 7 8 9 1234 11 12\n 254 1 vda1 1 2 3 4 5 6 7 8 9 77 11\n";
+        assert_eq!(disk_busy_ms(disks, "vda"), Some(1234));
+        assert_eq!(disk_busy_ms(disks, "vda1"), Some(77));
+        assert_eq!(disk_busy_ms(disks, "sda"), None);
+    }
+
+    #[test]
+    fn a_process_counts_once_and_those_of_one_name_together() {
+        let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut child = process::Guard::adopt(child);
+        let watched = [Watched::load(), Watched::new("load", child.pid()), Watched::new("idle", child.pid())];
+        let before = Snapshot::take(&watched, None).unwrap();
+        assert_eq!(before.processes.len(), 2);
+        let usage = before.until(&Snapshot::take(&watched, None).unwrap());
+        child.stop().unwrap();
+        let names: Vec<_> = usage.processes.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!(names, ["load"]);
+    }
+
+    #[test]
+    fn work_of_a_thread_is_seen_under_its_name() {
+        let before = Snapshot::take(&[Watched::load()], None).unwrap();
+        let (stop, stopped) = std::sync::mpsc::sync_channel::<()>(0);
+        let worker = std::thread::Builder::new()
+            .name("worker-of-test".to_owned())
+            .spawn(move || {
+                let mut value = 1_u64;
+                while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                    value = (0..1000_u64).fold(value, |value, n| value.wrapping_mul(n | 1));
+                }
+                value
+            })
+            .unwrap();
+        let usage = loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let usage = before.until(&Snapshot::take(&[Watched::load()], None).unwrap());
+            // However little of the processor it gets, it gets there.
+            if usage.processes[0].busiest_thread == "worker-of-test" && usage.seconds < 20.0 {
+                break usage;
+            }
+            assert!(usage.seconds < 20.0, "{usage:?}");
+        };
+        drop(stop);
+        worker.join().unwrap();
+        assert!(usage.processes[0].cpu_seconds > 0.0 && usage.machine_busy > 0.0, "{usage:?}");
+        assert_eq!(usage.disk_busy, None);
+    }
+}

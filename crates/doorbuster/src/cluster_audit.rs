@@ -1,0 +1,64 @@
+//! `doorbuster audit` of a cluster: gate, queue and ledger against each other.
+//!
+//! Must not: change any of them. Called by: the audit command, when the configuration is a cluster's.
+
+use server::Secrets;
+use server::cluster::{SkuSight, ThreeWay, audit};
+use server::config::{Config, Environment};
+
+use crate::audit_report::report;
+use crate::failure::Failure;
+use crate::output::{self, numbers, words};
+
+/// SKUs that are shown one by one; of more, only those that are not at rest.
+const ROWS_MAX: usize = 50;
+
+pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Failure> {
+    let secrets = Secrets::load_for_ledger(config, environment)?;
+    let found = audit(config, &secrets).map_err(Failure::unavailable)?;
+    output::print(&report(&found.ledger))?;
+    output::print(&gate_report(&found))?;
+    if found.broken.is_empty() {
+        return Ok(());
+    }
+    let lines: String = found.broken.iter().map(|line| format!("\n  {line}")).collect();
+    Err(Failure::check(format!("gate, queue and ledger break {} invariant(s):{lines}", found.broken.len())))
+}
+
+fn gate_report(found: &ThreeWay) -> String {
+    let all = found.skus.len() <= ROWS_MAX;
+    let shown = |sku: &&SkuSight| all || sku.open > 0 || sku.closed.is_some();
+    let rows: Vec<_> = found
+        .skus
+        .iter()
+        .filter(shown)
+        .map(|sku| {
+            [
+                sku.sku.0.to_string(),
+                sku.available.to_string(),
+                sku.open_units.to_string(),
+                (sku.held + sku.sold).to_string(),
+                sku.total.to_string(),
+                sku.closed.unwrap_or("open").to_owned(),
+            ]
+        })
+        .collect();
+    let columns = [
+        numbers("SKU"),
+        numbers("gate"),
+        numbers("on the way"),
+        numbers("held + sold"),
+        numbers("total"),
+        words("state"),
+    ];
+    let rest = if found.at_rest() { "at rest" } else { "not at rest" };
+    format!(
+        "{}{} of {} SKUs shown; {rest}: {} messages not consumed, {} rows for the gate, {} SKUs on their way\n",
+        output::table(columns, &rows),
+        rows.len(),
+        found.skus.len(),
+        found.backlog,
+        found.outbox,
+        found.moving
+    )
+}

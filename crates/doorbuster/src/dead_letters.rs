@@ -1,0 +1,230 @@
+//! `doorbuster dead-letters`: the messages that no consumer understood, listed and sent again.
+//!
+//! Speaks to the brokers of the configuration, beside the servers. A replayed message gets a note in the topic of
+//! dead letters, so that it is replayed by `--all` once. Must not: look into a message, or change one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use server::config::{Environment, Sources};
+use server::queue::dead_letters::{DeadLetter, Read, Record, place, read_all};
+use server::queue::{Options, Producer, PullError, SendError, Topics};
+
+use crate::failure::Failure;
+use crate::output::{self, numbers, plain, words};
+use crate::time::format_utc;
+
+/// Name of these commands to the brokers.
+const GROUP: &str = "doorbuster-operator";
+
+/// List and replay messages that no server understood (cluster profile).
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A server puts a message aside that it can't read, with the reason, and goes on. Such a message is lost to nobody: its
+units are sold by the reservation that it was made from. Look at the reason first: a replay by servers that can't read
+it either makes a new dead letter. Replaying one that was read in the meantime changes nothing, for its order is known.
+
+Examples:
+  doorbuster dead-letters list --config doorbuster.toml
+  doorbuster dead-letters replay --config doorbuster.toml broker-a/3/1742
+  doorbuster dead-letters replay --config doorbuster.toml --all")]
+pub(crate) struct DeadLettersArguments {
+    #[command(subcommand)]
+    command: DeadLettersCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum DeadLettersCommand {
+    /// Show them, the oldest first
+    List {
+        #[command(flatten)]
+        broker: BrokerArguments,
+    },
+    /// Send them to the topic of orders again
+    Replay {
+        #[command(flatten)]
+        broker: BrokerArguments,
+        /// Every one that was not replayed yet
+        #[arg(long, conflicts_with = "letters")]
+        all: bool,
+        /// BROKER/QUEUE/OFFSET as `list` shows it; replayed even if it was before
+        #[arg(value_name = "LETTER", required_unless_present = "all")]
+        letters: Vec<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+struct BrokerArguments {
+    /// Configuration file of the servers: its section `queue` says where the brokers are
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+struct Brokers {
+    options: Options,
+    topics: Topics,
+}
+
+/// A letter without its body.
+struct Line {
+    at_ms: u64,
+    reason: String,
+    bytes: usize,
+    replayed: bool,
+}
+
+pub(crate) fn run(arguments: &DeadLettersArguments, environment: &Environment) -> Result<(), Failure> {
+    match &arguments.command {
+        DeadLettersCommand::List { broker } => list(&brokers(broker, environment)?),
+        DeadLettersCommand::Replay { broker, all: true, .. } => replay_all(&brokers(broker, environment)?),
+        DeadLettersCommand::Replay { broker, letters, .. } => replay(&brokers(broker, environment)?, letters),
+    }
+}
+
+fn brokers(arguments: &BrokerArguments, environment: &Environment) -> Result<Brokers, Failure> {
+    let mut sources = Sources::default();
+    if let Some(path) = &arguments.config {
+        sources = sources.file(path);
+    }
+    let queue = sources.environment(environment).load()?.queue;
+    let topics = Topics::new(&queue.topic);
+    let send_timeout = queue.timeout();
+    Ok(Brokers {
+        options: Options { name_servers: queue.name_servers, group: GROUP.into(), send_timeout },
+        topics,
+    })
+}
+
+fn list(brokers: &Brokers) -> Result<(), Failure> {
+    let (lines, unreadable) = lines(brokers)?;
+    let mut sorted: Vec<_> = lines.iter().collect();
+    sorted.sort_by_key(|(name, line)| (line.at_ms, *name));
+    let rows: Vec<_> = sorted
+        .into_iter()
+        .map(|(name, line)| {
+            [
+                plain(name),
+                format_utc(line.at_ms),
+                line.bytes.to_string(),
+                if line.replayed { "yes" } else { "no" }.to_owned(),
+                plain(&line.reason),
+            ]
+        })
+        .collect();
+    let columns = [words("letter"), words("time"), numbers("bytes"), words("replayed"), words("reason")];
+    if rows.is_empty() {
+        output::print("no dead letters\n")?;
+    } else {
+        output::print(&output::table(columns, &rows))?;
+    }
+    complain(&unreadable)
+}
+
+fn replay_all(brokers: &Brokers) -> Result<(), Failure> {
+    let (lines, unreadable) = lines(brokers)?;
+    let open = lines.into_iter().filter(|(_, line)| !line.replayed).map(|(name, _)| name).collect();
+    let count = send_again(brokers, open)?;
+    output::print(&format!("{count} replayed\n"))?;
+    complain(&unreadable)
+}
+
+fn replay(brokers: &Brokers, letters: &[String]) -> Result<(), Failure> {
+    let wanted: BTreeSet<String> = letters.iter().cloned().collect();
+    let (lines, _) = lines(brokers)?;
+    let missing: Vec<&str> =
+        wanted.iter().filter(|name| !lines.contains_key(*name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        let list = "`doorbuster dead-letters list` shows what there is; nothing was replayed";
+        return Err(Failure::check(format!("no dead letter is called {}: {list}", missing.join(", "))));
+    }
+    let count = send_again(brokers, wanted)?;
+    output::print(&format!("{count} replayed\n"))
+}
+
+/// What there is, by place; and why some records are none.
+fn lines(brokers: &Brokers) -> Result<(BTreeMap<String, Line>, Vec<String>), Failure> {
+    let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+    let mut replayed = BTreeSet::new();
+    let mut unreadable = Vec::new();
+    let visit = |read: Read| {
+        match read.record {
+            Ok(Record::Letter(letter)) => {
+                let DeadLetter { at, reason, bytes, .. } = &letter;
+                let line = Line { at_ms: at.0, reason: reason.clone(), bytes: *bytes, replayed: false };
+                lines.entry(letter.place()).or_insert(line);
+            }
+            Ok(Record::Replayed { queue, offset }) => drop(replayed.insert(place(&queue, offset))),
+            Err(error) => unreadable.push(format!("{}: {error}", place(&read.queue, read.offset))),
+        }
+        Ok::<(), PullError>(())
+    };
+    read_all(brokers.options.clone(), &brokers.topics.dead_letters, visit).map_err(cannot_read)?;
+    for (name, line) in &mut lines {
+        line.replayed = replayed.contains(name);
+    }
+    Ok((lines, unreadable))
+}
+
+/// Sends these letters' messages again, reading them once more: a message at a time is in memory.
+fn send_again(brokers: &Brokers, mut wanted: BTreeSet<String>) -> Result<usize, Failure> {
+    let mut producer = Producer::new(brokers.options.clone());
+    let mut count = 0;
+    let visit = |read: Read| {
+        let Ok(Record::Letter(letter)) = read.record else { return Ok(()) };
+        let name = letter.place();
+        if !wanted.remove(&name) {
+            return Ok(());
+        }
+        let Some(body) = &letter.body else {
+            let kept =
+                "it was too long to be kept; it is where it was sent to, for as long as the broker keeps it";
+            return Err(Stopped(Failure::check(format!(
+                "{name} can't be replayed after {count} others: {kept}"
+            ))));
+        };
+        let (queue, offset) = (letter.queue.clone(), letter.offset);
+        let note = Record::Replayed { queue, offset }.encode();
+        // The note comes second: without it the message is replayed once more, which changes nothing.
+        let sent = producer
+            .send(&brokers.topics.orders, &[body])
+            .and_then(|()| producer.send(&brokers.topics.dead_letters, &[note]));
+        sent.map_err(|error| Stopped(cannot_send(&name, count, &error)))?;
+        count += 1;
+        Ok(())
+    };
+    read_all(brokers.options.clone(), &brokers.topics.dead_letters, visit)
+        .map_err(|stopped: Stopped| stopped.0)?;
+    Ok(count)
+}
+
+/// Why a walk through the letters ended early.
+struct Stopped(Failure);
+
+impl From<PullError> for Stopped {
+    fn from(error: PullError) -> Stopped {
+        Stopped(cannot_read(error))
+    }
+}
+
+fn cannot_read(error: PullError) -> Failure {
+    let message = format!("the dead letters can't be read: {error}");
+    if error.is_retryable() { Failure::unavailable(message) } else { Failure::check(message) }
+}
+
+fn cannot_send(name: &str, count: usize, error: &SendError) -> Failure {
+    Failure::unavailable(format!(
+        "stopped at {name}, after {count} others were replayed: {error}. It is safe to run the command again."
+    ))
+}
+
+fn complain(unreadable: &[String]) -> Result<(), Failure> {
+    if unreadable.is_empty() {
+        return Ok(());
+    }
+    let lines: String = unreadable.iter().map(|line| format!("\n  {}", plain(line))).collect();
+    Err(Failure::check(format!(
+        "{} record(s) in the topic of dead letters are none:{lines}",
+        unreadable.len()
+    )))
+}

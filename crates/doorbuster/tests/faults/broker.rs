@@ -1,0 +1,115 @@
+//! Faults of RocketMQ, the queue between the gate and the ledger.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use server::queue::{Consumer, Options, Producer};
+
+use crate::load::Random;
+use crate::proxy::Mode;
+use crate::stage::{Scenario, Stage, play};
+
+pub(crate) const KILLED: Scenario = Scenario::of("the broker killed");
+pub(crate) const FROZEN: Scenario = Scenario::of("the broker frozen");
+pub(crate) const UNREACHABLE: Scenario = Scenario::of("the broker unreachable for one server");
+pub(crate) const SILENT: Scenario = Scenario::of("the broker's answers lost");
+pub(crate) const NAME_SERVER_KILLED: Scenario = Scenario::of("the broker's name server killed");
+pub(crate) const TWICE_AND_OUT_OF_ORDER: Scenario = Scenario::of("messages delivered twice and out of order");
+
+/// Copies in one batch, and messages in one pull.
+const COPIES: u64 = 64;
+const PULL_MAX: usize = 1024;
+const PULL_WAIT: Duration = Duration::from_millis(50);
+
+#[test]
+fn the_broker_is_killed() {
+    play(&KILLED, |stage| {
+        stage.engines.kill("rocketmq-broker");
+        Stage::wait_out();
+        stage.engines.up(&["rocketmq"]);
+    });
+}
+
+#[test]
+fn the_broker_is_frozen() {
+    play(&FROZEN, |stage| {
+        stage.engines.freeze("rocketmq-broker");
+        Stage::wait_out();
+        stage.engines.thaw("rocketmq-broker");
+    });
+}
+
+#[test]
+fn the_broker_is_unreachable_for_one_server() {
+    play(&UNREACHABLE, |stage| {
+        let pid = stage.cluster.pid(0);
+        stage.network.broker.set_for(pid, Mode::Silent);
+        stage.network.name_server.set_for(pid, Mode::Silent);
+        Stage::wait_out();
+        stage.network.broker.set(Mode::Pass);
+        stage.network.name_server.set(Mode::Pass);
+    });
+}
+
+/// It stores what it is sent, and nobody hears of it: neither producers nor consumers.
+#[test]
+fn the_brokers_answers_are_lost() {
+    play(&SILENT, |stage| {
+        stage.network.broker.set(Mode::MuteAnswers);
+        Stage::wait_out();
+        // The connections have lost parts of what was said: they are of no use any more.
+        stage.network.broker.set(Mode::Cut);
+        stage.network.broker.set(Mode::Pass);
+    });
+}
+
+/// Whoever knows the broker already does not need it.
+#[test]
+fn the_name_server_is_killed() {
+    play(&NAME_SERVER_KILLED, |stage| {
+        stage.engines.kill("rocketmq-namesrv");
+        Stage::wait_out();
+        stage.engines.up(&["rocketmq-namesrv"]);
+    });
+}
+
+/// Copies of the orders so far, in no order, on whatever queue comes next: what a broker does that delivers again.
+#[test]
+fn messages_are_delivered_twice_and_out_of_order() {
+    play(&TWICE_AND_OUT_OF_ORDER, |stage| {
+        let options = Options {
+            name_servers: vec![stage.engines.address("rocketmq-namesrv")],
+            group: "faults".to_owned(),
+            send_timeout: Duration::from_secs(5),
+        };
+        let (mut producer, mut consumer) =
+            (Producer::new(options.clone()), Consumer::new(options, &stage.topic));
+        let mut offsets: Vec<_> = consumer.queues().unwrap().into_iter().map(|queue| (queue, 0)).collect();
+        let (mut seen, mut originals) = (HashSet::new(), Vec::new());
+        let (mut random, mut copies) = (Random(7), 0);
+        let began = Instant::now();
+        while began.elapsed() < Stage::outage() {
+            let pulled = match consumer.pull(&offsets, PULL_MAX, PULL_WAIT) {
+                // Not connected yet, say.
+                Err(error) if error.is_retryable() => continue,
+                pulled => pulled.unwrap(),
+            };
+            for pulled in pulled {
+                for (_, body) in pulled.messages {
+                    if seen.insert(body.clone()) {
+                        originals.push(body);
+                    }
+                }
+                let (_, offset) = offsets.iter_mut().find(|(queue, _)| *queue == pulled.queue).unwrap();
+                *offset = pulled.next_offset;
+            }
+            let copies_now = if originals.is_empty() { 0 } else { COPIES };
+            let batch: Vec<&[u8]> = (0..copies_now)
+                .map(|_| &*originals[usize::try_from(random.below(originals.len() as u64)).unwrap()])
+                .collect();
+            producer.send(&stage.topic, &batch).unwrap();
+            copies += batch.len();
+        }
+        assert!(copies > originals.len(), "only {copies} copies of {} messages", originals.len());
+    });
+}

@@ -1,0 +1,130 @@
+//! Faults of Redis, the stock gate: a single one, and a Cluster.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::engines::Engines;
+use crate::proxy::Mode;
+use crate::stage::{Forgets, Gate, Scenario, Stage, play};
+
+/// With `appendfsync everysec` a killed Redis forgets what came since the last write of its log, at most this.
+const UNSYNCED: Duration = Duration::from_secs(2);
+/// Longer than any scenario.
+const EVERYTHING: Duration = Duration::from_secs(3600);
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) const KILLED: Scenario =
+    Scenario { forgets: Forgets::Before(UNSYNCED), ..Scenario::of("Redis killed") };
+pub(crate) const FROZEN: Scenario = Scenario::of("Redis frozen");
+pub(crate) const UNREACHABLE: Scenario = Scenario::of("Redis unreachable for one server");
+pub(crate) const WIPED: Scenario =
+    Scenario { forgets: Forgets::Before(EVERYTHING), ..Scenario::of("Redis wiped (FLUSHALL)") };
+pub(crate) const MASTER_KILLED: Scenario = Scenario {
+    gate: Gate::RedisCluster,
+    forgets: Forgets::BeforeAndDuring(UNSYNCED),
+    ..Scenario::of("Redis Cluster: a master killed, its replica takes over")
+};
+pub(crate) const MASTER_FROZEN: Scenario = Scenario {
+    gate: Gate::RedisCluster,
+    forgets: Forgets::BeforeAndDuring(UNSYNCED),
+    ..Scenario::of("Redis Cluster: a master frozen, its replica takes over")
+};
+
+#[test]
+fn redis_is_killed() {
+    play(&KILLED, |stage| {
+        stage.engines.kill("redis");
+        Stage::wait_out();
+        stage.engines.up(&["redis"]);
+    });
+}
+
+#[test]
+fn redis_is_frozen() {
+    play(&FROZEN, |stage| {
+        stage.engines.freeze("redis");
+        Stage::wait_out();
+        stage.engines.thaw("redis");
+    });
+}
+
+#[test]
+fn redis_is_unreachable_for_one_server() {
+    play(&UNREACHABLE, |stage| {
+        stage.network.redis.set_for(stage.cluster.pid(0), Mode::Silent);
+        Stage::wait_out();
+        stage.network.redis.set(Mode::Pass);
+    });
+}
+
+#[test]
+fn redis_is_wiped() {
+    play(&WIPED, |stage| {
+        assert_eq!(redis_cli(stage.engines, "redis", &["flushall"]).trim(), "OK");
+    });
+}
+
+#[test]
+fn a_master_is_killed() {
+    play(&MASTER_KILLED, |stage| {
+        let (slot, master) = master_of_plenty(stage);
+        stage.engines.kill(&master);
+        wait_for_another_master(stage.engines, slot, &master);
+        stage.engines.up(&["redis-cluster"]);
+    });
+}
+
+/// When it wakes up, it believes for a moment that it is still the master.
+#[test]
+fn a_master_is_frozen() {
+    play(&MASTER_FROZEN, |stage| {
+        let (slot, master) = master_of_plenty(stage);
+        stage.engines.freeze(&master);
+        wait_for_another_master(stage.engines, slot, &master);
+        Stage::wait_out();
+        stage.engines.thaw(&master);
+    });
+}
+
+pub(crate) fn redis_cli(engines: &Engines, member: &str, command: &[&str]) -> String {
+    let address = engines.address(member);
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(command).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The slot of the product that is sold most, and the member that is its master.
+fn master_of_plenty(stage: &Stage) -> (u16, String) {
+    let tag = format!("{{{}:00000000}}", stage.prefix);
+    let slot =
+        redis_cli(stage.engines, "redis-cluster-0", &["cluster", "keyslot", &tag]).trim().parse().unwrap();
+    (slot, master_of(stage.engines, "redis-cluster-0", slot).expect("every slot has a master"))
+}
+
+/// The member that serves a slot, as another member sees it.
+fn master_of(engines: &Engines, seen_by: &str, slot: u16) -> Option<String> {
+    let nodes = redis_cli(engines, seen_by, &["cluster", "nodes"]);
+    let line = nodes.lines().find(|line| {
+        let mut fields = line.split_whitespace();
+        let well = fields.nth(2).is_some_and(|flags| flags.contains("master") && !flags.contains("fail"));
+        well && fields.skip(5).any(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            first.parse::<u16>().is_ok_and(|first| first <= slot)
+                && last.parse::<u16>().is_ok_and(|last| slot <= last)
+        })
+    })?;
+    let port = line.split_whitespace().nth(1)?.split(['@', ',']).next()?.rsplit(':').next()?.to_owned();
+    (0..6)
+        .map(|node| format!("redis-cluster-{node}"))
+        .find(|member| engines.address(member).ends_with(&format!(":{port}")))
+}
+
+fn wait_for_another_master(engines: &Engines, slot: u16, old: &str) {
+    let other = if old == "redis-cluster-0" { "redis-cluster-1" } else { "redis-cluster-0" };
+    let deadline = Instant::now() + TAKEN_OVER_WITHIN;
+    while master_of(engines, other, slot).is_none_or(|master| master == old) {
+        assert!(Instant::now() < deadline, "no replica took over from {old}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

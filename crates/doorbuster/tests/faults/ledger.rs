@@ -1,0 +1,81 @@
+//! Faults of MariaDB, the ledger.
+
+use std::time::{Duration, Instant};
+
+use crate::proxy::Mode;
+use crate::stage::{Scenario, Stage, play};
+
+pub(crate) const KILLED: Scenario = Scenario::of("MariaDB killed");
+pub(crate) const FROZEN: Scenario = Scenario::of("MariaDB frozen");
+pub(crate) const UNREACHABLE: Scenario = Scenario::of("MariaDB unreachable for one server");
+pub(crate) const AWAY: Scenario = Scenario::of("MariaDB away for longer than every bound");
+pub(crate) const COMMITS_UNANSWERED: Scenario = Scenario::of("the answers to MariaDB's commits lost");
+pub(crate) const DISK_FULL: Scenario = Scenario { small_disk: true, ..Scenario::of("MariaDB's disk full") };
+
+const FULL_WITHIN: Duration = Duration::from_secs(60);
+
+#[test]
+fn mariadb_is_killed() {
+    play(&KILLED, |stage| {
+        stage.engines.kill("mariadb");
+        Stage::wait_out();
+        stage.engines.up(&["mariadb"]);
+    });
+}
+
+#[test]
+fn mariadb_is_frozen() {
+    play(&FROZEN, |stage| {
+        stage.engines.freeze("mariadb");
+        Stage::wait_out();
+        stage.engines.thaw("mariadb");
+    });
+}
+
+#[test]
+fn mariadb_is_unreachable_for_one_server() {
+    play(&UNREACHABLE, |stage| {
+        stage.network.mariadb.set_for(stage.cluster.pid(0), Mode::Silent);
+        Stage::wait_out();
+        stage.network.mariadb.set(Mode::Pass);
+    });
+}
+
+/// Orders are accepted meanwhile: the broker has them. So the buyers do not notice, but for those who pay.
+#[test]
+fn mariadb_is_away_for_long() {
+    play(&AWAY, |stage| {
+        stage.network.mariadb.set(Mode::Cut);
+        for _ in 0..3 {
+            Stage::wait_out();
+        }
+        stage.network.mariadb.set(Mode::Pass);
+    });
+}
+
+/// Whatever was committed is found to be there, and not done again.
+#[test]
+fn answers_to_commits_are_lost() {
+    play(&COMMITS_UNANSWERED, |stage| {
+        stage.network.mariadb.set(Mode::LoseAnswerTo(b"COMMIT"));
+        Stage::wait_out();
+        stage.network.mariadb.set(Mode::Pass);
+        assert!(stage.network.mariadb.answers_lost() > 0, "no commit was seen");
+    });
+}
+
+/// MariaDB refuses, waits for room, or ends itself; then an operator makes room, and starts it again.
+#[test]
+fn mariadbs_disk_is_full() {
+    play(&DISK_FULL, |stage| {
+        let disk = stage.small_disk.as_ref().expect("the scenario has one");
+        disk.fill();
+        let began = Instant::now();
+        while !disk.was_met() {
+            assert!(began.elapsed() < FULL_WITHIN, "nothing was written");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Stage::wait_out();
+        disk.free();
+    });
+}

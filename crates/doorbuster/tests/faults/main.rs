@@ -1,0 +1,57 @@
+//! The whole cluster profile under load while one part of it fails: real servers on real engines.
+//!
+//! One test for each fault, one after the other. As part of `make test` each lasts some seconds; `make faults`
+//! (DOORBUSTER_FAULTS=full) plays them long and writes docs/faults.md.
+
+#![allow(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test has no clock of the server, and is steered by its environment"
+)]
+
+mod attempt;
+mod broker;
+mod cluster;
+#[path = "../../../server/tests/it/engines.rs"]
+mod engines;
+#[path = "../it/exchange.rs"]
+mod exchange;
+mod gate;
+mod ledger;
+mod load;
+mod proxy;
+mod report;
+mod servers;
+mod shop;
+mod small_disk;
+mod stage;
+mod verdict;
+
+use stage::Scenario;
+
+/// All of them, in the order of the table.
+const SCENARIOS: [Scenario; 23] = [
+    servers::KILLED,
+    servers::KILLED_AGAIN_AND_AGAIN,
+    servers::FROZEN,
+    servers::FROZEN_BEFORE_PUBLISHING,
+    servers::DRAINED,
+    gate::KILLED,
+    gate::FROZEN,
+    gate::UNREACHABLE,
+    gate::WIPED,
+    gate::MASTER_KILLED,
+    gate::MASTER_FROZEN,
+    broker::KILLED,
+    broker::FROZEN,
+    broker::UNREACHABLE,
+    broker::SILENT,
+    broker::NAME_SERVER_KILLED,
+    broker::TWICE_AND_OUT_OF_ORDER,
+    ledger::KILLED,
+    ledger::FROZEN,
+    ledger::UNREACHABLE,
+    ledger::AWAY,
+    ledger::COMMITS_UNANSWERED,
+    ledger::DISK_FULL,
+];

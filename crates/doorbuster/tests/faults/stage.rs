@@ -1,0 +1,345 @@
+//! One scenario from start to end: engines, the network to them, servers, a sale under load, the fault, the verdict.
+//!
+//! All scenarios share one set of engines, one after the other, each with names of its own on them. The short form
+//! has tight bounds, so that a fault outlasts them within seconds; the full form has the default configuration.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::SCENARIOS;
+use crate::attempt::{Answer, Attempt, Told};
+use crate::cluster::Cluster;
+use crate::engines::Engines;
+use crate::gate::redis_cli;
+use crate::load::{Load, Shape};
+use crate::proxy::{Mode, Proxy, TOLD_HOST};
+use crate::report::{self, Row};
+use crate::shop::Caller;
+use crate::small_disk::SmallDisk;
+use crate::verdict::{self, Outcome};
+
+const WARM_WITHIN: Duration = Duration::from_secs(30);
+/// After a fault is over.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+const ALL_ENGINES: [&str; 4] = ["redis", "redis-cluster", "mariadb", "rocketmq"];
+const FROZEN_BY_SOME: [&str; 9] = [
+    "redis",
+    "redis-cluster-0",
+    "redis-cluster-1",
+    "redis-cluster-2",
+    "redis-cluster-3",
+    "redis-cluster-4",
+    "redis-cluster-5",
+    "rocketmq-broker",
+    "mariadb",
+];
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
+const CLUSTER_NODES: usize = 6;
+const CLUSTER_NODE_TIMEOUT_MS: &str = "2000";
+
+/// Which gate the servers are set up with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Redis,
+    RedisCluster,
+}
+
+/// How many orders may be accepted and then rejected: as many as the gate may have forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forgets {
+    Nothing,
+    /// What it took during so long before the fault.
+    Before(Duration),
+    /// The same, and what it took while the fault lasted.
+    BeforeAndDuring(Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scenario {
+    /// The fault, as the table names it.
+    pub(crate) name: &'static str,
+    pub(crate) gate: Gate,
+    pub(crate) servers: usize,
+    pub(crate) forgets: Forgets,
+    /// MariaDB is another one, whose disk can be filled.
+    pub(crate) small_disk: bool,
+}
+
+impl Scenario {
+    pub(crate) const fn of(name: &'static str) -> Scenario {
+        Scenario { name, gate: Gate::Redis, servers: 2, forgets: Forgets::Nothing, small_disk: false }
+    }
+}
+
+/// One scenario at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether scenarios take their full time, and make the table.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("DOORBUSTER_FAULTS").is_some_and(|value| value == "full")
+}
+
+/// What a fault acts on.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) engines: &'static Engines,
+    pub(crate) network: &'static Network,
+    pub(crate) cluster: Cluster,
+    pub(crate) load: Load,
+    /// Of this scenario's names on the engines: its database, and what its keys begin with.
+    pub(crate) prefix: String,
+    pub(crate) topic: String,
+    pub(crate) small_disk: Option<SmallDisk>,
+    _dir: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// The ways from the servers to the engines.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) redis: Proxy,
+    pub(crate) redis_cluster: Vec<Proxy>,
+    pub(crate) mariadb: Proxy,
+    pub(crate) name_server: Proxy,
+    pub(crate) broker: Proxy,
+}
+
+impl Network {
+    fn to(engines: &Engines) -> Network {
+        let address = |name: &str| -> SocketAddr { engines.address(name).parse().unwrap() };
+        Network {
+            redis: Proxy::to(address("redis")),
+            redis_cluster: (0..CLUSTER_NODES)
+                .map(|node| Proxy::told(address(&format!("redis-cluster-{node}"))))
+                .collect(),
+            mariadb: Proxy::to(address("mariadb")),
+            name_server: Proxy::to(address("rocketmq-namesrv")),
+            broker: Proxy::told(address("rocketmq-broker")),
+        }
+    }
+
+    fn restore(&self) {
+        let all = [&self.redis, &self.mariadb, &self.name_server, &self.broker];
+        all.into_iter().chain(&self.redis_cluster).for_each(|proxy| proxy.set(Mode::Pass));
+    }
+}
+
+/// Plays a scenario; `fault` returns when the fault is over.
+pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outcome {
+    let mut stage = Stage::open(scenario);
+    stage.load.wait_for_orders(if is_full() { 1000 } else { 300 }, WARM_WITHIN);
+    let began = Instant::now();
+    fault(&mut stage);
+    let ended = Instant::now();
+    let back = stage.load.wait_for_orders(1, BACK_WITHIN);
+    stage.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
+    let Stage { load, cluster, prefix, engines, _dir, _alone, .. } = stage;
+    let attempts = load.stop();
+    let silence = longest_silence(&attempts, began);
+    let forgettable = forgettable(scenario.forgets, &attempts, began, ended);
+    let outcome = verdict::judge(&cluster, attempts);
+    let row = Row { fault: scenario.name, lasted: ended - began, back, silence, forgettable, outcome };
+    println!("{row}");
+    assert!(row.outcome.rejected <= forgettable, "more was rejected than the gate can have forgotten: {row}");
+    drop(cluster);
+    say_sql(engines, &format!("DROP DATABASE {prefix}"));
+    report::add(&row);
+    row.outcome
+}
+
+impl Stage {
+    fn open(scenario: &Scenario) -> Stage {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (engines, network) = engines_that_are_well();
+        let place = SCENARIOS.iter().position(|other| other.name == scenario.name).expect("it is listed");
+        let prefix = format!("faults{place}");
+        let topic = prefix.clone();
+        say_sql(engines, &format!("DROP DATABASE IF EXISTS {prefix}; CREATE DATABASE {prefix}"));
+        let small_disk = scenario.small_disk.then(SmallDisk::with_mariadb);
+        let ledger = match &small_disk {
+            Some(disk) => (disk.engines.address("mariadb"), "doorbuster"),
+            None => (network.mariadb.address.to_string(), prefix.as_str()),
+        };
+        let config = configuration(scenario, network, ledger, &prefix, &topic);
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(dir.path(), &config, scenario.servers);
+        Caller::calm(cluster.addresses()[0]).create_sales();
+        cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales());
+        let load = Load::start(cluster.addresses(), shape());
+        Stage { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
+    }
+
+    /// Longer than every time-out that is involved; then the fault is over.
+    pub(crate) fn outage() -> Duration {
+        Duration::from_secs(if is_full() { 20 } else { 4 })
+    }
+
+    pub(crate) fn wait_out() {
+        std::thread::sleep(Stage::outage());
+    }
+}
+
+/// The engines that all scenarios share, also after a scenario that failed in the middle of its fault.
+fn engines_that_are_well() -> (&'static Engines, &'static Network) {
+    static ENGINES: OnceLock<Engines> = OnceLock::new();
+    static NETWORK: OnceLock<Network> = OnceLock::new();
+    let engines = ENGINES.get_or_init(|| {
+        let told = TOLD_HOST.to_string();
+        let settings = [
+            ("DOORBUSTER_DEV_TOLD_HOST", told.as_str()),
+            ("DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS", CLUSTER_NODE_TIMEOUT_MS),
+        ];
+        let engines = Engines::private(&ALL_ENGINES, &settings);
+        wait_until_told(&engines);
+        engines
+    });
+    let network = NETWORK.get_or_init(|| Network::to(engines));
+    network.restore();
+    for member in FROZEN_BY_SOME {
+        // One that was killed is not there to be thawed; it is started below.
+        let pid = Pid::from_raw(engines.member(member).pid.cast_signed()).unwrap();
+        kill_process(pid, Signal::CONT).ok();
+    }
+    engines.up(&ALL_ENGINES);
+    (engines, network)
+}
+
+/// A new Cluster's members learn from each other, some time after they serve, what each is to be called.
+fn wait_until_told(engines: &Engines) {
+    let told = TOLD_HOST.to_string();
+    let deadline = Instant::now() + TOLD_WITHIN;
+    for node in 0..CLUSTER_NODES {
+        loop {
+            let slots = redis_cli(engines, &format!("redis-cluster-{node}"), &["cluster", "slots"]);
+            if slots.lines().filter(|line| line.trim() == told).count() == CLUSTER_NODES {
+                break;
+            }
+            assert!(Instant::now() < deadline, "not all are called {told}:\n{slots}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn shape() -> Shape {
+    if is_full() {
+        Shape { buyers: 32, think: Duration::from_millis(10) }
+    } else {
+        Shape { buyers: 8, think: Duration::from_millis(10) }
+    }
+}
+
+fn configuration(
+    scenario: &Scenario,
+    network: &Network,
+    (mysql_address, mysql_database): (String, &str),
+    prefix: &str,
+    topic: &str,
+) -> String {
+    let (mode, gate) = match scenario.gate {
+        Gate::Redis => ("single", format!("{:?}", network.redis.address.to_string())),
+        Gate::RedisCluster => {
+            let nodes: Vec<String> =
+                network.redis_cluster.iter().map(|node| format!("{:?}", node.address.to_string())).collect();
+            ("cluster", nodes.join(", "))
+        }
+    };
+    let name_server = network.name_server.address;
+    let servers = scenario.servers;
+    let (publish, roll_forward, timeout) = if is_full() { (2000, 10_000, 1000) } else { (1000, 2000, 500) };
+    format!(
+        r#"[auth]
+buyer = "member_id"
+[admission]
+in_flight_per_buyer_max = 0
+[ledger]
+backend = "mysql"
+mysql_address = "{mysql_address}"
+mysql_user = "root"
+mysql_database = "{mysql_database}"
+[cluster]
+enabled = true
+servers = {servers}
+publish_timeout_ms = {publish}
+roll_forward_after_ms = {roll_forward}
+[gate]
+mode = "{mode}"
+addresses = [{gate}]
+prefix = "{prefix}"
+timeout_ms = {timeout}
+[queue]
+name_servers = ["{name_server}"]
+topic = "{topic}"
+timeout_ms = {timeout}
+"#
+    )
+}
+
+/// Runs statements in MariaDB, past the proxy.
+fn say_sql(engines: &Engines, statements: &str) {
+    let address = engines.address("mariadb");
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let status = Command::new("mariadb")
+        .args(["--no-defaults", "--protocol=tcp", "--user=root", "--host", host, "--port", port])
+        .args(["--execute", statements])
+        .status();
+    assert!(status.unwrap().success(), "{statements}");
+}
+
+/// The first answer of each order that was accepted.
+fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &Told> {
+    attempts
+        .iter()
+        .filter_map(|attempt| attempt.told.iter().find(|told| matches!(told.answer, Answer::Accepted { .. })))
+}
+
+/// The longest time without an accepted order, of all buyers together, from the fault on.
+fn longest_silence(attempts: &[Attempt], began: Instant) -> Duration {
+    let mut times: Vec<Instant> = acceptances(attempts).map(|told| told.at).collect();
+    times.sort_unstable();
+    let longest = times.windows(2).filter(|pair| pair[1] >= began).map(|pair| pair[1] - pair[0]).max();
+    longest.unwrap_or_default()
+}
+
+/// How many orders the gate can have forgotten: those that were asked for in the time that it forgets.
+fn forgettable(forgets: Forgets, attempts: &[Attempt], began: Instant, ended: Instant) -> u64 {
+    let (before, until) = match forgets {
+        Forgets::Nothing => return 0,
+        Forgets::Before(before) => (before, began),
+        Forgets::BeforeAndDuring(before) => (before, ended),
+    };
+    acceptances(attempts).filter(|told| told.sent + before >= began && told.sent <= until).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use server::queue::{Admin, Options, Producer};
+
+    use super::*;
+
+    /// Or the network could not be cut.
+    #[test]
+    fn engines_that_tell_an_address_tell_the_proxys() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, network) = engines_that_are_well();
+        let options = Options {
+            name_servers: vec![network.name_server.address.to_string()],
+            group: "faults".to_owned(),
+            send_timeout: Duration::from_secs(2),
+        };
+        Admin::new(options.clone()).create_topics(&["proxied"]).unwrap();
+        let mut producer = Producer::new(options);
+        producer.send("proxied", &["a"]).unwrap();
+        network.broker.set(Mode::Cut);
+        producer.send("proxied", &["b"]).unwrap_err();
+        network.broker.set(Mode::Pass);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let Err(error) = producer.send("proxied", &["c"]) {
+            assert!(Instant::now() < deadline, "{error}");
+        }
+    }
+}

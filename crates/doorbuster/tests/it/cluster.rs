@@ -1,0 +1,242 @@
+//! Two servers of one cluster on real Redis, RocketMQ and MariaDB: what one accepts the other knows, whatever the
+//! buyer or an operator does next, and the three agree at the end.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::engines::Engines;
+use crate::exchange::{Connection, Response};
+use crate::run;
+use crate::serving::{OPERATOR, Serving};
+
+/// Longer than any step takes on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A configuration with a database, a topic and keys of its own.
+fn configure(directory: &Path, name: &str, more: &str) {
+    let engines = Engines::shared(&["redis", "mariadb", "rocketmq"]);
+    let (redis, mariadb) = (engines.address("redis"), engines.address("mariadb"));
+    let name_server = engines.address("rocketmq-namesrv");
+    let (host, port) = mariadb.rsplit_once(':').unwrap();
+    let made = Command::new("mariadb")
+        .args(["--no-defaults", "--protocol=tcp", "--user=root", "--host", host, "--port", port])
+        .args(["--execute", &format!("CREATE DATABASE {name}")])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let config = format!(
+        "[cluster]\nenabled = true\nservers = 2\n[gate]\naddresses = [\"{redis}\"]\nprefix = \"{name}\"\n\
+         [queue]\nname_servers = [\"{name_server}\"]\ntopic = \"{name}\"\nbroker_disk_percent_max = 100\n\
+         [ledger]\nmysql_address = \"{mariadb}\"\nmysql_user = \"root\"\nmysql_database = \"{name}\"\n{more}"
+    );
+    std::fs::write(directory.join("doorbuster.toml"), config).unwrap();
+}
+
+fn serve(directory: &Path) -> Serving {
+    let mut command = crate::doorbuster(directory);
+    command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    command.args(["--data-dir", "secrets"]);
+    Serving::start(command)
+}
+
+fn ask(server: &Serving, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+    let mut connection = Connection::open_patient(server.address, Duration::from_secs(40)).unwrap();
+    connection.exchange(method, path, headers, body).unwrap()
+}
+
+/// A buyer's request; without a key if that is empty.
+fn buyer(server: &Serving, member: u64, key: &str, method: &str, path: &str, body: &Value) -> Response {
+    let member = member.to_string();
+    let mut headers = vec![("memberId", member.as_str()), ("Content-Type", "application/json")];
+    if !key.is_empty() {
+        headers.push(("Idempotency-Key", key));
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    ask(server, method, path, &headers, &body)
+}
+
+fn place(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
+    let order = json!({"sale": 3, "product": product, "quantity": quantity});
+    buyer(server, member, key, "POST", "/api/v1/orders", &order)
+}
+
+/// Places as soon as the gate is built.
+fn place_first(server: &Serving, member: u64, key: &str, product: u64) -> String {
+    let started = Instant::now();
+    loop {
+        let placed = place(server, member, key, product, 1);
+        if placed.status == 202 {
+            return id(&placed);
+        }
+        assert!(placed.status == 503 && started.elapsed() < SOON, "{} {}", placed.status, placed.body);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn id(response: &Response) -> String {
+    response.json()["id"].as_str().unwrap_or_else(|| panic!("no order: {}", response.body)).to_owned()
+}
+
+/// The order as the ledger has it, read by a long poll.
+fn read(server: &Serving, member: u64, order: &str) -> Value {
+    let response = buyer(server, member, "", "GET", &format!("/api/v1/orders/{order}?wait=20"), &Value::Null);
+    assert_eq!(response.status, 200, "{}", response.body);
+    response.json()
+}
+
+fn operator(server: &Serving, path: &str, key: &str, body: &str) -> Response {
+    let token = format!("Bearer {OPERATOR}");
+    let headers =
+        [("Authorization", token.as_str()), ("Content-Type", "application/json"), ("Idempotency-Key", key)];
+    ask(server, "POST", path, &headers, body)
+}
+
+fn code(response: &Response) -> String {
+    response.json()["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits until nothing is on its way, and gate, queue and ledger agree.
+fn audit(directory: &Path) -> String {
+    let started = Instant::now();
+    loop {
+        let (code, output, errors) = run(directory, &["audit", "--config", "doorbuster.toml"]);
+        if code == 0 && output.contains("; at rest:") {
+            return output;
+        }
+        assert!(started.elapsed() < SOON, "{code}: {output}{errors}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn what_one_server_accepts_the_other_knows_and_finishes() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "pair", "");
+    let (a, b) = (serve(dir.path()), serve(dir.path()));
+
+    let first = place_first(&a, 1, "k", 30);
+    let again = place(&b, 1, "k", 30, 1);
+    assert!(matches!(again.status, 201 | 202), "{}", again.body);
+    assert_eq!(id(&again), first);
+    assert_eq!(code(&place(&b, 1, "k", 30, 2)), "key_conflict");
+    assert_eq!(code(&place(&b, 1, "other", 30, 1)), "over_limit");
+    assert_eq!(read(&b, 1, &first)["status"], "held");
+    assert_eq!(place(&a, 1, "k", 30, 1).status, 201, "it is in the ledger by now");
+    let strange = buyer(&b, 2, "", "GET", &format!("/api/v1/orders/{first}"), &Value::Null);
+    assert_eq!(strange.status, 404);
+
+    let paid = buyer(&b, 1, "", "POST", &format!("/api/v1/orders/{first}/pay"), &Value::Null);
+    assert_eq!((paid.status, &paid.json()["status"]), (200, &json!("paid")), "{}", paid.body);
+    let cancelled = buyer(&a, 1, "", "POST", &format!("/api/v1/orders/{first}/cancel"), &Value::Null);
+    assert_eq!(code(&cancelled), "not_cancellable");
+
+    // Cancelled while it may still be pending: it waits for the ledger, and the limit is free again.
+    let second = id(&place(&b, 2, "", 30, 1));
+    let cancelled = buyer(&a, 2, "", "POST", &format!("/api/v1/orders/{second}/cancel"), &Value::Null);
+    assert_eq!(cancelled.json()["status"], "cancelled", "{}", cancelled.body);
+    assert_eq!(place(&b, 2, "", 30, 1).status, 202);
+    audit(dir.path());
+}
+
+#[test]
+fn what_an_operator_does_on_one_server_holds_on_every_other() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "steered", "");
+    let (a, b) = (serve(dir.path()), serve(dir.path()));
+    place_first(&a, 1, "", 29);
+
+    assert_eq!(operator(&a, "/api/v1/sales/3/pause", "p", "").status, 200);
+    assert_eq!(code(&place(&b, 2, "", 29, 1)), "paused");
+    assert_eq!(operator(&b, "/api/v1/sales/3/resume", "r", "").status, 200);
+    assert_eq!(place(&a, 2, "", 29, 1).status, 202);
+
+    // 100 units, one each: 99 are taken away again, so one buyer fits, and after a restock one more.
+    place_first(&a, 3, "", 30);
+    let correct = "/api/v1/sales/3/items/30/correct";
+    assert_eq!(operator(&a, correct, "c", r#"{"units": 98}"#).status, 200);
+    assert_eq!(operator(&b, correct, "c", r#"{"units": 98}"#).status, 200, "the same again");
+    assert_eq!(code(&operator(&b, correct, "d", r#"{"units": 2}"#)), "correction_too_large");
+    let last = place(&b, 4, "", 30, 1);
+    assert_eq!(last.status, 202, "{}", last.body);
+    assert_eq!(code(&place(&a, 5, "", 30, 1)), "sold_out");
+    let restock = "/api/v1/sales/3/items/30/restock";
+    assert_eq!(operator(&b, restock, "s", r#"{"units": 1}"#).status, 200);
+    assert_eq!(operator(&a, restock, "s", r#"{"units": 1}"#).status, 200, "the same again");
+    // A flag of sold out is a lease: no server refuses for longer than that.
+    let started = Instant::now();
+    while place(&a, 5, "", 30, 1).status != 202 {
+        assert!(started.elapsed() < SOON, "the restock did not reach the other server");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(operator(&a, "/api/v1/sales/3/end", "e", "").status, 200);
+    assert_eq!(code(&place(&b, 6, "", 29, 1)), "ended");
+    audit(dir.path());
+}
+
+#[test]
+fn a_late_payment_takes_its_units_again_if_there_are_any() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "late", "[sale]\npayment_s = 1\n");
+    let (a, b) = (serve(dir.path()), serve(dir.path()));
+    let order = place_first(&a, 1, "", 30);
+    let started = Instant::now();
+    while read(&b, 1, &order)["status"] != "expired" {
+        assert!(started.elapsed() < SOON, "it did not expire");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pay = |server: &Serving, member: u64, order: &str| {
+        buyer(server, member, "", "POST", &format!("/api/v1/orders/{order}/pay"), &Value::Null)
+    };
+    let paid = pay(&b, 1, &order);
+    assert_eq!(paid.json()["status"], "paid", "{}", paid.body);
+    assert_eq!(pay(&a, 1, &order).json()["status"], "paid", "told twice");
+    assert_eq!(code(&place(&a, 1, "", 30, 1)), "over_limit", "the gate knows of it");
+    let output = audit(dir.path());
+    assert!(output.contains("ok: every invariant holds"), "{output}");
+}
+
+#[test]
+fn a_drained_server_loses_nothing_and_the_other_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "drained", "");
+    let (a, b) = (serve(dir.path()), serve(dir.path()));
+    place_first(&a, 0, "", 29);
+    let orders: Vec<_> = (1..=200).map(|member| (member, id(&place(&a, member, "k", 29, 1)))).collect();
+    assert_eq!(a.stop(), 0);
+    for (member, order) in &orders {
+        assert_eq!(read(&b, *member, order)["status"], "held");
+    }
+    assert_eq!(place(&b, 201, "", 29, 1).status, 202);
+    let audited = audit(dir.path());
+    assert!(audited.contains("202 orders"), "{audited}");
+    assert_eq!(b.stop(), 0);
+}
+
+#[test]
+fn a_ledger_of_one_profile_is_refused_by_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "profiles", "");
+    assert_eq!(serve(dir.path()).stop(), 0);
+    let path = dir.path().join("doorbuster.toml");
+    let embedded = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("enabled = true", "enabled = false")
+        .replace("[ledger]\n", "[ledger]\nbackend = \"mysql\"\n");
+    std::fs::write(&path, embedded).unwrap();
+    let arguments = [
+        "serve",
+        "--demo",
+        "--config",
+        "doorbuster.toml",
+        "--data-dir",
+        "secrets",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let (code, _, errors) = run(dir.path(), &arguments);
+    assert_eq!(code, 69);
+    assert!(errors.contains("is the ledger of the cluster profile"), "{errors}");
+}

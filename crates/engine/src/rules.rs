@@ -1,0 +1,171 @@
+//! The rules of an order's life as functions of plain values: what may be placed, paid, cancelled, moved.
+//!
+//! The [`crate::Book`] asks them with what it has in memory, a ledger that many servers share asks them with the
+//! rows that it has locked; so no rule is told twice. They change nothing and know no order by name.
+
+use crate::sale::limits;
+use crate::{
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Place, RefundReason, Refusal, Status, Stock,
+};
+
+/// Open holds that a buyer has in a sale which bounds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHolds {
+    pub has: u32,
+    pub max: u32,
+}
+
+/// What an order whose id is unknown is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placing {
+    pub quantity: u32,
+    /// Units of the SKU that one buyer may hold and own.
+    pub limit: Option<u32>,
+    /// What the buyer holds and owns already. Means nothing without a limit.
+    pub units: u32,
+    /// `None`: the sale does not bound them.
+    pub open_holds: Option<OpenHolds>,
+    pub available: u64,
+}
+
+/// Whether units may be taken for an order. The window and a pause come before it, see [`crate::Phase::refusal`].
+///
+/// # Errors
+/// The first rule that refuses it.
+pub fn place(asked: &Placing) -> Result<(), Refusal> {
+    if asked.quantity == 0 || asked.quantity > limits::QUANTITY_MAX {
+        return Err(Refusal::InvalidQuantity);
+    }
+    if !within_limit(asked.limit, asked.units, asked.quantity) {
+        return Err(Refusal::OverLimit);
+    }
+    if asked.open_holds.is_some_and(|holds| holds.has >= holds.max) {
+        return Err(Refusal::TooManyHolds);
+    }
+    match asked.available {
+        0 => Err(Refusal::SoldOut),
+        left if left < u64::from(asked.quantity) => Err(Refusal::NotEnoughLeft),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a buyer who has so many units may hold and own so many more.
+pub fn within_limit(limit: Option<u32>, has: u32, more: u32) -> bool {
+    limit.is_none_or(|limit| u64::from(has) + u64::from(more) <= u64::from(limit))
+}
+
+/// Whether a request under an id that is known is the one that the id was made for.
+///
+/// # Errors
+/// [`Refusal::KeyConflict`].
+pub fn repeat(
+    (fingerprint, buyer, quantity): (Fingerprint, BuyerId, u32),
+    asked: &Place,
+) -> Result<(), Refusal> {
+    let same = fingerprint == asked.fingerprint && buyer == asked.buyer && quantity == asked.quantity;
+    if same { Ok(()) } else { Err(Refusal::KeyConflict) }
+}
+
+/// Whether an order may be cancelled by its buyer; `false`: it was cancelled before, and is answered again.
+///
+/// # Errors
+/// [`Refusal::NotCancellable`].
+pub fn cancel(status: Status) -> Result<bool, Refusal> {
+    match status {
+        Status::Held => Ok(true),
+        Status::Cancelled => Ok(false),
+        Status::Paid | Status::Expired => Err(Refusal::NotCancellable(status)),
+    }
+}
+
+/// Whether a provider's payment id can be recorded.
+///
+/// # Errors
+/// [`Refusal::InvalidChange`].
+pub fn payment_id(id: &str) -> Result<(), Refusal> {
+    if id.is_empty() || id.len() > limits::KEY_BYTES_MAX {
+        return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
+    }
+    Ok(())
+}
+
+/// What a payment does to an order that owes so much. `late` is asked if the order has expired: whether its units
+/// can be taken again.
+///
+/// # Errors
+/// Why the payment pays for nothing.
+pub fn pay(
+    status: Status,
+    owed: u64,
+    paid: u64,
+    late: impl FnOnce() -> Result<(), RefundReason>,
+) -> Result<Closing, RefundReason> {
+    if paid != owed {
+        return Err(RefundReason::AmountDiffers);
+    }
+    match status {
+        Status::Held => Ok(Closing::Paid),
+        Status::Paid => Err(RefundReason::AlreadyPaid),
+        Status::Cancelled => Err(RefundReason::Cancelled),
+        Status::Expired => late().map(|()| Closing::PaidLate),
+    }
+}
+
+/// Whether an expired order's units can be taken again.
+///
+/// # Errors
+/// Why not.
+pub fn pay_late(available: u64, limit: Option<u32>, units: u32, quantity: u32) -> Result<(), RefundReason> {
+    if available < u64::from(quantity) {
+        Err(RefundReason::ExpiredSoldOut)
+    } else if !within_limit(limit, units, quantity) {
+        Err(RefundReason::ExpiredOverLimit)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a payment that came before its order pays for it.
+pub fn matches(status: Status, owed: u64, paid: u64) -> bool {
+    status == Status::Held && owed == paid
+}
+
+/// Whether a refund is still to be settled; `false`: it was settled before, and is answered again.
+///
+/// # Errors
+/// [`Refusal::NothingToSettle`].
+pub fn settle(disposition: Disposition) -> Result<bool, Refusal> {
+    match disposition {
+        Disposition::Applied => Err(Refusal::NothingToSettle),
+        Disposition::Settled(_) => Ok(false),
+        Disposition::RefundDue(_) => Ok(true),
+    }
+}
+
+/// Whether the total of a SKU may be moved so, under a key that was not used yet.
+///
+/// # Errors
+/// [`Refusal::InvalidChange`], [`Refusal::CorrectionTooLarge`].
+pub fn adjust(stock: Stock, how: Adjust, units: u64, key: &str) -> Result<(), Refusal> {
+    if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
+        return Err(Refusal::InvalidChange("the idempotency key must have 1 to 64 bytes"));
+    }
+    if units == 0 {
+        return Err(Refusal::InvalidChange("the number of units must be at least 1"));
+    }
+    if how == Adjust::Correct && units > stock.available() {
+        return Err(Refusal::CorrectionTooLarge);
+    }
+    if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {
+        return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
+    }
+    Ok(())
+}
+
+/// Whether an adjustment under a key that was used is the one that the key was used for.
+///
+/// # Errors
+/// [`Refusal::KeyConflict`].
+pub fn adjust_again(done: (Adjust, u64), asked: (Adjust, u64)) -> Result<(), Refusal> {
+    if done == asked { Ok(()) } else { Err(Refusal::KeyConflict) }
+}

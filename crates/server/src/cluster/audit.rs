@@ -1,0 +1,178 @@
+//! The three-way audit: gate, queue and ledger against each other, per SKU.
+//!
+//! What the gate has available, and what the ledger holds and sold, add up to the total, once nothing is on its way: no
+//! reservation open, no message or row of the outbox waiting, and neither side changed while both were read. A SKU of which
+//! something is on its way is told as that, and not compared.
+//!
+//! Called by: `doorbuster audit --config`.
+
+use std::collections::HashMap;
+
+use engine::SkuId;
+
+use super::relay::order_of;
+use super::start::{StartError, gate_config, queue_options};
+use crate::config::{Config, Secrets};
+use crate::ledger::mysql::shared::{LedgerError, SharedLedger, SkuRow};
+use crate::ledger::{Audit, Source};
+use crate::queue::{Consumer, PullError};
+use crate::stock::{Gate, GateError, OpenKind};
+
+/// Open reservations that are read at once.
+const OPEN_ROWS: usize = 1_000;
+
+/// What the three say together.
+#[derive(Debug)]
+pub struct ThreeWay {
+    pub ledger: Audit,
+    /// One per SKU, in the order of creation.
+    pub skus: Vec<SkuSight>,
+    /// SKUs that were not compared, because something of them is on its way.
+    pub moving: usize,
+    /// Messages that no server has consumed.
+    pub backlog: u64,
+    /// Rows that the gate was not told of yet.
+    pub outbox: u64,
+    /// Every invariant that does not hold, in words.
+    pub broken: Vec<String>,
+}
+
+impl ThreeWay {
+    /// Whether nothing is on its way, so that the sums must be exact.
+    pub fn at_rest(&self) -> bool {
+        self.moving == 0
+            && self.backlog == 0
+            && self.outbox == 0
+            && self.skus.iter().all(|sku| sku.open == 0 && sku.closed.is_none())
+    }
+}
+
+/// One SKU as the gate and the ledger count it.
+#[derive(Clone, Debug)]
+pub struct SkuSight {
+    pub sku: SkuId,
+    pub total: u64,
+    pub held: u64,
+    pub sold: u64,
+    /// Units that the gate would sell; negative: it knows of more sold than there were.
+    pub available: i64,
+    /// Reservations and claims that are not settled.
+    pub open: u64,
+    /// Units of those that the ledger does not have.
+    pub open_units: u64,
+    /// Why the gate sells nothing of it, if it does not.
+    pub closed: Option<&'static str>,
+}
+
+/// Why there is no audit.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Read(#[from] crate::ledger::OpenError),
+    #[error("the gate (Redis) can't be read: {0}")]
+    Gate(#[from] GateError),
+    #[error("the queue (RocketMQ) can't be read: {0}")]
+    Queue(#[from] PullError),
+}
+
+/// Reads all three. Nothing is changed. Costs what replaying the ledger costs, and a pass over the gate's marks.
+///
+/// # Errors
+/// If one of them can't be read: an audit of two would prove nothing.
+pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError> {
+    let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets)).map_err(StartError::from)?;
+    let mut gate = Gate::new(gate_config(config, secrets)?);
+    let mut consumer = Consumer::new(queue_options(config), &config.queue.topic);
+    let backlog = backlog(&mut ledger, &mut consumer)?;
+    let outbox = ledger.outbox_len(None)?;
+    let audited = Source::MySql(Box::new(config.ledger.mysql_options(secrets))).audit()?;
+    let mut broken = audited.broken.clone();
+    let mut skus = Vec::new();
+    let quiet = backlog == 0 && outbox == 0;
+    for row in ledger.stocks()? {
+        let (sight, seq) = look(&mut ledger, &mut gate, &row)?;
+        let fault = match sight.closed {
+            None => gate.audit(row.sku)?.fault(),
+            Some(_) => None,
+        };
+        skus.push((sight, seq, row, fault));
+    }
+    // What moved while it was read can't be added up: the two are read one after the other.
+    let after: HashMap<_, _> = ledger.stocks()?.into_iter().map(|row| (row.sku, row)).collect();
+    let mut moving = 0;
+    for (sight, seq, row, fault) in &skus {
+        let now = gate.states(&[sight.sku]).pop().expect("one SKU has one state")?;
+        let still = after.get(&sight.sku) == Some(row) && now.map(|state| state.seen.seq) == *seq;
+        if sight.closed.is_none() && !(still && quiet && sight.open == 0) {
+            moving += 1;
+            continue;
+        }
+        compare(sight, &mut broken);
+        broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
+    }
+    let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
+    Ok(ThreeWay { ledger: audited, skus, moving, backlog, outbox, broken })
+}
+
+fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {
+    let consumed: HashMap<_, _> = ledger.queue_offsets()?.into_iter().collect();
+    let mut backlog = 0;
+    for queue in consumer.queues()? {
+        let end = consumer.max_offset(&queue)?;
+        backlog += end.saturating_sub(consumed.get(&queue.to_string()).copied().unwrap_or(0));
+    }
+    Ok(backlog)
+}
+
+fn look(
+    ledger: &mut SharedLedger,
+    gate: &mut Gate,
+    row: &SkuRow,
+) -> Result<(SkuSight, Option<u64>), AuditError> {
+    let state = gate.states(&[row.sku]).pop().expect("one SKU has one state")?;
+    let mut sight = SkuSight {
+        sku: row.sku,
+        total: row.stock.total(),
+        held: row.stock.held(),
+        sold: row.stock.sold(),
+        available: 0,
+        open: 0,
+        open_units: 0,
+        closed: Some("gate_lost"),
+    };
+    let Some(state) = state else { return Ok((sight, None)) };
+    sight.available = state.seen.available;
+    sight.closed = state.closed.map(crate::stock::Closed::as_str);
+    let open = gate.open_reservations(row.sku, 0, OPEN_ROWS)?;
+    sight.open = open.len() as u64;
+    for open in open {
+        let OpenKind::Order { units, .. } = open.kind else { continue };
+        if order_of(&open).is_ok() && ledger.lookup(&[open.id])?.iter().all(Option::is_none) {
+            sight.open_units += u64::from(units);
+        }
+    }
+    Ok((sight, Some(state.seen.seq)))
+}
+
+fn compare(sight: &SkuSight, broken: &mut Vec<String>) {
+    let sku = sight.sku.0;
+    if let Some(closed) = sight.closed {
+        broken.push(format!("SKU {sku}: the gate is closed ({closed}): run a server, it is rebuilt"));
+        return;
+    }
+    let counted = i128::from(sight.available)
+        + i128::from(sight.open_units)
+        + i128::from(sight.held)
+        + i128::from(sight.sold);
+    let difference = counted - i128::from(sight.total);
+    if difference != 0 {
+        broken.push(format!(
+            "SKU {sku}: gate {} + open {} + held {} + sold {} differs by {difference} from the total {}",
+            sight.available, sight.open_units, sight.held, sight.sold, sight.total
+        ));
+    }
+}

@@ -1,0 +1,160 @@
+//! What all stages of one server share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{SaleId, SkuId};
+
+use super::commands;
+use super::counts::Counts;
+use super::health::Health;
+use super::publish::Publication;
+use super::refresh::StockView;
+use super::sales::{Sales, Slot};
+use super::stage::Stage;
+use super::status;
+use crate::admission::Admission;
+use crate::catalog::Shelf;
+use crate::clock::Clock;
+use crate::ledger::mysql::shared::{LedgerError, Outcome, SharedLedger};
+use crate::metrics::Metrics;
+use crate::queue::Topics;
+use crate::writer::Mailbox;
+
+/// Bounds and names.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) server_name: String,
+    /// Of this run of this server: never 0, and never another's.
+    pub(super) server_id: u64,
+    pub(super) topics: Topics,
+    pub(super) batch_commands_max: usize,
+    pub(super) queue_commands_max: usize,
+    pub(super) publish_queue_max: usize,
+    pub(super) publish_batch_max: usize,
+    pub(super) publish_timeout: Duration,
+    pub(super) backlog_max: u64,
+    pub(super) consume_batch_max: usize,
+    pub(super) roll_forward_after: Duration,
+    pub(super) broker_disk_percent_max: u32,
+    pub(super) address_retention_days: u32,
+    /// From a fence to the moment when nothing from before it can be accepted any more.
+    pub(super) fence_wait: Duration,
+}
+
+/// What all stages share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) options: Options,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) clock: Arc<Clock>,
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) admission: Arc<Admission>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) counts: Counts,
+    pub(super) health: Arc<Health>,
+    pub(super) publishing: Stage<Publication>,
+    pub(super) status: Stage<status::Work>,
+    pub(super) commands: Stage<commands::Work>,
+    pub(super) stock: StockView,
+    /// Messages in this server's queues that were not consumed at its last look.
+    pub(super) backlog: AtomicU64,
+    /// The stages that work on their own must end.
+    pub(super) stopping: AtomicBool,
+    sales: Mutex<Sales>,
+    /// SKUs whose gate this server has seen going backwards.
+    suspects: Mutex<Vec<SkuId>>,
+    stopped: (Mutex<()>, Condvar),
+}
+
+impl Core {
+    pub(super) fn new(
+        options: Options,
+        mailbox: Arc<Mailbox>,
+        shared: crate::writer::Shared,
+        health: Arc<Health>,
+    ) -> Core {
+        Core {
+            options,
+            mailbox,
+            counts: Counts::registered(&shared.metrics),
+            clock: shared.clock,
+            shelf: shared.shelf,
+            admission: shared.admission,
+            metrics: shared.metrics,
+            health,
+            publishing: Stage::default(),
+            status: Stage::default(),
+            commands: Stage::default(),
+            stock: StockView::default(),
+            backlog: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            sales: Mutex::default(),
+            suspects: Mutex::default(),
+            stopped: Default::default(),
+        }
+    }
+
+    /// Brings the sales up to date with the ledger, and publishes what changed.
+    pub(super) fn publish_sales(&self, ledger: &mut SharedLedger) {
+        if let Err(error) = self.follow_sales(ledger) {
+            tracing::debug!(%error, "the sales could not be read from the ledger");
+        }
+    }
+
+    /// As [`Core::publish_sales`], for who must know that it is done.
+    pub(super) fn follow_sales(&self, ledger: &mut SharedLedger) -> Result<(), LedgerError> {
+        self.sales
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .catch_up(ledger, &self.shelf)
+            .map(|_changed| ())
+    }
+
+    pub(super) fn slots(&self) -> Vec<Slot> {
+        self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots()
+    }
+
+    pub(super) fn slots_of(&self, sale: SaleId) -> Vec<Slot> {
+        self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots_of(sale)
+    }
+
+    /// Notes SKUs whose gate must be rebuilt. The server that reconciles finds others by itself: a gate that lost
+    /// something is closed for everybody; one that ran backwards is known to who saw it only.
+    pub(super) fn suspect(&self, skus: Vec<SkuId>) {
+        if !skus.is_empty() {
+            self.suspects.lock().unwrap_or_else(PoisonError::into_inner).extend(skus);
+        }
+    }
+
+    pub(super) fn take_suspects(&self) -> Vec<SkuId> {
+        std::mem::take(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn count_outcomes(&self, outcomes: &[Outcome]) {
+        let rejected = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Rejected(_))).count();
+        if rejected > 0 {
+            tracing::error!(
+                rejected,
+                "orders that the gate had let through were rejected: it had lost memory"
+            );
+        }
+        self.counts.orders_lost.inc_by(rejected as u64);
+    }
+
+    /// Waits so long, or until the server stops.
+    pub(super) fn wait(&self, duration: Duration) {
+        let (lock, stopped) = &self.stopped;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(stopped.wait_timeout_while(guard, duration, |()| !self.stopping.load(Ordering::Acquire)));
+    }
+
+    /// Ends the stages that work on their own.
+    pub(super) fn stop(&self) {
+        let (lock, stopped) = &self.stopped;
+        let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stopping.store(true, Ordering::Release);
+        stopped.notify_all();
+    }
+}

@@ -1,0 +1,113 @@
+//! What the stages of a cluster's server count, among the process' metrics.
+//!
+//! Called by: every stage.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Unit;
+
+use crate::metrics::Metrics;
+
+/// Counters and gauges of the cluster's stages.
+#[derive(Debug)]
+pub(super) struct Counts {
+    /// A batch at the gate, from the first command written to the last reply.
+    pub(super) gate_seconds: Histogram,
+    /// A batch at the broker, from the send to its acknowledgement.
+    pub(super) publish_seconds: Histogram,
+    pub(super) published: Counter,
+    /// Batches that the broker did not acknowledge.
+    pub(super) publishes_failed: Counter,
+    /// Messages that wait in this server for the broker.
+    pub(super) publish_queue: Gauge,
+    /// Orders that this server took from the broker into the ledger.
+    pub(super) consumed: Counter,
+    /// Messages in this server's queues that were not consumed at its last look.
+    pub(super) backlog: Gauge,
+    pub(super) dead_letters: Counter,
+    pub(super) settled: Counter,
+    /// Reservations that are settled in the ledger, and at the gate later, by reconciliation.
+    pub(super) settles_unheard: Counter,
+    /// Accepted, and then rejected by the ledger.
+    pub(super) orders_lost: Counter,
+    pub(super) rolled_forward: Counter,
+    pub(super) outbox_applied: Counter,
+    pub(super) gates_built: Counter,
+    /// Units by which gate and ledger differ at rest.
+    pub(super) drift_units: Gauge,
+    /// 1: this server holds the lease of reconciliation.
+    pub(super) reconciling: Gauge,
+}
+
+impl Counts {
+    /// Counters that are shown with the others of the process.
+    pub(super) fn registered(metrics: &Metrics) -> Counts {
+        let seconds = || Histogram::new(exponential_buckets(0.000_1, 2.0, 18));
+        let counts = Counts {
+            gate_seconds: seconds(),
+            publish_seconds: seconds(),
+            published: Counter::default(),
+            publishes_failed: Counter::default(),
+            publish_queue: Gauge::default(),
+            consumed: Counter::default(),
+            backlog: Gauge::default(),
+            dead_letters: Counter::default(),
+            settled: Counter::default(),
+            settles_unheard: Counter::default(),
+            orders_lost: Counter::default(),
+            rolled_forward: Counter::default(),
+            outbox_applied: Counter::default(),
+            gates_built: Counter::default(),
+            drift_units: Gauge::default(),
+            reconciling: Gauge::default(),
+        };
+        counts.register(metrics);
+        counts
+    }
+
+    fn register(&self, metrics: &Metrics) {
+        metrics.with_registry(|r| {
+            let mut counter = |name: &str, help: &str, counter: &Counter| {
+                r.register(format!("doorbuster_{name}"), help, counter.clone());
+            };
+            counter("messages_published", "Messages that the broker acknowledged", &self.published);
+            counter(
+                "publishes_failed",
+                "Batches that the broker did not acknowledge",
+                &self.publishes_failed,
+            );
+            counter("orders_consumed", "Orders taken from the broker into the ledger", &self.consumed);
+            counter("dead_letters", "Messages that could not be understood", &self.dead_letters);
+            counter(
+                "reservations_settled",
+                "Reservations that the gate knows are in the ledger",
+                &self.settled,
+            );
+            counter(
+                "settles_unheard",
+                "Settlements that the gate did not hear of at once",
+                &self.settles_unheard,
+            );
+            counter("orders_lost", "Orders accepted and then rejected by the ledger", &self.orders_lost);
+            counter(
+                "reservations_rolled_forward",
+                "Reservations whose message never came",
+                &self.rolled_forward,
+            );
+            counter("outbox_applied", "Rows of the outbox that the gate has", &self.outbox_applied);
+            counter("gates_built", "Gates built from the ledger", &self.gates_built);
+            let mut gauge = |name: &str, help: &str, gauge: &Gauge| {
+                r.register(format!("doorbuster_{name}"), help, gauge.clone());
+            };
+            gauge("publish_queue", "Messages that wait in this server for the broker", &self.publish_queue);
+            gauge("backlog", "Messages in this server's queues that were not consumed", &self.backlog);
+            gauge("drift_units", "Units by which gate and ledger differ at rest", &self.drift_units);
+            gauge("reconciling", "1 while this server reconciles", &self.reconciling);
+            let gate = self.gate_seconds.clone();
+            r.register_with_unit("doorbuster_gate", "A batch at the gate", Unit::Seconds, gate);
+            let publish = self.publish_seconds.clone();
+            r.register_with_unit("doorbuster_publish", "A batch at the broker", Unit::Seconds, publish);
+        });
+    }
+}

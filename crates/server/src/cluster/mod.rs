@@ -1,0 +1,39 @@
+//! One server of a cluster: the stages of an order's path on engines that many servers share.
+//!
+//! ```text
+//! event loops -> mailbox -> relay -> gate (Redis) -> publish -> broker (RocketMQ) -> answer: pending
+//!                              |                                   |
+//!                              +-> status, commands <- ledger <- consume
+//!                                              reconcile, refresh: gate against ledger
+//! ```
+//!
+//! Each stage is a thread with connections of its own, and hands work on in batches. A server keeps nothing that the
+//! engines do not have: it can be killed at any time, and any other one goes on. Called by: `server::run`.
+
+mod answers;
+mod audit;
+mod commands;
+mod consume;
+mod core;
+mod counts;
+mod health;
+mod publish;
+mod reconcile;
+mod refresh;
+mod relay;
+mod sales;
+mod settle;
+mod stage;
+mod start;
+mod status;
+
+use std::time::Duration;
+
+pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
+use self::core::Core;
+pub use self::health::Health;
+pub use self::start::{Stages, StartError};
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,245 @@
+//! Starts the stages of one server, runs them until the event loops have ended, and takes them down in the order of
+//! an order's path: what was accepted is published and answered before the stage behind it ends.
+//!
+//! Called by: `server::run`.
+
+use std::sync::Arc;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use engine::{Command, Refusal};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::commands::Commanding;
+use super::consume::{self, Consuming};
+use super::core::{Core, Options};
+use super::health::Health;
+use super::publish;
+use super::reconcile::{self, Reconciling};
+use super::refresh;
+use super::relay::Relay;
+use super::status::Reading;
+use crate::config::{Config, GateMode, Secrets};
+use crate::ledger::mysql;
+use crate::ledger::mysql::shared::{Claim, Executed, LedgerError, Operation, SharedLedger};
+use crate::net::Stop;
+use crate::queue::{self, Admin, Consumer, Producer, Topics};
+use crate::stock::{Gate, GateConfig, GateTls};
+use crate::writer::{self, Mailbox};
+
+/// Name of the producers' and consumers' group, for the broker's own statistics.
+const GROUP: &str = "doorbuster";
+/// Until a connection to Redis is made.
+const GATE_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why the stages can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Open(#[from] mysql::OpenError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("cannot prepare the sales: {0}")]
+    Refused(Refusal),
+    #[error("gate.tls_authority_file can't be read: {0}")]
+    Authorities(#[source] std::io::Error),
+}
+
+/// One server's stages, not started yet.
+#[derive(Debug)]
+pub struct Stages {
+    core: Core,
+    ledger: SharedLedger,
+    gate: GateConfig,
+    queue: queue::Options,
+    publish_threads: usize,
+}
+
+impl Stages {
+    /// Connects to the ledger, which must be there: the sales and the secret of the order ids are in it. Redis and
+    /// the broker may come later; the server is not ready until they do.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn new(
+        config: &Config,
+        secrets: &Secrets,
+        server_name: String,
+        mailbox: Arc<Mailbox>,
+        shared: writer::Shared,
+    ) -> Result<Stages, StartError> {
+        let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
+        let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::default()));
+        core.follow_sales(&mut ledger)?;
+        let (gate, queue) = (gate_config(config, secrets)?, queue_options(config));
+        Ok(Stages { core, ledger, gate, queue, publish_threads: config.cluster.publish_threads })
+    }
+
+    pub(crate) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.core.health)
+    }
+
+    /// The secret that order ids are made with, the same on all servers.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn id_secret(&mut self) -> Result<[u8; 16], StartError> {
+        Ok(self.ledger.id_secret()?)
+    }
+
+    /// Whether a demo may write to the ledger: its own, or one that is still empty and becomes its own.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn is_for_demo(&mut self) -> Result<bool, StartError> {
+        Ok(self.ledger.is_for_demo()?)
+    }
+
+    /// Carries out commands before anything is served: the demo's sales. Another server may be at it as well.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn prepare(&mut self, commands: Vec<Command>) -> Result<(), StartError> {
+        for command in commands {
+            let operation = Operation::of(command, Claim::NotAsked).expect("a demo's commands place nothing");
+            let executed = self.ledger.execute(self.core.clock.now(), &[operation])?;
+            match executed.into_iter().next() {
+                Some(Executed::Refused(Refusal::SaleExists)) | Some(Executed::Accepted(_)) => {}
+                Some(Executed::Refused(refusal)) => return Err(StartError::Refused(refusal)),
+                Some(Executed::NeedsClaim(_)) | None => unreachable!("a sale is created or refused"),
+            }
+        }
+        self.core.follow_sales(&mut self.ledger)?;
+        Ok(())
+    }
+
+    /// Runs until the mailbox is closed and everything that was taken from it was answered. A stage that panics
+    /// ends the server: the others can't do its work.
+    pub(crate) fn run(self, stop: &Stop) {
+        let Stages { core, ledger, gate, queue, publish_threads } = self;
+        let core = &core;
+        let new_gate = || Gate::new(gate.clone());
+        let new_consumer = || Consumer::new(queue.clone(), &core.options.topics.orders);
+        thread::scope(|scope| {
+            let relay = Relay::new(core, new_gate());
+            let relay = spawn(scope, stop, "relay", move || relay.run());
+            let mut answering = Vec::new();
+            for number in 0..publish_threads {
+                let producer = Producer::new(queue.clone());
+                let run = move || publish::run(core, producer);
+                answering.push(spawn(scope, stop, &format!("publish-{number}"), run));
+            }
+            let reading = Reading::new(core, ledger.another(), new_gate());
+            answering.push(spawn(scope, stop, "status", move || reading.run()));
+            let commanding = Commanding::new(core, ledger.another(), new_gate());
+            answering.push(spawn(scope, stop, "commands", move || commanding.run()));
+            let consuming = Consuming::new(
+                core,
+                consume::Engines {
+                    admin: Admin::new(queue.clone()),
+                    consumer: new_consumer(),
+                    producer: Producer::new(queue.clone()),
+                    ledger: ledger.another(),
+                    gate: new_gate(),
+                },
+            );
+            let consume = spawn(scope, stop, "consume", move || consuming.run());
+            let engines =
+                reconcile::Engines { ledger: ledger.another(), gate: new_gate(), consumer: new_consumer() };
+            let reconciling = Reconciling::new(core, engines);
+            let reconcile = spawn(scope, stop, "reconcile", move || reconciling.run());
+            let (gate, fresh) = (new_gate(), ledger.another());
+            let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
+            let mut ended = vec![relay.join()];
+            core.publishing.close();
+            core.status.close();
+            core.commands.close();
+            ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
+            core.stop();
+            ended.extend([consume, reconcile, refresh].map(ScopedJoinHandle::join));
+            // Told by the exit code, as of the book writer.
+            if let Some(panic) = ended.into_iter().find_map(Result::err) {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+}
+
+/// Starts a stage; if it panics, the server ends.
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    stop: &'scope Stop,
+    name: &str,
+    stage: impl FnOnce() + Send + 'scope,
+) -> ScopedJoinHandle<'scope, ()> {
+    let guarded = move || {
+        let _guard = AbortOnPanic(stop);
+        stage();
+    };
+    let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, guarded);
+    started.expect("the system starts threads while the server starts")
+}
+
+fn options(config: &Config, server_name: String) -> Options {
+    let cluster = &config.cluster;
+    let mut id = [0; 8];
+    SystemRandom::new().fill(&mut id).expect("the system gives entropy");
+    Options {
+        server_name,
+        server_id: u64::from_be_bytes(id) >> 1 | 1,
+        topics: Topics::new(&config.queue.topic),
+        batch_commands_max: config.ledger.batch_commands_max,
+        queue_commands_max: config.ledger.queue_commands_max,
+        publish_queue_max: cluster.publish_queue_max,
+        publish_batch_max: cluster.publish_batch_max,
+        publish_timeout: cluster.publish_timeout(),
+        backlog_max: cluster.backlog_max,
+        consume_batch_max: cluster.consume_batch_max,
+        roll_forward_after: cluster.roll_forward_after(),
+        broker_disk_percent_max: config.queue.broker_disk_percent_max,
+        address_retention_days: config.ledger.address_retention_days,
+        // A reservation may still be on its way back from Redis when the fence comes.
+        fence_wait: cluster.publish_timeout() + config.gate.timeout(),
+    }
+}
+
+pub(super) fn queue_options(config: &Config) -> queue::Options {
+    queue::Options {
+        name_servers: config.queue.name_servers.clone(),
+        group: GROUP.to_owned(),
+        send_timeout: config.queue.timeout(),
+    }
+}
+
+pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConfig, StartError> {
+    let gate = &config.gate;
+    let read = |path: &std::path::PathBuf| std::fs::read(path).map_err(StartError::Authorities);
+    let tls = match (gate.tls, &gate.tls_authority_file) {
+        (false, _) => None,
+        (true, authority) => Some(GateTls { ca: authority.as_ref().map(read).transpose()?, client: None }),
+    };
+    let text = |secret: &crate::config::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
+    Ok(GateConfig {
+        addresses: gate.addresses.clone(),
+        cluster: gate.mode == GateMode::Cluster,
+        tls,
+        user: (!gate.user.is_empty()).then(|| gate.user.clone()),
+        password: secrets.gate.as_ref().map(text),
+        key_prefix: gate.prefix.clone(),
+        connect_timeout: GATE_CONNECT_TIMEOUT.min(gate.timeout()),
+        idle_check: crate::stock::limits::IDLE_CHECK,
+        reply_timeout: gate.timeout(),
+        batch_commands_max: gate.batch_commands_max,
+    })
+}
+
+/// Ends the server when a stage panics.
+struct AbortOnPanic<'a>(&'a Stop);
+
+impl Drop for AbortOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.abort();
+        }
+    }
+}

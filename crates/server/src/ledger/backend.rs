@@ -1,0 +1,212 @@
+//! The backends behind one type each: [`Ledger`] for the writer, [`Source`] for readers.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use engine::Book;
+
+use super::mysql::{self, MySqlLedger};
+use super::sqlite::{self, Checkpointed, SqliteLedger};
+use super::{AppendError, Audit, Batch, Changes, OrderLine};
+
+/// The writer's ledger.
+#[derive(Debug)]
+pub enum Ledger {
+    Sqlite(Box<SqliteLedger>),
+    MySql(Box<MySqlLedger>),
+}
+
+/// Why a ledger could not be opened, or read by a reader. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Sqlite(#[from] sqlite::OpenError),
+    #[error(transparent)]
+    MySql(#[from] mysql::OpenError),
+}
+
+impl OpenError {
+    /// The ledger could be read, but what is in it is none any more.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            OpenError::Sqlite(error) => error.is_damage(),
+            OpenError::MySql(error) => error.is_damage(),
+        }
+    }
+}
+
+/// The book could not be loaded from the ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Sqlite(#[from] sqlite::LoadError),
+    #[error(transparent)]
+    MySql(#[from] mysql::LoadError),
+}
+
+impl LoadError {
+    /// Another server has taken the ledger over: no later try will succeed.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, LoadError::MySql(mysql::LoadError::Fenced(_)))
+    }
+}
+
+impl From<SqliteLedger> for Ledger {
+    fn from(ledger: SqliteLedger) -> Ledger {
+        Ledger::Sqlite(Box::new(ledger))
+    }
+}
+
+impl From<MySqlLedger> for Ledger {
+    fn from(ledger: MySqlLedger) -> Ledger {
+        Ledger::MySql(Box::new(ledger))
+    }
+}
+
+/// Where it lies.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.path().display().fmt(f),
+            Ledger::MySql(ledger) => ledger.options().fmt(f),
+        }
+    }
+}
+
+impl Ledger {
+    /// Appends a batch in one transaction and returns when it is committed and synced.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; in any case the book must not be used any more.
+    pub fn append(&mut self, batch: &Batch<'_>) -> Result<(), AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.append(batch),
+            Ledger::MySql(ledger) => ledger.append(batch),
+        }
+    }
+
+    /// Takes back for good what was rolled back, and shows that writing is possible: to be called after
+    /// [`Ledger::append`] failed, once the book is loaded, before anybody is answered from it for good.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`]. While the ledger refuses this, nothing must be accepted.
+    pub fn settle_rolled_back(&mut self) -> Result<(), AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.settle_rolled_back(),
+            Ledger::MySql(ledger) => ledger.settle_rolled_back(),
+        }
+    }
+
+    /// What may follow a batch, after its answers, and is done while there is none.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; the book stays right unless it is [`AppendError::SyncFailed`].
+    pub fn maintain(&mut self) -> Result<Option<Checkpointed>, AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.maintain(),
+            Ledger::MySql(ledger) => ledger.maintain().map(|()| None),
+        }
+    }
+
+    /// Removes addresses of orders placed before `cutoff_ms`, and messages of before it; returns how many of
+    /// both it went through. At most `max`; if it is `max`, more may wait.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`], but the book stays right.
+    pub fn purge_addresses(&mut self, cutoff_ms: u64, max: u32) -> Result<u32, AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.purge_addresses(cutoff_ms, max),
+            Ledger::MySql(ledger) => ledger.purge_addresses(cutoff_ms, max),
+        }
+    }
+
+    /// The book that the ledger adds up to.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read, breaks an invariant, or was taken over.
+    pub fn load(&mut self) -> Result<Book, LoadError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.load()?),
+            Ledger::MySql(ledger) => Ok(ledger.load()?),
+        }
+    }
+
+    /// The secret that order ids are made with: made once, kept in the ledger.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or written.
+    pub fn id_secret(&mut self) -> Result<[u8; 16], OpenError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.id_secret().map_err(sqlite::OpenError::from)?),
+            Ledger::MySql(ledger) => Ok(ledger.id_secret().map_err(mysql::OpenError::from)?),
+        }
+    }
+
+    /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or marked.
+    pub fn is_for_demo(&mut self, empty: bool) -> Result<bool, OpenError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.is_for_demo(empty).map_err(sqlite::OpenError::from)?),
+            Ledger::MySql(ledger) => Ok(ledger.is_for_demo(empty).map_err(mysql::OpenError::from)?),
+        }
+    }
+
+    /// For a clean stop.
+    ///
+    /// # Errors
+    /// If SQLite's last checkpoint failed; nothing is lost, the next start does it.
+    pub fn close(self) -> Result<(), OpenError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.close().map_err(sqlite::OpenError::from)?),
+            Ledger::MySql(_) => Ok(()),
+        }
+    }
+}
+
+/// Where a ledger can be read, while a server writes it or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// SQLite's data directory.
+    Directory(PathBuf),
+    MySql(Box<mysql::Options>),
+}
+
+impl Source {
+    /// Checks every invariant over the whole ledger, as of the moment of the call.
+    ///
+    /// # Errors
+    /// If the ledger cannot be opened or read. A broken invariant is no error but the audit's result.
+    pub fn audit(&self) -> Result<Audit, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::audit(data_dir)?),
+            Source::MySql(options) => Ok(mysql::audit(options)?),
+        }
+    }
+
+    /// Orders placed or changed after `since`: one page, see [`Changes`].
+    ///
+    /// # Errors
+    /// If the ledger cannot be read, or ends before the cursor.
+    pub fn changes(&self, since: u64, entries_max: u64) -> Result<Changes, OpenError> {
+        match self {
+            Source::Directory(data_dir) => {
+                Ok(sqlite::changes(&sqlite::open_reader(data_dir)?, since, entries_max)?)
+            }
+            Source::MySql(options) => Ok(mysql::changes(options, since, entries_max)?),
+        }
+    }
+
+    /// Calls `each` for every order placed or changed after `since`, once, with its status as of the call, and
+    /// returns the cursor to go on from.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read, or ends before the cursor.
+    pub fn export(&self, since: u64, each: &mut dyn FnMut(OrderLine)) -> Result<u64, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::export(data_dir, since, each)?),
+            Source::MySql(options) => Ok(mysql::export(options, since, each)?),
+        }
+    }
+}

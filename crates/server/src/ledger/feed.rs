@@ -1,0 +1,93 @@
+//! Orders for the shop's fulfilment, for every backend: what a page of changes holds, and what a row of it means.
+//!
+//! Must not: read a ledger. Called by: the backends, where they page and export.
+
+use engine::{Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
+
+use super::record::SaleRecord;
+use super::rows::{RowError, closing};
+
+/// Entries looked through per read.
+pub(super) const WINDOW: u64 = 5_000;
+
+/// An order with its status at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderLine {
+    pub id: OrderId,
+    pub sale: SaleId,
+    pub product: ProductId,
+    pub buyer: u64,
+    pub quantity: u32,
+    /// Minor units, per unit.
+    pub unit_price: u64,
+    pub currency: String,
+    pub status: Status,
+    pub placed_at: UnixMs,
+    /// When it left `held` or was paid late.
+    pub closed_at: Option<UnixMs>,
+    /// JSON text; `None` if none was given, or it was purged.
+    pub address: Option<String>,
+}
+
+/// A page of changes.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    pub orders: Vec<OrderLine>,
+    /// Give this as `since` to go on.
+    pub cursor: u64,
+    /// More changes follow already.
+    pub more: bool,
+}
+
+/// A row of the orders with its latest transition.
+#[derive(Debug)]
+pub(super) struct OrderRow {
+    pub(super) id: OrderId,
+    pub(super) buyer: u64,
+    pub(super) quantity: u32,
+    pub(super) unit_price: u64,
+    pub(super) placed_at: UnixMs,
+    pub(super) address: Option<Vec<u8>>,
+    /// The transition's kind and time.
+    pub(super) closed: Option<(u8, UnixMs)>,
+}
+
+/// What the ledger's SKU numbers mean: sales as created, in order.
+#[derive(Debug, Default)]
+pub(super) struct Skus(Vec<(SaleId, ProductId, String, Payment)>);
+
+impl Skus {
+    /// Takes the next sale that was created.
+    pub(super) fn add(&mut self, sale: SaleId, body: &str) -> Result<(), RowError> {
+        let record: SaleRecord = serde_json::from_str(body)?;
+        let spec = record.into_spec(sale);
+        for item in &spec.items {
+            self.0.push((spec.id, item.product, spec.currency.clone(), spec.payment));
+        }
+        Ok(())
+    }
+
+    /// `None`: an order of an unknown SKU. The sale of an order comes before it, so before the cursor, up to which
+    /// at least the SKUs were read: it is damage.
+    pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
+        let (sale, product, currency, payment) = self.0.get(row.id.sku.0 as usize)?;
+        let status = match (row.closed.and_then(|(kind, _)| closing(kind)), payment) {
+            (Some(how), _) => Closing::status(how),
+            (None, Payment::WithinMs(_)) => Status::Held,
+            (None, Payment::OnPlacing) => Status::Paid,
+        };
+        Some(OrderLine {
+            id: row.id,
+            sale: *sale,
+            product: *product,
+            buyer: row.buyer,
+            quantity: row.quantity,
+            unit_price: row.unit_price,
+            currency: currency.clone(),
+            status,
+            placed_at: row.placed_at,
+            address: row.address.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            closed_at: row.closed.map(|(_, at)| at),
+        })
+    }
+}

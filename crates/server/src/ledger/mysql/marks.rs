@@ -1,0 +1,40 @@
+//! Small facts about the ledger itself, kept in its `meta` table.
+
+use mysql::prelude::Queryable;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::MySqlLedger;
+
+impl MySqlLedger {
+    /// The secret that order ids are made with: made once, kept in the ledger, shared by all its servers.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or written.
+    pub fn id_secret(&mut self) -> Result<[u8; 16], mysql::Error> {
+        const QUERY: &str = "SELECT value FROM meta WHERE name = 'id_secret'";
+        let connection = self.connected()?;
+        let mut secret: Option<Vec<u8>> = connection.query_first(QUERY)?;
+        if secret.is_none() {
+            let mut made = [0; 16];
+            SystemRandom::new().fill(&mut made).expect("the system gives entropy");
+            // Two servers that start at once agree on the first one's.
+            connection.exec_drop("INSERT IGNORE INTO meta VALUES ('id_secret', ?)", (&made[..],))?;
+            secret = connection.query_first(QUERY)?;
+        }
+        let bytes = secret.unwrap_or_default();
+        <[u8; 16]>::try_from(bytes).map_err(|bytes| mysql::Error::FromValueError(bytes.into()))
+    }
+
+    /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or marked.
+    pub fn is_for_demo(&mut self, empty: bool) -> Result<bool, mysql::Error> {
+        let connection = self.connected()?;
+        let marked: Option<u8> = connection.query_first("SELECT 1 FROM meta WHERE name = 'demo'")?;
+        if marked.is_none() && empty {
+            connection.query_drop("INSERT IGNORE INTO meta VALUES ('demo', '1')")?;
+        }
+        Ok(marked.is_some() || empty)
+    }
+}

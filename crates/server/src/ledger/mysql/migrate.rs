@@ -1,0 +1,145 @@
+//! The tables' format: its version, and how an older one becomes the newest, under a lock.
+//!
+//! The server commits each change of a table by itself, so a migration that was cut off is in the middle of its
+//! script: every statement of a script can be run again, and the version is written after the last of it.
+
+use std::time::{Duration, Instant};
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::{OpenError, Options};
+
+/// One script per format, each bringing the format before it to its own. Never changed once released.
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../../../migrations/mysql/001.sql"), include_str!("../../../migrations/mysql/002.sql")];
+/// How long another server may take to migrate before this one gives up, in portions that end by themselves.
+const LOCK_PATIENCE: Duration = Duration::from_secs(600);
+const LOCK_WAIT_S: u32 = 5;
+/// Names of locks are the whole server's and have at most 64 characters, so the database's comes as its hash.
+const LOCK: &str = "CONCAT('doorbuster-', LEFT(SHA2(DATABASE(), 256), 40))";
+
+/// Whether nothing has to be done: the usual start needs no lock, and no rights to change tables.
+pub(super) fn is_newest(connection: &mut Conn, options: &Options) -> Result<bool, OpenError> {
+    Ok(version(connection, options)? == Some(MIGRATIONS.len() as u64))
+}
+
+/// Brings the tables of the database to the newest format, or makes them. Several servers may do so at once.
+pub(super) fn migrate(connection: &mut Conn, options: &Options) -> Result<(), OpenError> {
+    migrate_by(connection, options, &MIGRATIONS)
+}
+
+fn migrate_by(connection: &mut Conn, options: &Options, scripts: &[&str]) -> Result<(), OpenError> {
+    let newest = scripts.len() as u64;
+    lock(connection)?;
+    let migrated = migrate_locked(connection, options, scripts, newest);
+    // The lock would go with the connection too, but others may wait for it.
+    connection.query_drop(format!("DO RELEASE_LOCK({LOCK})"))?;
+    migrated
+}
+
+fn migrate_locked(
+    connection: &mut Conn,
+    options: &Options,
+    scripts: &[&str],
+    newest: u64,
+) -> Result<(), OpenError> {
+    let found = version(connection, options)?.unwrap_or(0);
+    if found > newest {
+        return Err(OpenError::Newer { database: options.database.clone(), found, known: newest });
+    }
+    for (script, version) in scripts.iter().zip(1..) {
+        if version <= found {
+            continue;
+        }
+        tracing::info!(database = %options.database, format = version, "migrating the ledger");
+        for statement in statements(script) {
+            connection.query_drop(statement)?;
+        }
+        connection.exec_drop("REPLACE INTO meta VALUES ('version', ?)", (version.to_string(),))?;
+    }
+    Ok(())
+}
+
+/// A statement ends with a semicolon at the end of a line.
+fn statements(script: &str) -> impl Iterator<Item = &str> {
+    script.split_inclusive(";\n").map(str::trim).filter(|statement| statement.ends_with(';'))
+}
+
+fn lock(connection: &mut Conn) -> Result<(), OpenError> {
+    let started = Instant::now();
+    while started.elapsed() < LOCK_PATIENCE {
+        let got: Option<Option<u8>> =
+            connection.query_first(format!("SELECT GET_LOCK({LOCK}, {LOCK_WAIT_S})"))?;
+        match got.flatten() {
+            Some(1) => return Ok(()),
+            _ => tracing::info!("another server migrates the ledger; waiting for it"),
+        }
+    }
+    Err(OpenError::Migrating)
+}
+
+/// Refuses to read what is not a ledger of this format.
+pub(super) fn check_version(connection: &mut Conn, options: &Options) -> Result<(), OpenError> {
+    let newest = MIGRATIONS.len() as u64;
+    let database = || options.database.clone();
+    match version(connection, options)? {
+        Some(found) if found == newest => Ok(()),
+        Some(found) if found > newest => Err(OpenError::Newer { database: database(), found, known: newest }),
+        Some(0) | None => Err(OpenError::Missing { database: database() }),
+        Some(found) => Err(OpenError::Older { database: database(), found }),
+    }
+}
+
+/// The format of a ledger; 0 for one whose first migration was cut off, `None` for an empty database.
+fn version(connection: &mut Conn, options: &Options) -> Result<Option<u64>, OpenError> {
+    let not_ours = || OpenError::NotALedger { database: options.database.clone() };
+    let tables: Vec<String> = connection
+        .query("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() LIMIT 2")?;
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    let ours = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() \
+                AND table_name = 'meta' AND column_name IN ('name', 'value')";
+    if connection.query_first::<u64, _>(ours)? != Some(2) {
+        return Err(not_ours());
+    }
+    let application: Option<Vec<u8>> =
+        connection.query_first("SELECT value FROM meta WHERE name = 'application'")?;
+    match application.as_deref() {
+        Some(b"doorbuster") => {}
+        // Cut off between its first two statements.
+        None if tables.len() == 1 => return Ok(Some(0)),
+        None | Some(_) => return Err(not_ours()),
+    }
+    let version: Option<Vec<u8>> = connection.query_first("SELECT value FROM meta WHERE name = 'version'")?;
+    let Some(version) = version else { return Ok(Some(0)) };
+    let number = std::str::from_utf8(&version).ok().and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(not_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_of_a_script_can_be_run_again() {
+        for script in MIGRATIONS {
+            let mut count = 0;
+            for statement in statements(script) {
+                let code: Vec<&str> =
+                    statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+                let code = code.join("\n");
+                let code = code.trim();
+                assert!(
+                    code.starts_with("CREATE TABLE IF NOT EXISTS") || code.starts_with("INSERT IGNORE"),
+                    "{code}"
+                );
+                assert_eq!(code.matches(';').count(), 1, "{code}");
+                count += 1;
+            }
+            assert_eq!(count, script.matches(";\n").count());
+            assert!(script.trim_end().ends_with(';'), "nothing after the last statement");
+        }
+    }
+}

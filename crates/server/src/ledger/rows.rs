@@ -1,0 +1,164 @@
+//! What the columns of the ledger's rows mean, for every backend: events as codes and texts, and back.
+//!
+//! Formats on disk: a code or a text is never given another meaning. Must not: know a database. Called by: the
+//! backends, where they append and where they read back.
+
+use engine::{
+    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, OrderId, Pay, RefundReason, SaleId, Seq, SkuId,
+};
+
+use super::record::{ChangeRecord, SaleRecord};
+
+/// A row that no version of this program wrote, or a newer one.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    #[error("the ledger says {0:?}, which this version does not know")]
+    Unknown(String),
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    #[error("column {column} holds {found}, which it cannot")]
+    Column { column: usize, found: String },
+}
+
+fn unknown(what: &str) -> RowError {
+    RowError::Unknown(what.to_owned())
+}
+
+/// Everything that the ledger counts is below 2^63: ids and amounts are checked where they come in.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).expect("ids, times and amounts are below 2^63")
+}
+
+/// Sale, kind and body of a row of `sale_events`; `None` if the event is of another table.
+pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, String)> {
+    let empty = || "{}".to_owned();
+    Some(match event {
+        Event::SaleCreated(spec) => (spec.id, "created", json(&SaleRecord::of(spec))),
+        Event::SaleChanged { sale, change } => (*sale, "changed", json(&ChangeRecord::of(change))),
+        Event::SalePaused(sale) => (*sale, "paused", empty()),
+        Event::SaleResumed(sale) => (*sale, "resumed", empty()),
+        Event::SaleEnded(sale) => (*sale, "ended", empty()),
+        _ => return None,
+    })
+}
+
+fn json(record: &impl serde::Serialize) -> String {
+    serde_json::to_string(record).expect("a record of strings and numbers is JSON")
+}
+
+pub(super) fn sale_event(sale: SaleId, kind: &str, body: &str) -> Result<Event, RowError> {
+    match kind {
+        "created" => {
+            let record: SaleRecord = serde_json::from_str(body)?;
+            Ok(Event::SaleCreated(Box::new(record.into_spec(sale))))
+        }
+        "changed" => {
+            let record: ChangeRecord = serde_json::from_str(body)?;
+            Ok(Event::SaleChanged { sale, change: Box::new(record.into_change()) })
+        }
+        "paused" => Ok(Event::SalePaused(sale)),
+        "resumed" => Ok(Event::SaleResumed(sale)),
+        "ended" => Ok(Event::SaleEnded(sale)),
+        other => Err(unknown(other)),
+    }
+}
+
+pub(super) fn adjust_code(how: Adjust) -> &'static str {
+    match how {
+        Adjust::Restock => "restock",
+        Adjust::Correct => "correct",
+    }
+}
+
+pub(super) fn adjustment(sku: SkuId, kind: &str, units: u64, key: &str) -> Result<Event, RowError> {
+    let how = match kind {
+        "restock" => Adjust::Restock,
+        "correct" => Adjust::Correct,
+        other => return Err(unknown(other)),
+    };
+    Ok(Event::StockAdjusted { sku, how, units, key: key.into() })
+}
+
+/// An order id from its two columns.
+pub(super) fn order_id(sku: u32, hash: [u8; 16]) -> OrderId {
+    OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) }
+}
+
+pub(super) fn order(id: OrderId, buyer: u64, quantity: u32, unit_price: u64, fingerprint: i64) -> Event {
+    let fingerprint = Fingerprint(fingerprint.cast_unsigned());
+    Event::OrderPlaced { id, buyer: BuyerId(buyer), quantity, unit_price, fingerprint }
+}
+
+pub(super) fn closing_code(how: Closing) -> u8 {
+    match how {
+        Closing::Paid => 1,
+        Closing::Cancelled => 2,
+        Closing::Expired => 3,
+        Closing::PaidLate => 4,
+    }
+}
+
+/// What the ledger's number for a transition means.
+pub(super) fn closing(code: u8) -> Option<Closing> {
+    match code {
+        1 => Some(Closing::Paid),
+        2 => Some(Closing::Cancelled),
+        3 => Some(Closing::Expired),
+        4 => Some(Closing::PaidLate),
+        _ => None,
+    }
+}
+
+pub(super) fn transition(order: u64, step: u8, kind: u8) -> Result<Event, RowError> {
+    let how = closing(kind).ok_or_else(|| unknown("a transition"))?;
+    if step != how.step() {
+        return Err(unknown("a step that is not this transition's"));
+    }
+    Ok(Event::OrderClosed { order: Seq(order), how })
+}
+
+pub(super) fn disposition_code(disposition: Disposition) -> &'static str {
+    match disposition {
+        Disposition::Applied => "applied",
+        Disposition::RefundDue(reason) => RefundReason::as_str(reason),
+        Disposition::Settled(_) => unreachable!("a payment is recorded before it is settled"),
+    }
+}
+
+pub(super) fn payment(pay: Pay, disposition: &str) -> Result<Event, RowError> {
+    let reasons = [
+        RefundReason::UnknownOrder,
+        RefundReason::AmountDiffers,
+        RefundReason::AlreadyPaid,
+        RefundReason::Cancelled,
+        RefundReason::ExpiredSoldOut,
+        RefundReason::ExpiredOverLimit,
+    ];
+    let disposition = match disposition {
+        "applied" => Disposition::Applied,
+        text => reasons
+            .into_iter()
+            .find(|reason| reason.as_str() == text)
+            .map(Disposition::RefundDue)
+            .ok_or_else(|| unknown(text))?,
+    };
+    Ok(Event::PaymentRecorded { pay, disposition })
+}
+
+/// The payment and the kind of a row of `payment_ends`; `None` if the event is of another table.
+pub(super) fn payment_end_row(event: &Event) -> Option<(Seq, &'static str)> {
+    match event {
+        Event::PaymentMatched { payment } => Some((*payment, "matched")),
+        Event::RefundSettled { payment } => Some((*payment, "settled")),
+        _ => None,
+    }
+}
+
+pub(super) fn payment_end(payment: u64, kind: &str) -> Result<Event, RowError> {
+    let payment = Seq(payment);
+    match kind {
+        "matched" => Ok(Event::PaymentMatched { payment }),
+        "settled" => Ok(Event::RefundSettled { payment }),
+        other => Err(unknown(other)),
+    }
+}

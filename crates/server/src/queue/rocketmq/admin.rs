@@ -1,0 +1,231 @@
+//! Topics and the health of brokers. Rare, so each call makes its own connections.
+//!
+//! Must not: change a topic that is there. Fewer queues would hide those that still hold orders.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::codes::{
+    GET_BROKER_RUNTIME_INFO, GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, SUBSCRIPTION_GROUP_NOT_EXIST,
+    SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, UPDATE_AND_CREATE_TOPIC,
+};
+use super::connection::{Connection, Lost};
+use super::frame::Answer;
+use super::route::{NameServers, RouteError};
+use crate::queue::Options;
+
+/// For all requests to one broker, and for each to a name server: nobody waits for an order here.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
+/// For a name server to hear of a topic from the broker that has made it; looked at so often.
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
+const REGISTER_PAUSE: Duration = Duration::from_millis(20);
+/// Every broker has it.
+const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
+/// Queues of a topic that is made here, on each broker.
+const QUEUES: &str = "8";
+
+#[derive(Serialize)]
+struct NoFields {}
+
+#[derive(Serialize)]
+struct TopicName<'a> {
+    topic: &'a str,
+}
+
+#[derive(Serialize)]
+struct GroupName<'a> {
+    group: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewTopic<'a> {
+    topic: &'a str,
+    default_topic: &'static str,
+    read_queue_nums: &'static str,
+    write_queue_nums: &'static str,
+    /// Read and write.
+    perm: &'static str,
+    topic_filter_type: &'static str,
+    topic_sys_flag: &'static str,
+    order: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewGroup<'a> {
+    group_name: &'a str,
+}
+
+#[derive(Deserialize)]
+struct RuntimeInfo {
+    table: HashMap<String, String>,
+}
+
+/// The brokers are not as they must be.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+    #[error("broker {broker} refused to {what} with code {code}: {text}")]
+    Refused { broker: String, what: String, code: i32, text: String },
+}
+
+/// What has to be done to brokers beside sending and reading.
+#[derive(Debug)]
+pub struct Admin {
+    options: Options,
+    name_servers: NameServers,
+}
+
+struct Broker {
+    name: String,
+    connection: Connection,
+    deadline: Instant,
+    opaque: i32,
+}
+
+impl Admin {
+    pub fn new(options: Options) -> Admin {
+        let name_servers = NameServers::new(&options.name_servers, BROKER_TIMEOUT);
+        Admin { options, name_servers }
+    }
+
+    /// Makes topics on all masters that do not have them, with 8 queues each, and the group of the consumers. When
+    /// it returns, the name servers know the topics.
+    pub fn create_topics(&mut self, topics: &[&str]) -> Result<(), AdminError> {
+        let masters = self.masters()?;
+        for (name, address) in &masters {
+            let mut broker = Broker::open(name.clone(), address)?;
+            for topic in topics {
+                broker.create_topic(topic)?;
+            }
+            broker.create_group(&self.options.group)?;
+        }
+        let deadline = Instant::now() + REGISTER_TIMEOUT;
+        for topic in topics {
+            while !self.is_registered(topic, &masters)? {
+                if Instant::now() >= deadline {
+                    let text =
+                        format!("the name servers were not told of the topic {topic} by all its brokers");
+                    return Err(AdminError::Unreachable(text));
+                }
+                std::thread::sleep(REGISTER_PAUSE);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_registered(&mut self, topic: &str, masters: &[(String, String)]) -> Result<bool, AdminError> {
+        match self.name_servers.lookup(topic) {
+            Ok(route) => {
+                Ok(masters.iter().all(|(name, _)| route.iter().any(|broker| broker.broker == *name)))
+            }
+            Err(RouteError::NoTopic(_)) => Ok(false),
+            Err(error) => Err(AdminError::Unreachable(error.to_string())),
+        }
+    }
+
+    /// How full the disk of the fullest broker is, from 0 to 1. `None` if a broker did not say.
+    pub fn disk_used(&mut self) -> Option<f64> {
+        let mut fullest = 0.0;
+        for (name, address) in self.masters().ok()? {
+            let mut broker = Broker::open(name, &address).ok()?;
+            let answer = broker.call(GET_BROKER_RUNTIME_INFO, &NoFields {}, &[]).ok()?;
+            fullest = f64::max(fullest, disk_ratio(&answer.body)?);
+        }
+        Some(fullest)
+    }
+
+    fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
+        let route = self.name_servers.lookup(TOPIC_OF_ALL_BROKERS).map_err(|error| match error {
+            RouteError::NoTopic(_) => AdminError::Unreachable("no broker has registered yet".into()),
+            RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
+        })?;
+        let master = |broker: super::route::BrokerRoute| Some((broker.broker, broker.master?));
+        Ok(route.into_iter().filter_map(master).collect())
+    }
+}
+
+impl Broker {
+    fn open(name: String, address: &str) -> Result<Broker, AdminError> {
+        let deadline = Instant::now() + BROKER_TIMEOUT;
+        let connection = Connection::open(address, deadline).map_err(|lost| unreachable(&name, &lost))?;
+        Ok(Broker { name, connection, deadline, opaque: 0 })
+    }
+
+    fn call<F: Serialize>(&mut self, code: i32, fields: &F, body: &[u8]) -> Result<Answer, AdminError> {
+        self.opaque += 1;
+        self.connection
+            .call(code, self.opaque, fields, body, self.deadline, drop)
+            .map_err(|lost| unreachable(&self.name, &lost))
+    }
+
+    fn create_topic(&mut self, topic: &str) -> Result<(), AdminError> {
+        let known = self.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
+        if known.code != TOPIC_NOT_EXIST {
+            return self.check(known, || format!("tell about topic {topic}"));
+        }
+        let fields = NewTopic {
+            topic,
+            default_topic: "TBW102",
+            read_queue_nums: QUEUES,
+            write_queue_nums: QUEUES,
+            perm: "6",
+            topic_filter_type: "SINGLE_TAG",
+            topic_sys_flag: "0",
+            order: "false",
+        };
+        let made = self.call(UPDATE_AND_CREATE_TOPIC, &fields, &[])?;
+        self.check(made, || format!("make topic {topic}"))
+    }
+
+    /// A broker may be set to make groups by itself, or not to.
+    fn create_group(&mut self, group: &str) -> Result<(), AdminError> {
+        let known = self.call(GET_SUBSCRIPTIONGROUP_CONFIG, &GroupName { group }, &[])?;
+        if known.code != SUBSCRIPTION_GROUP_NOT_EXIST {
+            return self.check(known, || format!("tell about group {group}"));
+        }
+        let body = serde_json::to_vec(&NewGroup { group_name: group }).expect("a name is JSON");
+        let made = self.call(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &NoFields {}, &body)?;
+        self.check(made, || format!("make group {group}"))
+    }
+
+    fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<(), AdminError> {
+        if answer.code == SUCCESS {
+            return Ok(());
+        }
+        let (broker, what) = (self.name.clone(), what());
+        Err(AdminError::Refused { broker, what, code: answer.code, text: answer.remark })
+    }
+}
+
+fn unreachable(broker: &str, lost: &Lost) -> AdminError {
+    AdminError::Unreachable(format!("broker {broker}: {lost}"))
+}
+
+/// The fullest of the disks that hold the broker's log.
+fn disk_ratio(body: &[u8]) -> Option<f64> {
+    let info: RuntimeInfo = serde_json::from_slice(body).ok()?;
+    let ratios = info.table.iter().filter(|(name, _)| name.starts_with("commitLogDiskRatio"));
+    ratios.filter_map(|(_, value)| value.parse().ok()).filter(|ratio| *ratio >= 0.0).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_disk_counts() {
+        let info = |table: &str| disk_ratio(format!(r#"{{"table":{{{table}}}}}"#).as_bytes());
+        assert_eq!(
+            info(r#""commitLogDiskRatio":"0.5","commitLogDiskRatio_/b":"0.71","other":"0.9""#),
+            Some(0.71)
+        );
+        assert_eq!(info(r#""commitLogDiskRatio":"-1.0""#), None);
+        assert_eq!(info(""), None);
+        assert_eq!(disk_ratio(b"?"), None);
+    }
+}

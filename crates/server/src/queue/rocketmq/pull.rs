@@ -1,0 +1,181 @@
+//! One request for messages of one queue, and what its answer means.
+//!
+//! Must not: pass over a gap. Offsets of a queue are dense, so a gap is a loss.
+
+use serde::Serialize;
+
+use super::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
+use super::frame::{Answer, text};
+use super::stored::{self, Stored};
+use crate::queue::{PullError, Queue};
+
+/// Bits of the request: it names its subscription (no consumer has registered one), and it may be held.
+const FLAG_SUBSCRIPTION: u32 = 4;
+const FLAG_HOLD: u32 = 2;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PullFields<'a> {
+    consumer_group: &'a str,
+    topic: &'a str,
+    #[serde(serialize_with = "text")]
+    queue_id: u32,
+    #[serde(serialize_with = "text")]
+    queue_offset: u64,
+    #[serde(serialize_with = "text")]
+    max_msg_nums: usize,
+    #[serde(serialize_with = "text")]
+    sys_flag: u32,
+    commit_offset: &'static str,
+    #[serde(serialize_with = "text")]
+    suspend_timeout_millis: u128,
+    subscription: &'static str,
+    sub_version: &'static str,
+    expression_type: &'static str,
+}
+
+impl<'a> PullFields<'a> {
+    /// At most `messages` from this offset on; held for so long if there are none.
+    pub(super) fn new(
+        (group, topic): (&'a str, &'a str),
+        (queue, offset): (u32, u64),
+        messages: usize,
+        hold_ms: u128,
+    ) -> PullFields<'a> {
+        PullFields {
+            consumer_group: group,
+            topic,
+            queue_id: queue,
+            queue_offset: offset,
+            max_msg_nums: messages,
+            sys_flag: FLAG_SUBSCRIPTION | if hold_ms > 0 { FLAG_HOLD } else { 0 },
+            commit_offset: "0",
+            suspend_timeout_millis: hold_ms,
+            subscription: "*",
+            sub_version: "0",
+            expression_type: "TAG",
+        }
+    }
+}
+
+/// For the oldest and the newest offset.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OffsetFields<'a> {
+    pub(super) topic: &'a str,
+    #[serde(serialize_with = "text")]
+    pub(super) queue_id: u32,
+}
+
+/// Offset and body.
+type Message = (u64, Box<[u8]>);
+
+/// What an answer brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// At least one message, by rising offset without gaps.
+    Messages {
+        messages: Vec<Message>,
+        /// The broker has more.
+        more: bool,
+    },
+    Nothing,
+    /// The broker wants to be asked again.
+    Again,
+}
+
+/// What the answer to a request for messages from `offset` on means.
+pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<Found, PullError> {
+    let unclear = |reason| PullError::Damaged { queue: queue.clone(), offset, reason };
+    let number = |name| answer.number(name).map_err(unclear);
+    match answer.code {
+        SUCCESS => {
+            let end = number("maxOffset")?;
+            let messages = read_messages(&answer.body, queue, offset)?;
+            let more = messages.last().is_some_and(|(last, _)| last + 1 < end);
+            Ok(if messages.is_empty() { Found::Again } else { Found::Messages { messages, more } })
+        }
+        PULL_NOT_FOUND => Ok(Found::Nothing),
+        PULL_RETRY_IMMEDIATELY => match number("nextBeginOffset")? {
+            first if first > offset => {
+                Err(PullError::Deleted { queue: queue.clone(), wanted: offset, first })
+            }
+            _ => Ok(Found::Again),
+        },
+        PULL_OFFSET_MOVED => {
+            let (first, end) = (number("minOffset")?, number("maxOffset")?);
+            if offset < first {
+                return Err(PullError::Deleted { queue: queue.clone(), wanted: offset, first });
+            }
+            Err(PullError::Ahead { queue: queue.clone(), wanted: offset, end })
+        }
+        code => Err(PullError::Refused { queue: queue.clone(), code, text: answer.remark.clone() }),
+    }
+}
+
+/// The messages before the first that is damaged or missing. If that is the very first one, the error.
+fn read_messages(body: &[u8], queue: &Queue, offset: u64) -> Result<Vec<Message>, PullError> {
+    let mut messages = Vec::new();
+    for (expected, stored) in (offset..).zip(stored::messages(body)) {
+        match check(stored, queue, expected) {
+            Ok(body) => messages.push((expected, body)),
+            Err(fault) if messages.is_empty() => return Err(fault),
+            // The next request begins with it, and tells it.
+            Err(_) => break,
+        }
+    }
+    Ok(messages)
+}
+
+fn check(
+    stored: Result<Stored<'_>, stored::Damaged>,
+    queue: &Queue,
+    expected: u64,
+) -> Result<Box<[u8]>, PullError> {
+    let damaged = |reason: String| PullError::Damaged { queue: queue.clone(), offset: expected, reason };
+    match stored {
+        Err(error) => Err(damaged(error.to_string())),
+        Ok(stored) if stored.queue != queue.number => {
+            Err(damaged(format!("it is of queue {}", stored.queue)))
+        }
+        Ok(stored) if stored.offset > expected => {
+            Err(PullError::Deleted { queue: queue.clone(), wanted: expected, first: stored.offset })
+        }
+        Ok(stored) if stored.offset < expected => Err(damaged(format!("it has offset {}", stored.offset))),
+        Ok(stored) => Ok(stored.body.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn answer(code: i32, fields: &[(&str, &str)]) -> Answer {
+        let fields: HashMap<String, String> = fields.iter().map(|&(k, v)| (k.into(), v.into())).collect();
+        Answer { code, opaque: 1, remark: "why".into(), fields, body: Vec::new() }
+    }
+
+    #[test]
+    fn each_code_has_its_meaning() {
+        let queue = Queue { broker: "b".into(), number: 3 };
+        let read = |code, fields: &[(&str, &str)]| {
+            read(&answer(code, fields), &queue, 10).map_err(|e| e.to_string())
+        };
+        let moved = |min, max| read(PULL_OFFSET_MOVED, &[("minOffset", min), ("maxOffset", max)]);
+        assert_eq!(read(PULL_NOT_FOUND, &[]), Ok(Found::Nothing));
+        assert_eq!(read(SUCCESS, &[("maxOffset", "10")]), Ok(Found::Again));
+        assert_eq!(read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "10")]), Ok(Found::Again));
+        for deleted in [read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "12")]), moved("12", "20")] {
+            assert_eq!(
+                deleted.unwrap_err(),
+                "DATA LOSS: messages 10 to 12 (exclusive) of queue b/3 are no longer there"
+            );
+        }
+        assert!(moved("0", "9").unwrap_err().starts_with("queue b/3 ends at 9, before offset 10"));
+        assert!(moved("0", "").unwrap_err().contains("field maxOffset"));
+        assert!(read(SUCCESS, &[]).unwrap_err().contains("field maxOffset"));
+        assert_eq!(read(16, &[]).unwrap_err(), "queue b/3: the broker refused with code 16: why");
+    }
+}

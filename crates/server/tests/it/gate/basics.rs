@@ -1,0 +1,250 @@
+//! One SKU, one client: what each call does.
+
+use engine::{BuyerId, Fingerprint, OrderId, ProductId, Refusal, SkuId};
+use server::stock::{
+    Answer, Applied, Built, Claim, ClaimKind, Claimed, Closed, Found, GateError, MarkState, OpenKind,
+    OutboxRow, Reserved, RowKind, SaleSet, SaleState, Settle, Settled, Verdict,
+};
+
+use super::servers::Redis;
+use super::{available, build, fresh, is_taken, on, place, reserve};
+
+const SKU: SkuId = SkuId(0x1d);
+
+fn what<T>(answers: Vec<Result<Answer<T>, GateError>>) -> T {
+    answers.into_iter().next().unwrap().unwrap().what
+}
+
+fn settle(hash: u128, epoch: u64, verdict: Verdict) -> [Settle; 1] {
+    [Settle { id: OrderId { sku: SKU, hash }, epoch, verdict }]
+}
+
+fn row(hash: u128, epoch: u64, kind: RowKind) -> [OutboxRow; 1] {
+    [OutboxRow { id: OrderId { sku: SKU, hash }, epoch, kind }]
+}
+
+fn release(hash: u128, buyer: u64, units: u32) -> [OutboxRow; 1] {
+    row(hash, 1, RowKind::Release { buyer: BuyerId(buyer), units, fingerprint: Fingerprint(7) })
+}
+
+#[test]
+fn an_order_is_reserved_found_settled_and_released_once() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 3, Some(2)));
+    let first = reserve(&mut gate, place(SKU, 1, 9, 2));
+    assert!(is_taken(&first), "{first:?}");
+    assert_eq!(first.unwrap().seen.available, 1);
+
+    let again = reserve(&mut gate, place(SKU, 1, 9, 2)).unwrap();
+    let Reserved::Open(open) = again.what else { panic!("{again:?}") };
+    assert_eq!((&*open.record, open.epoch), (&b"record"[..], 1));
+    let kind = OpenKind::Order { buyer: BuyerId(9), units: 2, fingerprint: Fingerprint(7) };
+    assert_eq!((open.kind, open.id), (kind, OrderId { sku: SKU, hash: 1 }));
+    for other in [place(SKU, 1, 8, 2), place(SKU, 1, 9, 1)] {
+        let answer = reserve(&mut gate, other).unwrap().what;
+        assert_eq!(answer, Reserved::Refused(Refusal::KeyConflict));
+    }
+    for (other, refusal) in [
+        (place(SKU, 2, 9, 1), Refusal::OverLimit),
+        (place(SKU, 2, 8, 2), Refusal::NotEnoughLeft),
+        (place(SKU, 2, 8, 0), Refusal::InvalidQuantity),
+    ] {
+        assert_eq!(reserve(&mut gate, other).unwrap().what, Reserved::Refused(refusal));
+    }
+    assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), std::slice::from_ref(&open));
+    assert_eq!(gate.open_reservations(SKU, 60_000, 10).unwrap(), []);
+    let ids = [1, 2].map(|hash| OrderId { sku: SKU, hash });
+    assert_eq!(gate.find(&ids), [Ok(Some(Found::Open(open))), Ok(None)]);
+
+    assert_eq!(gate.settle(&settle(1, 2, Verdict::Placed)), [Ok(Settled::NotHere)]);
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Done)]);
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Already)]);
+    assert_eq!(gate.settle(&settle(2, 1, Verdict::Placed)), [Ok(Settled::NotHere)]);
+    assert_eq!(gate.find(&ids[..1]), [Ok(Some(Found::Settled(MarkState::Sold)))]);
+    assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), []);
+    assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 2)).unwrap().what, Reserved::Settled);
+    assert_eq!(available(&mut gate, SKU), 1);
+
+    assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Done);
+    assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Already);
+    assert_eq!(what(gate.apply(&release(3, 9, 2))), Applied::Drift);
+    assert_eq!(available(&mut gate, SKU), 3);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 2))));
+    assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn a_rejection_keeps_or_returns_its_units() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 10, Some(9)));
+    for hash in [1, 2] {
+        assert!(is_taken(&reserve(&mut gate, place(SKU, hash, 9, 2))));
+    }
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::RejectedKept)), [Ok(Settled::Done)]);
+    assert_eq!(available(&mut gate, SKU), 6);
+    // Told twice in one call, it gives the units back once.
+    let twice = [settle(2, 1, Verdict::RejectedReturned), settle(2, 1, Verdict::RejectedReturned)].concat();
+    assert_eq!(gate.settle(&twice), [Ok(Settled::Done), Ok(Settled::Already)]);
+    assert_eq!(available(&mut gate, SKU), 8);
+    let audit = gate.audit(SKU).unwrap();
+    assert_eq!((audit.fault(), audit.taken_units, audit.buyers_counted), (None, 2, 2));
+}
+
+#[test]
+fn rows_of_the_outbox_are_applied_once_and_in_their_epoch() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(5, 1, Some(9)));
+    let take = RowKind::Take { buyer: BuyerId(4), units: 3, fingerprint: Fingerprint(7) };
+    for (epoch, applied) in
+        [(4, Applied::Old), (6, Applied::NotYet), (5, Applied::Done), (5, Applied::Already)]
+    {
+        assert_eq!(what(gate.apply(&row(1, epoch, take))), applied);
+    }
+    // A debt, not sold out at zero: the units that come back pay it first.
+    assert_eq!(available(&mut gate, SKU), -2);
+    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::SoldOut));
+    let restock = RowKind::Restock { units: 5_000_000_000 };
+    assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Done);
+    assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Already);
+    assert_eq!(what(gate.apply(&row(70, 5, RowKind::Restock { units: 1 }))), Applied::Drift);
+    assert_eq!(available(&mut gate, SKU), 4_999_999_998);
+    // The order of an older epoch was reserved again here, before the row came.
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 3, 4, 3))));
+    assert_eq!(what(gate.apply(&row(3, 5, take))), Applied::Done);
+    assert_eq!(available(&mut gate, SKU), 4_999_999_995);
+    assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), []);
+    assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn a_late_payment_claims_units_that_were_given_back() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 2, Some(2)));
+    let kind = ClaimKind::LatePayment { buyer: BuyerId(9), units: 2, fingerprint: Fingerprint(7) };
+    let claim = [Claim { id: OrderId { sku: SKU, hash: 1 }, kind, record: b"late" }];
+    assert_eq!(what(gate.claim(&claim)), Claimed::Drift);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 2))));
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Done)]);
+    assert_eq!(what(gate.claim(&claim)), Claimed::NotYet);
+    assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Done);
+
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
+    assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::NotEnoughLeft));
+    assert_eq!(what(gate.apply(&row(70, 1, RowKind::Restock { units: 1 }))), Applied::Done);
+    assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::OverLimit));
+    assert_eq!(gate.settle(&settle(2, 1, Verdict::RejectedReturned)), [Ok(Settled::Done)]);
+    assert!(matches!(what(gate.claim(&claim)), Claimed::Taken { .. }));
+    let Claimed::Open(open) = what(gate.claim(&claim)) else { panic!("the claim is open") };
+    assert_eq!((open.kind, &*open.record), (OpenKind::Claim(kind), &b"late"[..]));
+    assert_eq!(available(&mut gate, SKU), 1);
+    // The order's own message or its release told again don't touch the claim.
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Already)]);
+    assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Already);
+
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::ClaimUndone)), [Ok(Settled::Done)]);
+    assert_eq!(available(&mut gate, SKU), 3);
+    assert!(matches!(what(gate.claim(&claim)), Claimed::Taken { .. }));
+    assert_eq!(gate.settle(&settle(1, 1, Verdict::ClaimKept)), [Ok(Settled::Done)]);
+    assert_eq!(what(gate.claim(&claim)), Claimed::Settled);
+    assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Already);
+    assert_eq!(available(&mut gate, SKU), 1);
+    assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn a_correction_claims_units_and_gives_them_back_when_undone() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 10, None));
+    let correct = |units| {
+        [Claim { id: OrderId { sku: SKU, hash: 50 }, kind: ClaimKind::Correction { units }, record: b"" }]
+    };
+    assert_eq!(what(gate.claim(&correct(11))), Claimed::Refused(Refusal::NotEnoughLeft));
+    assert!(matches!(what(gate.claim(&correct(4))), Claimed::Taken { .. }));
+    assert_eq!(what(gate.claim(&correct(5))), Claimed::Refused(Refusal::KeyConflict));
+    assert_eq!(gate.settle(&settle(50, 1, Verdict::ClaimUndone)), [Ok(Settled::Done)]);
+    assert_eq!(available(&mut gate, SKU), 10);
+    assert!(matches!(what(gate.claim(&correct(5))), Claimed::Taken { .. }));
+    assert_eq!(gate.settle(&settle(50, 1, Verdict::ClaimKept)), [Ok(Settled::Done)]);
+    assert_eq!(what(gate.claim(&correct(5))), Claimed::Settled);
+    assert_eq!(what(gate.apply(&row(50, 1, RowKind::Correct { units: 5 }))), Applied::Already);
+    assert_eq!(what(gate.apply(&row(51, 1, RowKind::Correct { units: 6 }))), Applied::Done);
+    assert_eq!(available(&mut gate, SKU), -1);
+    assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn a_sale_is_paused_resumed_and_ended_by_version() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let sale = |version, paused, ended| SaleState { version, paused, ended, ..on() };
+    assert_eq!(gate.set_sale(&[(SKU, on())]), [Err(GateError::Closed(Closed::Lost))]);
+    build(&mut gate, SKU, &fresh(1, 10, None));
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(1, true, false))])), SaleSet::Old);
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(2, true, false))])), SaleSet::Done);
+    assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Paused));
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(3, false, false))])), SaleSet::Done);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(9, true, true))])), SaleSet::Done);
+    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Ended));
+    let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
+    assert_eq!((state.sale.version, state.sale.ended, state.limit, state.closed), (9, true, None, None));
+    // A build from an older state of the ledger does not bring the sale back.
+    build(&mut gate, SKU, &fresh(2, 10, None));
+    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Ended));
+}
+
+#[test]
+fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 1)), Err(GateError::Closed(Closed::Lost)));
+    build(&mut gate, SKU, &fresh(2, 10, None));
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    let newer = gate.build(SKU, &fresh(3, 10, None), &mut || ());
+    assert_eq!(newer, Ok(Built::Old), "a gate that sells is not replaced");
+    assert_eq!(gate.fence(&[(SKU, 1)]), [Ok(())]);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))), "a fence of an older epoch does nothing");
+    assert_eq!(gate.fence(&[(SKU, 2)]), [Ok(())]);
+    let fenced = GateError::Closed(Closed::Fenced);
+    let id = OrderId { sku: SKU, hash: 1 };
+    assert_eq!(reserve(&mut gate, place(SKU, 3, 9, 1)), Err(fenced.clone()));
+    assert_eq!(gate.find(&[id]), [Err(fenced.clone())]);
+    assert_eq!(gate.settle(&settle(1, 2, Verdict::Placed)), [Err(fenced)]);
+    assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap().len(), 2);
+    assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
+
+    assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));
+    let marks = (0..2_500).map(|hash| server::stock::SnapshotMark {
+        place: place(SKU, 1_000 + hash, 9, 1),
+        state: MarkState::Sold,
+    });
+    let snapshot = server::stock::Snapshot {
+        marks: marks.collect(),
+        buyers: vec![(BuyerId(9), 2_500)],
+        ..fresh(3, 7, Some(2_501))
+    };
+    build(&mut gate, SKU, &snapshot);
+    assert_eq!(available(&mut gate, SKU), 7);
+    assert_eq!(gate.find(&[id]), [Ok(None)]);
+    assert_eq!(reserve(&mut gate, place(SKU, 3_499, 9, 1)).unwrap().what, Reserved::Settled);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::OverLimit));
+    assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn the_edge_finds_the_newest_sku_of_a_product() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    for sku in [3, 0x1d, 7] {
+        assert_eq!(gate.publish_product(ProductId(29), SkuId(sku)), Ok(()));
+    }
+    assert_eq!(redis.command::<String>(&["GET", "db:product:29"]), "0000001d");
+    build(&mut gate, SKU, &fresh(1, 42, None));
+    assert_eq!(redis.command::<i64>(&["HGET", "{db:0000001d}:s", "avail"]), 42);
+}

@@ -1,0 +1,143 @@
+//! A real Redis Cluster: slots that move, masters that die, replicas that take over.
+
+use std::time::Instant;
+
+use engine::SkuId;
+use rustix::process::Signal;
+use server::stock::{Closed, Gate, GateError, Reserve, Why};
+
+use super::servers::{Cluster, PATIENCE, until};
+use super::{available, build, fresh, is_taken, place, reserve};
+
+/// SKUs, enough that every master of three has some.
+const SKUS: u32 = 24;
+
+fn build_all(gate: &mut Gate, epoch: u64) {
+    for sku in 0..SKUS {
+        build(gate, SkuId(sku), &fresh(epoch, 1_000_000, None));
+    }
+}
+
+/// One order of every SKU, under this hash.
+fn order_all(gate: &mut Gate, hash: u128) -> Vec<Result<(), GateError>> {
+    let requests: Vec<Reserve<'_>> =
+        (0..SKUS).map(|sku| Reserve { place: place(SkuId(sku), hash, 9, 1), record: b"r" }).collect();
+    gate.reserve(&requests)
+        .into_iter()
+        .map(|answer| answer.map(|answer| assert!(is_taken(&Ok(answer.clone())), "{answer:?}")))
+        .collect()
+}
+
+#[test]
+fn a_batch_goes_to_every_master_and_moved_slots_are_followed() {
+    let cluster = Cluster::start(3, 0);
+    let mut gate = cluster.gate();
+    build_all(&mut gate, 1);
+    assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
+    let sizes: Vec<i64> = cluster.nodes.iter().map(|node| node.command(&["DBSIZE"])).collect();
+    assert!(sizes.iter().all(|size| *size >= 4), "{sizes:?}");
+    assert_eq!(server::stock::fault(&gate.health()), None);
+
+    // A slot without keys moves, unseen by the client: MOVED, and the same call is answered.
+    let sku = SkuId(1_000);
+    let slot = cluster.slot_of(sku);
+    let (from, to) = cluster.owner_and_another(slot);
+    cluster.assign(slot, to);
+    build(&mut gate, sku, &fresh(1, 5, None));
+    assert!(is_taken(&reserve(&mut gate, place(sku, 1, 9, 1))));
+    assert_eq!(cluster.nodes[to].command::<i64>(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]), 3);
+    assert_eq!(cluster.nodes[from].command::<i64>(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]), 0);
+}
+
+#[test]
+fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
+    let cluster = Cluster::start(3, 0);
+    let mut gate = cluster.gate();
+    let sku = SkuId(7);
+    build(&mut gate, sku, &fresh(1, 5, Some(9)));
+    assert!(is_taken(&reserve(&mut gate, place(sku, 1, 9, 1))));
+    let slot = cluster.slot_of(sku);
+    let (from, to) = cluster.owner_and_another(slot);
+    cluster.begin_move(slot, from, to);
+
+    // All keys are here still: as before. Some have gone: TRYAGAIN, and in the end the caller is told that nothing was
+    // done. (A gate without a limit has no buyers' key: it is told so from the beginning of a move to its end.)
+    assert!(is_taken(&reserve(&mut gate, place(sku, 2, 9, 1))));
+    cluster.migrate(sku, "b", from, to);
+    let told = reserve(&mut gate, place(sku, 3, 9, 1));
+    assert_eq!(told, Err(GateError::NotExecuted(Why::SlotMoving)));
+    // All have gone: ASK, and there the state is one of another run.
+    for key in ["s", "k", "t"] {
+        cluster.migrate(sku, key, from, to);
+    }
+    assert_eq!(reserve(&mut gate, place(sku, 3, 9, 1)), Err(GateError::Closed(Closed::OtherRun)));
+    cluster.assign(slot, to);
+    assert_eq!(reserve(&mut gate, place(sku, 3, 9, 1)), Err(GateError::Closed(Closed::OtherRun)));
+    assert_eq!(cluster.nodes[to].command::<i64>(&["HGET", "{db:00000007}:s", "avail"]), 3);
+    build(&mut gate, sku, &fresh(2, 3, None));
+    assert!(is_taken(&reserve(&mut gate, place(sku, 3, 9, 1))));
+}
+
+#[test]
+fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
+    let mut cluster = Cluster::start(3, 0);
+    let mut gate = cluster.gate();
+    build_all(&mut gate, 1);
+    cluster.nodes[0].kill();
+    let first = order_all(&mut gate, 1);
+    let unknown = |told: &&Result<(), GateError>| matches!(told, Err(GateError::Unknown(_)));
+    assert!(first.iter().any(|told| told.is_ok()), "the other masters answer");
+    assert!(first.iter().filter(unknown).count() > 0, "what was written to the dead one is unknown");
+    // Then nothing is written to it, and in the end the cluster says that it is down.
+    let second = order_all(&mut gate, 2);
+    assert!(second.iter().filter(unknown).count() == 0, "{second:?}");
+    let down = Err(GateError::NotExecuted(Why::ClusterDown));
+    let mut hash = 3;
+    let mut last = Vec::new();
+    let started = Instant::now();
+    while !last.contains(&down) {
+        assert!(started.elapsed() < PATIENCE, "the cluster is never down: {last:?}");
+        hash += 1;
+        last = order_all(&mut gate, hash);
+    }
+    assert!(server::stock::fault(&gate.health()).is_some());
+}
+
+#[test]
+fn a_replica_takes_over_and_its_gates_are_rebuilt() {
+    let cluster = Cluster::start(3, 1);
+    let mut gate = cluster.gate();
+    build_all(&mut gate, 1);
+    assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
+    // The slots of a master that is frozen: the other masters serve on, and its replica takes over.
+    cluster.nodes[0].signal(Signal::STOP);
+    let told = order_all(&mut gate, 2);
+    assert!(
+        told.iter().any(Result::is_ok) && told.contains(&Err(GateError::Unknown(Why::TimedOut))),
+        "{told:?}"
+    );
+    let other_run = Err(GateError::Closed(Closed::OtherRun));
+    let mut hash = 3;
+    until("the replica has taken over", || {
+        hash += 1;
+        order_all(&mut gate, hash).contains(&other_run)
+    });
+    let states = gate.states(&(0..SKUS).map(SkuId).collect::<Vec<_>>());
+    let mut rebuilt = 0;
+    for (sku, state) in (0..SKUS).map(SkuId).zip(states) {
+        if state.unwrap().unwrap().closed == Some(Closed::OtherRun) {
+            build(&mut gate, sku, &fresh(2, 10, None));
+            rebuilt += 1;
+        }
+    }
+    assert!(rebuilt > 0);
+    assert!(order_all(&mut gate, 100).iter().all(Result::is_ok));
+    // The old master comes back, finds that it is none any more, and its connection is of no use.
+    cluster.nodes[0].signal(Signal::CONT);
+    until("it is a replica", || {
+        let info: String = cluster.nodes[0].command(&["INFO", "replication"]);
+        info.contains("role:slave")
+    });
+    assert!(order_all(&mut gate, 101).iter().all(Result::is_ok));
+    assert!(available(&mut gate, SkuId(0)) > 0);
+}

@@ -1,0 +1,176 @@
+//! The gate on Redis and on a Redis Cluster against the engine's book: generated histories, seeded.
+
+use engine::{Command, Place, SkuId, UnixMs};
+use server::stock::{Gate, GateConfig, Reserve};
+
+use super::servers::{Cluster, Redis};
+use super::shop::{BUYERS, SALE, SKUS, Shop, request};
+use super::{available, build, fresh, is_taken, place};
+use crate::history::Random;
+
+const STEPS: u32 = 150;
+
+fn any_place(random: &mut Random) -> Place {
+    let hash = random.below(60);
+    // Mostly the buyer and the quantity that belong to the id, so that retries are retries; sometimes a conflict.
+    let (buyer, quantity) = match random.below(12) {
+        0 => (random.below(BUYERS), 1),
+        1 => (hash % BUYERS, 5),
+        2 => (hash % BUYERS, 0),
+        _ => (hash % BUYERS, 1 + u32::try_from(hash % 3).unwrap()),
+    };
+    let fingerprint = if random.below(20) == 0 { 8 } else { 7 };
+    request(any_sku(random), hash, buyer, quantity, fingerprint)
+}
+
+fn any_sku(random: &mut Random) -> SkuId {
+    SKUS[usize::from(random.below(2) == 1)]
+}
+
+fn step(random: &mut Random, shop: &mut Shop) {
+    match random.below(40) {
+        0..=17 => {
+            let places: Vec<Place> = (0..=random.below(6)).map(|_| any_place(random)).collect();
+            shop.reserve(&places);
+        }
+        18..=20 => shop.settle(usize::try_from(random.below(20)).unwrap()),
+        21 | 22 => shop.reject(any_place(random)),
+        23..=25 => {
+            if let Some(place) = shop.any_order(random.next()) {
+                shop.cancel(place.id, place.buyer);
+            }
+        }
+        26 => shop.expire(),
+        27..=30 => {
+            if let Some(place) = shop.any_order(random.next()) {
+                shop.pay(place.id);
+            }
+        }
+        31 | 32 => shop.take(any_place(random)),
+        33 => shop.restock(any_sku(random), random.below(10), 1 + random.below(3)),
+        34 => shop.correct(any_sku(random), random.next() >> 32, 1 + random.below(4), random.below(2) == 0),
+        35 => shop.sale(Command::Pause(SALE)),
+        36..=38 => shop.sale(Command::Resume(SALE)),
+        _ => shop.rebuild(),
+    }
+}
+
+fn run(seed: u64, gate: Gate, now: UnixMs) {
+    let mut random = Random(seed);
+    let mut shop = Shop::open(gate, now);
+    // Not started yet; then on; at the very end over.
+    shop.reserve(&[any_place(&mut random), any_place(&mut random)]);
+    shop.begin();
+    for _ in 0..STEPS {
+        step(&mut random, &mut shop);
+        shop.compare();
+    }
+    shop.audit();
+    shop.sale(Command::End(SALE));
+    shop.reserve(&[any_place(&mut random), any_place(&mut random)]);
+    shop.rebuild();
+    shop.audit();
+}
+
+/// Names the seed of a history that fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the seed is {}", self.0);
+        }
+    }
+}
+
+fn histories(seeds: std::ops::Range<u64>, redis: &Redis, config: impl Fn() -> GateConfig) {
+    for seed in seeds {
+        let _named = Seed(seed);
+        let time: (u64, u64) = redis.command(&["TIME"]);
+        let gate = Gate::new(GateConfig { key_prefix: format!("h{seed}"), ..config() });
+        run(seed, gate, UnixMs(time.0 * 1_000 + time.1 / 1_000));
+    }
+}
+
+#[test]
+fn histories_on_redis_tell_what_the_book_tells() {
+    let redis = Redis::start(&[]);
+    histories(0..24, &redis, || redis.config());
+}
+
+#[test]
+fn histories_on_a_cluster_tell_what_the_book_tells() {
+    let cluster = Cluster::start(3, 0);
+    histories(100..112, &cluster.nodes[0], || cluster.config());
+}
+
+#[test]
+fn the_window_is_told_by_the_time_of_the_redis_server() {
+    use engine::Refusal;
+    use server::stock::{Reserved, SaleState, Snapshot};
+
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let time: (u64, u64) = redis.command(&["TIME"]);
+    let now = UnixMs(time.0 * 1_000 + time.1 / 1_000);
+    let sku = SKUS[0];
+    let sale = SaleState { starts_at: now.plus(300), ends_at: now.plus(900), ..super::on() };
+    build(&mut gate, sku, &Snapshot { sale, ..fresh(1, 1_000_000, None) });
+    let mut phases = Vec::new();
+    for hash in 0.. {
+        let phase = match gate.reserve(&[Reserve { place: place(sku, hash, 9, 1), record: b"" }])[0].clone() {
+            Ok(answer) => match answer.what {
+                Reserved::Taken { at } => {
+                    assert!(at >= sale.starts_at && at < sale.ends_at, "{at:?}");
+                    None
+                }
+                Reserved::Refused(refusal) => Some(refusal),
+                other => panic!("{other:?}"),
+            },
+            Err(error) => panic!("{error}"),
+        };
+        if phases.last() != Some(&phase) {
+            phases.push(phase);
+        }
+        if phase == Some(Refusal::Ended) {
+            break;
+        }
+    }
+    assert_eq!(phases, [Some(Refusal::NotStarted), None, Some(Refusal::Ended)]);
+}
+
+#[test]
+fn clients_that_race_for_the_last_units_never_oversell() {
+    const CLIENTS: u64 = 4;
+    const STOCK: i64 = 500;
+    let redis = Redis::start(&[]);
+    let sku = SKUS[1];
+    build(&mut redis.gate(), sku, &fresh(1, STOCK, Some(3)));
+    let race = |client: u64| {
+        let mut gate = redis.gate();
+        let mut taken = 0;
+        for round in 0..40 {
+            let places = (0..20).map(|at| {
+                // The same 60 buyers for all clients; half of the ids are common, too.
+                let own = if at % 2 == 0 { 0 } else { 1 + client };
+                place(sku, u128::from(own * 1_000_000 + round * 20 + at), (round * 20 + at) % 200, 1)
+            });
+            let requests: Vec<Reserve<'_>> = places.map(|place| Reserve { place, record: b"r" }).collect();
+            taken += gate.reserve(&requests).iter().filter(|answer| is_taken(answer)).count();
+        }
+        taken
+    };
+    let taken: usize = std::thread::scope(|scope| {
+        let race = &race;
+        let clients: Vec<_> = (0..CLIENTS).map(|client| scope.spawn(move || race(client))).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert_eq!(i64::try_from(taken).unwrap(), STOCK);
+    let mut gate = redis.gate();
+    assert_eq!(available(&mut gate, sku), 0);
+    let audit = gate.audit(sku).unwrap();
+    assert_eq!((audit.fault(), audit.open_units), (None, STOCK.unsigned_abs()));
+    let counts: std::collections::HashMap<Vec<u8>, u64> =
+        redis::cmd("HGETALL").arg("{db:00000001}:b").query(&mut redis.connect()).unwrap();
+    assert!(counts.values().all(|units| *units <= 3), "{counts:?}");
+}

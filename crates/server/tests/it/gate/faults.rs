@@ -1,0 +1,248 @@
+//! Every error that Redis can answer with, provoked for real: what the caller is told, and that nothing was changed.
+
+use std::time::Duration;
+
+use engine::SkuId;
+use server::stock::{Gate, GateConfig, GateError, Reserve, Why};
+
+use super::servers::{Redis, free_port, until};
+use super::{available, build, fresh, is_taken, place, reserve};
+
+const SKU: SkuId = SkuId(1);
+
+/// A server with a gate of 10 units and a client.
+fn ready(arguments: &[&str]) -> (Redis, Gate) {
+    let redis = Redis::start(arguments);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 10, None));
+    (redis, gate)
+}
+
+/// The caller is told that nothing was done, and nothing was.
+fn refused(gate: &mut Gate, why: Why) {
+    let told = reserve(gate, place(SKU, 99, 9, 1));
+    assert_eq!(told, Err(GateError::NotExecuted(why)));
+}
+
+#[test]
+fn noscript_loads_the_scripts_and_sends_the_same_again() {
+    let (redis, mut gate) = ready(&[]);
+    redis.command::<()>(&["SCRIPT", "FLUSH"]);
+    let requests: Vec<Reserve<'_>> =
+        (0..200).map(|hash| Reserve { place: place(SKU, hash, 9, 1), record: b"" }).collect();
+    let answers = gate.reserve(&requests);
+    assert_eq!(answers.iter().filter(|answer| is_taken(answer)).count(), 10);
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(available(&mut gate, SKU), 0);
+}
+
+#[test]
+fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
+    let (redis, mut gate) = ready(&[]);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    redis.command::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    refused(&mut gate, Why::OutOfMemory);
+    // What gives memory or units back, stops the sale or only reads goes on.
+    let id = place(SKU, 1, 9, 1).id;
+    assert!(gate.find(&[id])[0].is_ok());
+    let verdict = server::stock::Verdict::RejectedReturned;
+    let settled = gate.settle(&[server::stock::Settle { id, epoch: 1, verdict }]);
+    assert_eq!(settled, [Ok(server::stock::Settled::Done)]);
+    redis.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(available(&mut gate, SKU), 10);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
+}
+
+#[test]
+fn misconf_is_told_while_the_snapshot_fails() {
+    // A folder stands where the snapshot is to be written: saving fails, whoever we are.
+    let (redis, mut gate) = ready(&["--dbfilename", "taken.rdb"]);
+    std::fs::create_dir(redis.dir.path().join("taken.rdb")).unwrap();
+    redis.command::<()>(&["CONFIG", "SET", "save", "3600 1000000"]);
+    redis.command::<String>(&["BGSAVE"]);
+    let failed = || {
+        let info: String = redis.command(&["INFO", "persistence"]);
+        info.contains("rdb_last_bgsave_status:err")
+    };
+    until("the snapshot fails", failed);
+    refused(&mut gate, Why::DiskError);
+    assert_eq!(available(&mut gate, SKU), 10);
+    std::fs::remove_dir(redis.dir.path().join("taken.rdb")).unwrap();
+    redis.command::<String>(&["BGSAVE"]);
+    until("the snapshot succeeds", || !failed());
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
+}
+
+#[test]
+fn misconf_is_told_while_the_log_can_not_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    // The log is a device that is always full.
+    std::fs::create_dir(dir.path().join("appendonlydir")).unwrap();
+    let log = dir.path().join("appendonlydir/appendonly.aof.1.incr.aof");
+    std::os::unix::fs::symlink("/dev/full", log).unwrap();
+    let redis = Redis::spawn(free_port(), dir, &["--appendonly", "yes"]);
+    until("redis answers", || redis.pings());
+    let mut gate = redis.gate();
+    // Redis notices with the first write, which it has carried out already.
+    drop(gate.build(SKU, &fresh(1, 10, None), &mut || ()));
+    let seen = || {
+        let info: String = redis.command(&["INFO", "persistence"]);
+        info.contains("aof_last_write_status:err")
+    };
+    until("the log can't be written", seen);
+    refused(&mut gate, Why::DiskError);
+    refused(&mut gate, Why::DiskError);
+}
+
+#[test]
+fn busy_is_told_while_a_script_runs_for_too_long() {
+    let (redis, mut gate) = ready(&["--busy-reply-threshold", "50"]);
+    let mut connection = redis.connect();
+    let forever = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut connection)
+    });
+    let busy = || {
+        let ping = redis::cmd("PING").query::<String>(&mut redis.connect());
+        ping.is_err_and(|error| error.code() == Some("BUSY"))
+    };
+    until("a script runs for too long", busy);
+    refused(&mut gate, Why::Busy);
+    redis.command::<()>(&["SCRIPT", "KILL"]);
+    assert!(forever.join().unwrap().is_err());
+    assert_eq!(available(&mut gate, SKU), 10);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
+}
+
+#[test]
+fn loading_is_told_while_the_data_are_read() {
+    // It reads slowly, and looks up from it often.
+    let slowly = ["--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024"];
+    let debug = ["--appendonly", "yes", "--enable-debug-command", "local"];
+    let mut redis = Redis::start(&[slowly, debug].concat());
+    redis.command::<()>(&["DEBUG", "POPULATE", "20000"]);
+    redis.command::<String>(&["BGREWRITEAOF"]);
+    until("the log is written", || {
+        let info: String = redis.command(&["INFO", "persistence"]);
+        info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+    });
+    redis.kill();
+    redis.start_again();
+    let mut gate = redis.gate();
+    until("it says that it is loading", || {
+        reserve(&mut gate, place(SKU, 1, 9, 1)) == Err(GateError::NotExecuted(Why::Loading))
+    });
+    assert_eq!(gate.health()[0].fault.as_deref(), Some("loading"));
+}
+
+#[test]
+fn a_replica_is_no_gate_and_its_promotion_is_another_run() {
+    let (master, mut gate) = ready(&[]);
+    let replica = Redis::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    until("the replica has all", || {
+        let info: String = replica.command(&["INFO", "replication"]);
+        info.contains("master_link_status:up") && replica.command::<i64>(&["EXISTS", "{db:00000001}:s"]) == 1
+    });
+    refused(&mut replica.gate(), Why::ReadOnly);
+    let mut both = Gate::new(super::servers::config(vec![replica.address(), master.address()], false));
+    assert!(is_taken(&reserve(&mut both, place(SKU, 1, 9, 1))), "the one that is the master is used");
+
+    let health = gate.health().remove(0);
+    assert_eq!((health.fault, health.replicas.len()), (None, 1));
+
+    // A fail-over with the old master alive: it becomes a replica of the new one.
+    replica.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+    master.command::<()>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
+    refused(&mut gate, Why::ReadOnly);
+    let other_run = Err(GateError::Closed(server::stock::Closed::OtherRun));
+    until("the new master is found", || reserve(&mut both, place(SKU, 2, 9, 1)) == other_run);
+    build(&mut both, SKU, &fresh(2, 9, None));
+    assert!(is_taken(&reserve(&mut both, place(SKU, 2, 9, 1))));
+    assert_eq!(available(&mut both, SKU), 8);
+}
+
+#[test]
+fn a_master_that_was_a_replica_in_between_is_another_run() {
+    let (master, _) = ready(&[]);
+    let mut gate = Gate::new(GateConfig { idle_check: Duration::ZERO, ..master.config() });
+    let other = Redis::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    let linked = |redis: &Redis| {
+        let info: String = redis.command(&["INFO", "replication"]);
+        info.contains("master_link_status:up")
+    };
+    until("the replica is linked", || linked(&other));
+    other.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+    // An order that only the old master has: the fail-over loses it.
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    master.command::<()>(&["REPLICAOF", "127.0.0.1", &other.port.to_string()]);
+    until("the old master follows", || linked(&master));
+    master.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+    // The same process with the same run_id is a master again, and the state was built for it.
+    let told = reserve(&mut gate, place(SKU, 2, 9, 1));
+    assert_eq!(told, Err(GateError::Closed(server::stock::Closed::OtherRun)));
+}
+
+#[test]
+fn too_few_replicas_refuse_if_redis_is_told_so() {
+    let (redis, mut gate) = ready(&[]);
+    redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    refused(&mut gate, Why::NoReplicas);
+    redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
+}
+
+#[test]
+fn a_wrong_or_missing_password_is_denied() {
+    let (redis, mut gate) = ready(&[]);
+    redis.command::<()>(&["ACL", "SETUSER", "shop", "on", ">secret", "~db:*", "~{db:*", "+@all"]);
+    redis.command::<()>(&["ACL", "SETUSER", "poor", "on", ">secret", "~db:*", "~{db:*", "+@all", "-evalsha"]);
+    let with = |user: Option<&str>, password: Option<&str>| {
+        let mut config = redis.config();
+        config.user = user.map(str::to_owned);
+        config.password = password.map(str::to_owned);
+        Gate::new(config)
+    };
+    assert!(is_taken(&reserve(&mut with(Some("shop"), Some("secret")), place(SKU, 1, 9, 1))));
+    refused(&mut with(Some("shop"), Some("wrong")), Why::Denied);
+    refused(&mut with(Some("poor"), Some("secret")), Why::Denied);
+    redis.command::<()>(&["CONFIG", "SET", "requirepass", "other"]);
+    refused(&mut with(None, None), Why::Denied);
+    assert!(is_taken(&reserve(&mut with(None, Some("other")), place(SKU, 2, 9, 1))));
+    // A connection from before is signed in still.
+    assert_eq!(available(&mut gate, SKU), 8);
+}
+
+#[test]
+fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
+    let (mut redis, mut gate) = ready(&[]);
+    redis.signal(rustix::process::Signal::STOP);
+    let requests: Vec<Reserve<'_>> =
+        (0..300).map(|hash| Reserve { place: place(SKU, hash, 9, 1), record: b"" }).collect();
+    let answers = gate.reserve(&requests);
+    // Two batches of 64 were written, and the rest was not.
+    let (written, rest) = answers.split_at(128);
+    assert!(written.iter().all(|told| *told == Err(GateError::Unknown(Why::TimedOut))), "{written:?}");
+    assert!(rest.iter().all(|told| *told == Err(GateError::NotExecuted(Why::TimedOut))), "{rest:?}");
+    redis.signal(rustix::process::Signal::CONT);
+    // It had the commands, and carries them out although nobody is there to hear it: unknown, not failed.
+    let mut other = redis.gate();
+    until("what was written is carried out", || available(&mut other, SKU) == 0);
+    let again = gate.reserve(&requests);
+    assert!(again[..10].iter().all(|told| matches!(
+        told,
+        Ok(server::stock::Answer { what: server::stock::Reserved::Open(_), .. })
+    )));
+
+    redis.kill();
+    let told = reserve(&mut gate, place(SKU, 99, 9, 1));
+    assert_eq!(told, Err(GateError::Unknown(Why::ConnectionLost)));
+    refused(&mut gate, Why::Unreachable);
+}
+
+#[test]
+fn the_policy_of_a_full_memory_must_be_to_refuse() {
+    let (redis, mut gate) = ready(&[]);
+    assert_eq!(server::stock::fault(&gate.health()), None);
+    redis.command::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let fault = server::stock::fault(&gate.health()).unwrap();
+    assert!(fault.contains("maxmemory-policy is allkeys-lru"), "{fault}");
+}

@@ -1,0 +1,46 @@
+//! The gate on real Redis servers.
+
+mod basics;
+mod cluster;
+mod conformance;
+mod faults;
+mod fencing;
+mod servers;
+mod shop;
+mod tls;
+
+use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
+use server::stock::{Answer, Built, Gate, GateError, Reserve, Reserved, SaleState, Snapshot};
+
+/// A sale that is on, whatever the server's clock says.
+pub(crate) fn on() -> SaleState {
+    SaleState { version: 1, starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX), paused: false, ended: false }
+}
+
+/// A SKU of which nothing was sold yet.
+pub(crate) fn fresh(epoch: u64, available: i64, limit: Option<u32>) -> Snapshot {
+    Snapshot { epoch, available, sale: on(), limit, buyers: Vec::new(), marks: Vec::new() }
+}
+
+pub(crate) fn build(gate: &mut Gate, sku: SkuId, snapshot: &Snapshot) {
+    // Only a closed gate is replaced; one that is not there can't be closed.
+    drop(gate.fence(&[(sku, snapshot.epoch)]));
+    let built = gate.build(sku, snapshot, &mut || ()).unwrap();
+    assert!(matches!(built, Built::Open(_)), "{built:?}");
+}
+
+pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Place {
+    Place { id: OrderId { sku, hash }, buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
+}
+
+pub(crate) fn reserve(gate: &mut Gate, place: Place) -> Result<Answer<Reserved>, GateError> {
+    gate.reserve(&[Reserve { place, record: b"record" }]).remove(0)
+}
+
+pub(crate) fn is_taken(answer: &Result<Answer<Reserved>, GateError>) -> bool {
+    matches!(answer, Ok(Answer { what: Reserved::Taken { .. }, .. }))
+}
+
+pub(crate) fn available(gate: &mut Gate, sku: SkuId) -> i64 {
+    gate.states(&[sku]).remove(0).unwrap().unwrap().seen.available
+}

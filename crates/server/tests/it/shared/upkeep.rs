@@ -1,0 +1,70 @@
+//! Addresses, dead letters, a demo's mark, and the feed.
+
+use engine::UnixMs;
+use server::ledger::mysql::{changes, export};
+
+use super::{START, assert_sound, one_sku, open, orders};
+
+#[test]
+fn addresses_go_after_their_time_and_no_sooner() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    for (at, from) in [(0, 0), (10, 5), (20, 10)] {
+        ledger.consume(UnixMs(START + at), &[], &orders(from..from + 5)).unwrap();
+    }
+    let mut went = Vec::new();
+    while went.last() != Some(&0) {
+        went.push(ledger.purge_addresses(UnixMs(START + 15), 4).unwrap());
+        assert!(went.len() < 10, "{went:?}");
+    }
+    assert_eq!(went, [4, 4, 2, 0]);
+    let mut with_address = 0;
+    export(&database.options, 0, &mut |line| {
+        assert_eq!(line.address.is_some(), line.placed_at.0 > START + 15);
+        with_address += u32::from(line.address.is_some_and(|address| address.contains("O'Fallon")));
+    })
+    .unwrap();
+    assert_eq!(with_address, 5);
+    assert_sound(&database);
+}
+
+#[test]
+fn the_feed_pages_through_the_shared_ledger() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    ledger.consume(UnixMs(START), &[], &orders(0..20)).unwrap();
+    ledger.expire_due(UnixMs(START + 500), 7).unwrap();
+    let (mut since, mut seen) = (0, 0);
+    loop {
+        let page = changes(&database.options, since, 6).unwrap();
+        seen += page.orders.len();
+        since = page.cursor;
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!((seen, since), (20 + 7, ledger.end().unwrap().0.0));
+}
+
+#[test]
+fn dead_letters_that_were_given_back_are_listed() {
+    let (mut ledger, _database) = open();
+    for (queue, offset) in [("b/1", 7), ("b/1", 3), ("b/2", 7), ("b/1", 7)] {
+        ledger.letter_replayed(queue, offset, UnixMs(START)).unwrap();
+    }
+    assert_eq!(ledger.letters_replayed("b/1").unwrap(), [3, 7]);
+    assert_eq!(ledger.letters_replayed("b/3").unwrap(), [0; 0]);
+}
+
+#[test]
+fn a_demo_keeps_to_its_own_ledger() {
+    let (mut ledger, _database) = open();
+    assert!(ledger.is_for_demo().unwrap(), "it is empty");
+    one_sku(&mut ledger, 3, None);
+    assert!(ledger.is_for_demo().unwrap(), "it is the demo's");
+    let (mut ledger, _database) = open();
+    one_sku(&mut ledger, 3, None);
+    assert!(!ledger.is_for_demo().unwrap());
+    ledger.consume(UnixMs(START), &[], &orders(0..5)).unwrap();
+    assert_eq!(ledger.rejections_len().unwrap(), 2);
+}

@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# MariaDB, the ledger: root without a password over TCP, and an empty database `doorbuster`. Sourced by dev/engines.sh.
+
+mariadb_options=${DOORBUSTER_MARIADB_OPTIONS:-} # more arguments for the server, separated by spaces
+mariadb_flush=${DOORBUSTER_MARIADB_FLUSH:-1} # 1: InnoDB's log and the binary log are synced at each commit; 0: neither
+PATH=$PATH:/usr/sbin                         # mariadbd is there, and not on everybody's path
+
+ports_mariadb() { echo $((port_base + 30)); }
+
+mariadb_say() { # mariadb_say STATEMENT
+	timeout "$check_seconds_max" mariadb --no-defaults --protocol=tcp --host=127.0.0.1 --port=$((port_base + 30)) \
+		--user=root --batch --skip-column-names --execute="$1" </dev/null
+}
+
+launch_mariadb() {
+	local dir=$dev_dir/$1 as_root=()
+	[ "$(id -u)" -ne 0 ] || as_root=(--user=root)
+	case $mariadb_flush in
+	0 | 1) ;;
+	*) fail "DOORBUSTER_MARIADB_FLUSH must be 0 or 1, not '$mariadb_flush'" ;;
+	esac
+	if [ ! -d "$dir/data" ]; then # made aside, so that an interrupted run leaves no half of it
+		rm -rf "$dir/data.new"
+		# Its script takes no path with a space.
+		(cd "$dir" && mariadb-install-db --no-defaults "${as_root[@]}" --datadir=./data.new --skip-test-db \
+			--auth-root-authentication-method=normal >>log 2>&1) || return 1
+		mv "$dir/data.new" "$dir/data"
+	fi
+	local more=()
+	read -r -a more <<<"$mariadb_options"
+	# The socket's path is relative to the data folder: an absolute one may be longer than a socket's path can be.
+	# The binary log is short-lived: nothing here reads it, it is on for what its syncs cost.
+	launch "$1" mariadbd --no-defaults "${as_root[@]}" --datadir="$dir/data" --bind-address=127.0.0.1 \
+		--port=$((port_base + 30)) --socket=mariadb.sock --pid-file=mariadb.pid --skip-name-resolve \
+		--character-set-server=utf8mb4 --max-connections=200 --innodb-buffer-pool-size=512M \
+		--log-bin=binlog --server-id=1 --expire-logs-days=1 --max-binlog-size=256M \
+		--innodb-flush-log-at-trx-commit="$mariadb_flush" --sync-binlog="$mariadb_flush" "${more[@]}"
+}
+
+ready_mariadb() {
+	mariadb_say 'CREATE DATABASE IF NOT EXISTS doorbuster CHARACTER SET utf8mb4' && [ "$(mariadb_say 'SELECT 1')" = 1 ]
+}

@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# nginx as the edge (edge/render says by which EDGE_* variables), before two servers on ports 61 and 62 of the set.
+# Without a secret it is a demo, which load tools run against. Sourced by dev/engines.sh.
+
+ports_nginx() { echo $((port_base + 60)); }
+
+launch_nginx() {
+	local dir=$dev_dir/$1
+	[ -n "${EDGE_TOKEN_SECRET_FILE:-}" ] || local -x EDGE_DEMO=true
+	EDGE_DIR=$dir EDGE_LISTEN=127.0.0.1:$((port_base + 60)) EDGE_REDIS_PORT=$((port_base + 1)) \
+		EDGE_SERVERS=${EDGE_SERVERS:-127.0.0.1:$((port_base + 61)) 127.0.0.1:$((port_base + 62))} \
+		EDGE_PAGES=${EDGE_PAGES:-$dir/pages} "$repo/edge/render" >"$dir/nginx.conf" || return 1
+	launch "$1" nginx -p "$dir/" -e "$dir/log" -c "$dir/nginx.conf"
+}
+
+# Every edge answers this itself, whatever is behind it.
+ready_nginx() {
+	local status
+	(
+		exec 3<>"/dev/tcp/127.0.0.1/$((port_base + 60))"
+		printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3
+		read -r -t "$check_seconds_max" _ status _ <&3
+		[ "$status" = 404 ]
+	)
+}

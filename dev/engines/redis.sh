@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# Redis three times: `redis`, the gate; `redis-edge`, its replica, which the edge reads; `redis-cluster-0` to `-5`,
+# three masters with a replica each. Sourced by dev/engines.sh.
+
+redis_appendfsync=${DOORBUSTER_REDIS_APPENDFSYNC:-everysec}
+redis_maxmemory=${DOORBUSTER_REDIS_MAXMEMORY:-512mb}
+redis_cluster_node_timeout_ms=${DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS:-5000}
+redis_cluster_made=$dev_dir/redis-cluster-0/made # holds the port base; written when the cluster is complete
+
+ports_redis() { echo "$port_base"; }
+ports_redis_edge() { echo $((port_base + 1)); }
+ports_redis_cluster() { # the second one is the cluster's bus
+	local index=${1##*-}
+	echo $((port_base + 10 + index)) $((port_base + 20 + index))
+}
+
+redis_say() { # redis_say MEMBER COMMAND...
+	local ports
+	read -r -a ports < <(ports_of "$1")
+	shift
+	timeout "$check_seconds_max" redis-cli -h 127.0.0.1 -p "${ports[0]}" "$@" </dev/null | tr -d '\r'
+}
+
+# Writes what all three have in common, then standard input. The replica's first copy waits for no second replica
+# (repl-diskless-sync-delay); it hears its master each second, as the edge wants it; and a stop waits for no slow replica (shutdown-timeout).
+launch_redis_with() { # launch_redis_with MEMBER APPENDONLY
+	local dir=$dev_dir/$1 ports
+	read -r -a ports < <(ports_of "$1")
+	mkdir -p "$dir/data"
+	{
+		cat <<-CONF
+			bind 127.0.0.1
+			port ${ports[0]}
+			dir "$dir/data"
+			daemonize no
+			set-proc-title no
+			save ""
+			appendonly $2
+			appendfsync $redis_appendfsync
+			maxmemory $redis_maxmemory
+			maxmemory-policy noeviction
+			repl-diskless-sync-delay 0
+			repl-ping-replica-period 1
+			shutdown-timeout 0
+		CONF
+		cat
+	} >"$dir/redis.conf"
+	launch "$1" redis-server "$dir/redis.conf"
+}
+
+launch_redis() { launch_redis_with "$1" yes </dev/null; }
+ready_redis() { [ "$(redis_say "$1" ping)" = PONG ]; }
+
+launch_redis_edge() { launch_redis_with "$1" no <<<"replicaof 127.0.0.1 $port_base"; }
+ready_redis_edge() {
+	local info
+	info=$(redis_say "$1" info replication)
+	[[ $info == *master_link_status:up* ]]
+}
+
+# By default a member tells the address that it is reached at, and knows the others' from the start.
+told_by_redis_cluster() {
+	[ "$told_host" = 127.0.0.1 ] ||
+		printf '%s\n' "cluster-announce-hostname $told_host" "cluster-preferred-endpoint-type hostname"
+}
+
+launch_redis_cluster() {
+	local ports
+	read -r -a ports < <(ports_of "$1")
+	if [ ! -e "$redis_cluster_made" ]; then # what an interrupted attempt left behind fits no new cluster
+		rm -rf "${dev_dir:?}/$1/data"
+	elif [ "$(cat "$redis_cluster_made")" != "$port_base" ]; then
+		fail "the cluster in $dev_dir was made with port base $(cat "$redis_cluster_made"): \`dev/down --wipe redis-cluster\` first"
+	fi
+	launch_redis_with "$1" yes <<-CONF
+		cluster-enabled yes
+		cluster-port ${ports[1]}
+		cluster-node-timeout $redis_cluster_node_timeout_ms
+		cluster-allow-replica-migration no
+		$(told_by_redis_cluster)
+	CONF
+}
+
+# A member of a complete cluster is ready when it sees all slots served and, as a replica, has its master's data.
+ready_redis_cluster() {
+	local info
+	[ "$(redis_say "$1" ping)" = PONG ] || return 1
+	[ -e "$redis_cluster_made" ] || return 0
+	info=$(redis_say "$1" cluster info && redis_say "$1" info replication)
+	[[ $info == *cluster_state:ok* && $info == *cluster_slots_ok:16384* && $info == *cluster_known_nodes:6* &&
+		$info != *master_link_status:down* ]]
+}
+
+# Before the members start: a cluster that was never completed starts from nothing.
+prepare_redis_cluster() {
+	[ -e "$redis_cluster_made" ] || for_all stop_member redis-cluster-{0..5}
+}
+
+# After the members serve: joins them, once. Node 3 becomes the replica of node 0, 4 of 1, 5 of 2.
+complete_redis_cluster() {
+	[ -e "$redis_cluster_made" ] && return 0
+	local index ids=() ports slots=("0 5460" "5461 10922" "10923 16383")
+	for index in {0..5}; do
+		ids+=("$(redis_say "redis-cluster-$index" cluster myid)")
+		# Epochs that differ from the start spare the masters settling a conflict.
+		redis_say "redis-cluster-$index" cluster set-config-epoch $((index + 1)) >/dev/null
+	done
+	for index in {0..2}; do
+		# shellcheck disable=SC2086 # two numbers
+		redis_say "redis-cluster-$index" cluster addslotsrange ${slots[index]} >/dev/null
+	done
+	for index in {1..5}; do
+		read -r -a ports < <(ports_of "redis-cluster-$index")
+		redis_say redis-cluster-0 cluster meet 127.0.0.1 "${ports[0]}" "${ports[1]}" >/dev/null
+	done
+	for index in {3..5}; do
+		wait_until "redis-cluster-$index knows its master" \
+			redis_cluster_replicate "redis-cluster-$index" "${ids[index - 3]}" || return 1
+	done
+	echo "$port_base" >"$redis_cluster_made"
+	for_all wait_ready redis-cluster-{0..5}
+}
+
+# Refused until gossip has brought the master's name.
+redis_cluster_replicate() { [ "$(redis_say "$1" cluster replicate "$2")" = OK ]; }

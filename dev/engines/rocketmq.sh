@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# RocketMQ: a name server and one broker. The jars come through Maven into a cache that all clones share.
+# Sourced by dev/engines.sh.
+
+rocketmq_flush=${DOORBUSTER_ROCKETMQ_FLUSH:-SYNC_FLUSH}
+rocketmq_version=$(sed -n 's:.*<rocketmq.version>\(.*\)</rocketmq.version>.*:\1:p' "$repo/dev/rocketmq/pom.xml")
+rocketmq_lib=${DOORBUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbuster}/rocketmq-$rocketmq_version
+rocketmq_fetch_seconds_max=600
+
+ports_rocketmq_namesrv() { echo $((port_base + 40)); }
+# Port - 2 is the one that RocketMQ derives for important clients, port + 1 is for replication.
+ports_rocketmq_broker() { echo $((port_base + 50)) $((port_base + 48)) $((port_base + 51)); }
+
+# Fetches the jars once. Made aside and renamed, so that a run that was cut off leaves nothing that looks complete.
+fetch_rocketmq() {
+	[ -d "$rocketmq_lib" ] && return 0
+	local lock_fd new=$rocketmq_lib.new
+	mkdir -p "$(dirname "$rocketmq_lib")"
+	exec {lock_fd}>"$rocketmq_lib.lock"
+	flock --wait "$rocketmq_fetch_seconds_max" "$lock_fd" || fail "another run holds $rocketmq_lib.lock"
+	if [ ! -d "$rocketmq_lib" ]; then
+		echo "fetching RocketMQ $rocketmq_version through Maven (100 MB, once) into $rocketmq_lib" >&2
+		rm -rf "$new"
+		timeout "$rocketmq_fetch_seconds_max" mvn --quiet --batch-mode --strict-checksums \
+			-f "$repo/dev/rocketmq/pom.xml" dependency:copy-dependencies \
+			-DincludeScope=runtime -DoutputDirectory="$new" </dev/null >&2 ||
+			fail "Maven could not fetch RocketMQ: is a Maven registry within reach (settings.xml)?"
+		mv "$new" "$rocketmq_lib"
+	fi
+	exec {lock_fd}>&-
+}
+
+launch_java() { # launch_java MEMBER MAIN_CLASS CONFIG_FILE JVM_OPTION...
+	local member=$1 main=$2 config=$3 dir=$dev_dir/$1
+	shift 3
+	mkdir -p "$dir/home"
+	ROCKETMQ_HOME=$dir/home launch "$member" java "$@" -Duser.home="$dir/home" -cp "$rocketmq_lib/*" "$main" -c "$config"
+}
+
+launch_rocketmq_namesrv() {
+	local dir=$dev_dir/$1
+	printf 'listenPort=%s\nbindAddress=127.0.0.1\n' "$((port_base + 40))" >"$dir/namesrv.conf"
+	launch_java "$1" org.apache.rocketmq.namesrv.NamesrvStartup "$dir/namesrv.conf" -Xms32m -Xmx96m
+}
+
+# The shortest period of registering that there is makes a restarted name server complete within 10 s.
+launch_rocketmq_broker() {
+	local dir=$dev_dir/$1
+	case $rocketmq_flush in
+	SYNC_FLUSH | ASYNC_FLUSH) ;;
+	*) fail "DOORBUSTER_ROCKETMQ_FLUSH must be SYNC_FLUSH or ASYNC_FLUSH, not '$rocketmq_flush'" ;;
+	esac
+	cat >"$dir/broker.conf" <<-CONF
+		brokerClusterName=DefaultCluster
+		brokerName=broker-a
+		brokerId=0
+		brokerRole=ASYNC_MASTER
+		flushDiskType=$rocketmq_flush
+		namesrvAddr=127.0.0.1:$((port_base + 40))
+		brokerIP1=$told_host
+		brokerIP2=127.0.0.1
+		bindAddress=127.0.0.1
+		listenPort=$((port_base + 50))
+		haListenPort=$((port_base + 51))
+		storePathRootDir=$dir/store
+		storePathCommitLog=$dir/store/commitlog
+		mappedFileSizeCommitLog=134217728
+		maxTransferCountOnMessageInMemory=1024
+		maxTransferBytesOnMessageInMemory=1048576
+		cleanFileForciblyEnable=false
+		autoCreateTopicEnable=true
+		defaultTopicQueueNums=8
+		autoCreateSubscriptionGroup=true
+		registerNameServerPeriod=10000
+	CONF
+	launch_java "$1" org.apache.rocketmq.broker.BrokerStartup "$dir/broker.conf" \
+		-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m
+}
+
+# Asks the name server for its brokers (request code 106), in RocketMQ's own protocol: two lengths, then JSON. A Java
+# tool would take 4 s over it.
+rocketmq_brokers() (
+	header='{"code":106,"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":0}'
+	exec {server}<>"/dev/tcp/127.0.0.1/$((port_base + 40))"
+	# Both lengths fit one byte: 4 + the header, and the header.
+	printf '\0\0\0%b\0\0\0%b%s' "\\x$(printf %02x $((${#header} + 4)))" "\\x$(printf %02x ${#header})" "$header" >&"$server"
+	length=$(timeout "$check_seconds_max" head -c 4 <&"$server" | od -An -tx1 | tr -d ' \n')
+	timeout "$check_seconds_max" head -c "$((16#$length))" <&"$server" | tr -d '\0'
+)
+
+ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }
+
+# Registered is not enough after a crash: the name server may still name the broker that died.
+ready_rocketmq_broker() {
+	(exec 3<>"/dev/tcp/127.0.0.1/$((port_base + 50))") &&
+		[[ $(rocketmq_brokers) == *"$told_host:$((port_base + 50))"* ]]
+}

@@ -1,0 +1,41 @@
+-- The edge's settings, read once in nginx's master process, and the one place that says who a buyer is.
+-- Called by: nginx.conf.
+local edge = { settings = {} }
+
+function edge.configure(settings)
+	edge.settings = settings
+	if not settings.demo then
+		require("token").read_secret(settings.token_secret_file)
+	end
+	-- Loaded here, so that the workers share the code and a mistake in it shows at the start.
+	require("problem")
+	require("stock")
+	require("product")
+end
+
+-- Looks like a JSON Web Token: an operator's token, which only the servers can judge, is passed on unread.
+local function buyers_token()
+	local header = ngx.var.http_authorization
+	if not header then
+		return ngx.var["cookie_" .. edge.settings.token_cookie]
+	end
+	return header:match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(eyJ[^.]*%.[^.]*%.[^.]*)$")
+end
+
+-- Sets what the servers get as memberId: the number in the buyer's token, or none. Refuses a bad token, rather than
+-- taking its bearer for nobody.
+function edge.know_buyer()
+	if edge.settings.demo then
+		ngx.var.member_id = ngx.var.http_memberid
+		return
+	end
+	local token = buyers_token()
+	if not token then return end
+	local member, detail = require("token").verify(token, ngx.time())
+	if not member then
+		return require("problem").answer("unauthorized", detail)
+	end
+	ngx.var.member_id = member
+end
+
+return edge
