@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::http::{Driver, Settings, Workload, once};
+use bench::drivers::http::{Driver, Settings, Workload, once};
+use bench::load::record::{Outcome, Record};
+use bench::load::schedule::Schedule;
 use bench::nginx::Nginx;
 use bench::process;
-use bench::record::{Outcome, Record};
-use bench::schedule::Schedule;
 
 struct Get(Vec<u8>);
 

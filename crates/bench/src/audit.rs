@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::record::{Outcome, Record};
+use crate::load::record::{Outcome, Record};
 
 /// Rows of a ledger, counted in steps, so that a check after each run does not read millions of old rows.
 #[derive(Debug)]

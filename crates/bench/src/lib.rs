@@ -3,22 +3,23 @@
 //! This crate has its own wire types and depends on neither `engine` nor `server`: it must find a mistake in them,
 //! so it must not share one with them. The `doorbuster` program calls it; nothing that serves buyers does.
 //!
-//! The path of a measurement: [`schedule`] says when a request is due, a [`http::Workload`] gives its bytes and
-//! judges its answer, the [`http::Driver`] moves the bytes, [`record`] keeps times and outcomes, [`process`] reads
-//! what it cost, and [`audit`] compares what was answered with what the ledger holds.
+//! The path of a measurement: [`load`] says when a request is due and moves its bytes, a driver of [`drivers`] gives
+//! them and judges the answer, [`process`] reads what it cost, [`audit`] compares what was answered with what the
+//! ledger holds, [`scenarios`] says what is measured, and [`report`] what was found out.
 
 pub mod audit;
 pub mod cluster;
+pub mod drivers;
 pub mod embedded;
 pub mod engines;
 pub mod environment;
 mod goal;
-pub mod http;
+pub mod load;
 pub mod nginx;
 pub mod process;
-mod progress;
-pub mod record;
-pub mod schedule;
+pub mod progress;
+pub mod report;
+pub mod scenarios;
 pub mod target;
 pub mod token;
 mod traffic;

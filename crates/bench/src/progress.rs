@@ -4,25 +4,25 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     terminal: bool,
     begun: Instant,
 }
 
 impl Progress {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { terminal: std::io::stderr().is_terminal(), begun: Instant::now() }
     }
 
     /// Something has begun; on a terminal the line is replaced by the next one.
-    pub(crate) fn doing(&self, what: &str) {
+    pub fn doing(&self, what: &str) {
         if self.terminal {
             self.write(&format!("\r\x1b[2K{} {what} ...", self.clock()));
         }
     }
 
     /// Something is done.
-    pub(crate) fn done(&self, what: &str) {
+    pub fn done(&self, what: &str) {
         let clear = if self.terminal { "\r\x1b[2K" } else { "" };
         self.write(&format!("{clear}{} {what}\n", self.clock()));
     }

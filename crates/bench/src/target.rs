@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::http::once::{self, Answer};
+use crate::drivers::http::once::{self, Answer};
 use crate::process::{self, Guard};
 
 /// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.

@@ -5,8 +5,8 @@
 
 use serde_json::json;
 
-use crate::http::{Workload, once};
-use crate::record::Outcome;
+use crate::drivers::http::{Workload, once};
+use crate::load::record::Outcome;
 use crate::token::{self, Minter};
 
 /// A run lasts minutes; its tokens outlive it.

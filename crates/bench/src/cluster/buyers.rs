@@ -12,9 +12,9 @@ use anyhow::{Context, bail, ensure};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use crate::http::once::Answer;
-use crate::http::response;
-use crate::record::{micros, times};
+use crate::drivers::http::once::Answer;
+use crate::drivers::http::response;
+use crate::load::record::{micros, times};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic::OwnOrders;
@@ -38,8 +38,8 @@ pub(super) struct Seen {
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
     /// From the click.
-    pub(super) accepted: Histogram<u32>,
-    pub(super) persisted: Histogram<u32>,
+    pub(super) accepted: Histogram<u64>,
+    pub(super) persisted: Histogram<u64>,
 }
 
 impl Seen {

@@ -10,14 +10,14 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::shop::{PREFIX, Shop};
+use crate::drivers::http::once;
 use crate::embedded::measure::{self, Probe, Sample};
 use crate::engines::EngineSet;
 use crate::goal::Goal;
-use crate::http::once;
+use crate::load::record::Outcome;
+use crate::load::schedule::Schedule;
 use crate::nginx::Nginx;
 use crate::process;
-use crate::record::Outcome;
-use crate::schedule::Schedule;
 use crate::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
 use crate::usage::{Snapshot, Usage, Watched};
 

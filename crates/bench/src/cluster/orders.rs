@@ -12,10 +12,10 @@ use super::buyers::{BUYERS, Buyer, Seen};
 use super::scenario::{Arrival, CONNECTIONS, SUSTAINED_SHARE, Scenario};
 use super::shop::{DATABASE, Shop, TOPIC};
 use super::watch::{Point, Queues, Watcher};
+use crate::drivers::http::{Driver, Settings, Workload};
 use crate::engines::EngineSet;
-use crate::http::{Driver, Settings, Workload};
-use crate::record::{LatencyUs, Outcome, Outcomes, Record, points};
-use crate::schedule::Schedule;
+use crate::load::record::{LatencyUs, Outcome, Outcomes, Record, points};
+use crate::load::schedule::Schedule;
 use crate::usage::{Snapshot, Usage, Watched};
 
 /// The figures of one measurement.

@@ -8,9 +8,9 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::audit::Told;
+use crate::drivers::http::once;
 use crate::engines::EngineSet;
 use crate::engines::mariadb::Database;
-use crate::http::once;
 use crate::target::{OPERATOR_TOKEN, Setup, TOKEN_SECRET, Target};
 use crate::token;
 use crate::traffic::{BUYER_FIRST, OWN_PRODUCT, OWN_SALE, Traffic};

@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::shop::ledger_settings;
 use crate::audit::Told;
+use crate::drivers::http::{Driver, Settings};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::Database;
-use crate::http::{Driver, Settings};
-use crate::record::{LatencyUs, Outcome, Outcomes};
-use crate::schedule::Schedule;
+use crate::load::record::{LatencyUs, Outcome, Outcomes};
+use crate::load::schedule::Schedule;
 use crate::target::{Setup, Target};
 use crate::traffic::Traffic;
 use crate::usage::{Snapshot, Usage, Watched};

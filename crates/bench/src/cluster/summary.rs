@@ -173,7 +173,7 @@ fn ms(us: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{LatencyUs, Outcomes};
+    use crate::load::record::{LatencyUs, Outcomes};
 
     fn usage() -> Usage {
         let processors = 2;

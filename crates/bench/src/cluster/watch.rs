@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::drivers::http::once;
 use crate::engines::EngineSet;
 use crate::engines::mariadb::Database;
 use crate::engines::rocketmq::Broker;
-use crate::http::once;
 
 const EVERY: Duration = Duration::from_millis(100);
 /// All looks make the figures; so many of them are too many to keep.

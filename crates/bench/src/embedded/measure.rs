@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::http::{Driver, Settings, Workload};
+use crate::drivers::http::{Driver, Settings, Workload};
+use crate::load::record::{LatencyUs, Outcome, Outcomes, Record};
+use crate::load::schedule::Schedule;
 use crate::process;
-use crate::record::{LatencyUs, Outcome, Outcomes, Record};
-use crate::schedule::Schedule;
 
 /// Of the answers, at least this share must be the wanted outcome or an honest refusal for want of capacity.
 const SOUND_SHARE_MIN: f64 = 0.999;
@@ -98,14 +98,15 @@ fn ensure_sound(record: &Record, wanted: Outcome) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Clocks;
+    use crate::load::Verdicts;
+    use crate::load::record::Clocks;
 
     fn record(outcomes: &[(Outcome, u64)]) -> Record {
         let now = std::time::Instant::now();
         let mut record = Record::default();
         for (outcome, count) in outcomes {
             for _ in 0..*count {
-                record.settle(*outcome, Clocks { planned: now, sent: now, answered: now });
+                record.settle(&mut Verdicts::of(*outcome), Clocks { planned: now, sent: now, answered: now });
             }
         }
         record

@@ -19,11 +19,11 @@ use anyhow::{Context, ensure};
 use self::measure::Probe;
 use self::scenario::{Arrival, Load, SCENARIOS, Scenario, Side};
 use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
+use crate::drivers::http::{RunError, once};
 use crate::environment::Environment;
-use crate::http::{RunError, once};
+use crate::load::schedule::Schedule;
 use crate::nginx::Nginx;
 use crate::progress::Progress;
-use crate::schedule::Schedule;
 use crate::target::TOKEN_SECRET;
 use crate::traffic::{BUYER_FIRST, Reference, Traffic};
 
@@ -209,7 +209,7 @@ impl<'a> Bench<'a> {
             connections: scenario.connections,
             warm_up: WARM_UP_MAX.min(self.options.window),
             schedule,
-            wanted: crate::record::Outcome::Served,
+            wanted: crate::load::record::Outcome::Served,
         };
         let mut traffic = Reference(find(&mut self.traffic, scenario.load));
         measure::sample(probe, &mut traffic, &self.options.stop, |_| ())

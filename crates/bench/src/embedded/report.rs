@@ -237,7 +237,7 @@ impl fmt::Display for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{LatencyUs, Outcomes};
+    use crate::load::record::{LatencyUs, Outcomes};
 
     fn sample(cpu_us: f64, answers_per_s: f64, p99_us: u64) -> Sample {
         let response_us = LatencyUs { p50: 100, p95: p99_us, p99: p99_us, p999: p99_us, max: p99_us };

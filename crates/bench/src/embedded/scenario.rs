@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use crate::goal::Goal;
-use crate::record::Outcome;
+use crate::load::record::Outcome;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

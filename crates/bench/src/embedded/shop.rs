@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::audit::{Ledger, Told};
-use crate::http::{Driver, Settings};
+use crate::drivers::http::{Driver, Settings};
+use crate::load::record::{Outcome, Record};
+use crate::load::schedule::Schedule;
 use crate::process;
 use crate::progress::Progress;
-use crate::record::{Outcome, Record};
-use crate::schedule::Schedule;
 use crate::target::{Setup, Target};
 use crate::token;
 use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, Traffic};

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use bench::http::{Driver, Reuse, RunError, Settings, Workload, once};
+use bench::drivers::http::{Driver, Reuse, RunError, Settings, Workload, once};
+use bench::load::record::{Outcome, Outcomes, Record};
+use bench::load::schedule::Schedule;
 use bench::nginx::Nginx;
-use bench::record::{Outcome, Outcomes, Record};
-use bench::schedule::Schedule;
 
 use fake::{Answer, Fake};
 

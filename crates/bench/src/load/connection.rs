@@ -1,22 +1,21 @@
-//! One connection of the driver: what is still to be sent, what has arrived, and whose answer it is.
+//! One connection of the generator: what is still to be sent, and what has arrived of the answer.
 //!
-//! It moves bytes and finds where an answer ends. It decides nothing: the driver judges, records and reconnects.
+//! It moves bytes. It decides nothing: the protocol finds where an answer ends, the generator records and reconnects.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-
-use super::response::{self, Head, Malformed};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// No request is under way; the stream may be there or not.
     Idle,
-    /// The stream is not connected yet; the request waits in `outgoing`.
+    /// The stream is not connected yet; the request, if there is one, waits in `outgoing`.
     Connecting,
+    /// The exchange before the first request is under way; the request, if there is one, waits in `waiting`.
+    Greeting,
     /// The request is sent or being sent.
     Asked,
 }
@@ -24,43 +23,26 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) state: State,
-    pub(super) planned: Instant,
-    pub(super) sent: Instant,
     stream: Option<TcpStream>,
     /// The rest of a request that the kernel did not take at once.
     outgoing: Vec<u8>,
+    /// A request that waits until the connection is made and greeted.
+    pub(super) waiting: Vec<u8>,
     /// Any byte of the current request was handed to the kernel.
     begun: bool,
     /// An answer that came in pieces, so far; empty in the usual case of one read per answer.
-    arrived: Vec<u8>,
-    /// Length of the whole answer, once its head is known; 0 before.
-    expected_bytes: usize,
-}
-
-/// What one read brought.
-#[derive(Debug)]
-pub(super) enum Received {
-    /// The answer is incomplete.
-    Part,
-    /// The answer is whole, and its bytes were handed to the caller's closure.
-    Whole {
-        keep_alive: bool,
-        stray: bool,
-    },
-    Broken(Malformed),
+    pub(super) arrived: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) fn closed(now: Instant) -> Self {
+    pub(super) fn closed() -> Self {
         Self {
             state: State::Idle,
-            planned: now,
-            sent: now,
             stream: None,
             outgoing: Vec::new(),
+            waiting: Vec::new(),
             begun: false,
             arrived: Vec::new(),
-            expected_bytes: 0,
         }
     }
 
@@ -82,7 +64,7 @@ impl Connection {
     ) -> io::Result<()> {
         let stream = TcpStream::connect(address)?;
         self.adopt(stream, registry, token)?;
-        self.outgoing.extend_from_slice(request);
+        self.waiting.extend_from_slice(request);
         self.state = State::Connecting;
         Ok(())
     }
@@ -90,11 +72,8 @@ impl Connection {
     /// Registered once for both directions, edge-triggered: no `epoll_ctl` call per request.
     fn adopt(&mut self, mut stream: TcpStream, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.close();
         self.stream = Some(stream);
-        self.outgoing.clear();
-        self.arrived.clear();
-        self.expected_bytes = 0;
-        self.begun = false;
         Ok(())
     }
 
@@ -114,8 +93,9 @@ impl Connection {
     pub(super) fn close(&mut self) {
         self.stream = None;
         self.outgoing.clear();
+        self.waiting.clear();
         self.arrived.clear();
-        self.expected_bytes = 0;
+        self.begun = false;
     }
 
     /// After an event while `Connecting`: `true` once connected.
@@ -127,7 +107,6 @@ impl Connection {
         match stream.peer_addr() {
             Ok(_) => {
                 stream.set_nodelay(true)?;
-                self.state = State::Asked;
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
@@ -139,17 +118,31 @@ impl Connection {
     pub(super) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.state = State::Asked;
         self.begun = false;
-        let stream = self.stream.as_mut().expect("only open connections are sent on");
-        let written = write_some(stream, request)?;
-        self.begun = written > 0;
-        self.outgoing.extend_from_slice(&request[written..]);
+        self.begun = self.say(request)? > 0;
         Ok(())
+    }
+
+    /// Sends the request that waited.
+    pub(super) fn send_waiting(&mut self) -> io::Result<()> {
+        let mut request = std::mem::take(&mut self.waiting);
+        let sent = self.send(&request);
+        request.clear();
+        self.waiting = request;
+        sent
+    }
+
+    /// Sends bytes that are no request.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let stream = self.stream.as_mut().expect("only open connections are sent on");
+        let written = write_some(stream, bytes)?;
+        self.outgoing.extend_from_slice(&bytes[written..]);
+        Ok(written)
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let stream = self.stream.as_mut().expect("only open connections are flushed");
         let written = write_some(stream, &self.outgoing)?;
-        self.begun |= written > 0;
+        self.begun |= written > 0 && self.state == State::Asked;
         self.outgoing.drain(..written);
         Ok(())
     }
@@ -164,44 +157,6 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 result => return result,
             }
-        }
-    }
-
-    /// Adds bytes to the answer under way; a whole answer goes to `judge`.
-    pub(super) fn receive(&mut self, bytes: &[u8], judge: impl FnOnce(&Head, &[u8])) -> Received {
-        if self.arrived.is_empty() {
-            return self.assemble(bytes, false, judge);
-        }
-        let mut arrived = std::mem::take(&mut self.arrived);
-        arrived.extend_from_slice(bytes);
-        let received = self.assemble(&arrived, true, judge);
-        if matches!(received, Received::Part) {
-            self.arrived = arrived;
-        } else {
-            arrived.clear();
-            self.arrived = arrived;
-        }
-        received
-    }
-
-    fn assemble(&mut self, bytes: &[u8], kept: bool, judge: impl FnOnce(&Head, &[u8])) -> Received {
-        let head = if bytes.len() < self.expected_bytes { Ok(None) } else { response::parse(bytes) };
-        match head {
-            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
-                self.expected_bytes = 0;
-                judge(&head, &bytes[head.head_bytes..head.total_bytes]);
-                Received::Whole { keep_alive: head.keep_alive, stray: bytes.len() > head.total_bytes }
-            }
-            Ok(incomplete) => {
-                if let Some(head) = incomplete {
-                    self.expected_bytes = head.total_bytes;
-                }
-                if !kept {
-                    self.arrived.extend_from_slice(bytes);
-                }
-                Received::Part
-            }
-            Err(malformed) => Received::Broken(malformed),
         }
     }
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::protocol::Verdicts;
+use super::trial::Distribution;
+
 /// Longer times are recorded as this: far above every time limit of the driver.
 const TIME_US_MAX: u64 = 120_000_000;
-/// Bytes of the first unexpected answer that are kept, to tell a person what went wrong.
-const SURPRISE_BYTES_MAX: usize = 400;
 
 /// The meaning of one answer, or of its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Outcome {
     Won,
     /// A read was answered as expected.
     Served,
+    /// Accepted by the broker, and not an order yet: a message.
+    Queued,
     SoldOut,
     /// The buyer has as many units as the limit allows.
     OverLimit,
@@ -37,6 +40,8 @@ pub enum Outcome {
 pub struct Outcomes {
     pub won: u64,
     pub served: u64,
+    #[serde(default)]
+    pub queued: u64,
     pub sold_out: u64,
     pub over_limit: u64,
     pub limited: u64,
@@ -50,6 +55,7 @@ impl Outcomes {
         match outcome {
             Outcome::Won => &mut self.won,
             Outcome::Served => &mut self.served,
+            Outcome::Queued => &mut self.queued,
             Outcome::SoldOut => &mut self.sold_out,
             Outcome::OverLimit => &mut self.over_limit,
             Outcome::Limited => &mut self.limited,
@@ -64,12 +70,27 @@ impl Outcomes {
     }
 
     pub fn total(&self) -> u64 {
-        let Self { won, served, sold_out, over_limit, limited, busy, failed, unknown } = *self;
-        won + served + sold_out + over_limit + limited + busy + failed + unknown
+        let Self { won, served, queued, sold_out, over_limit, limited, busy, failed, unknown } = *self;
+        won + served + queued + sold_out + over_limit + limited + busy + failed + unknown
     }
 
-    pub fn add(&mut self, outcome: Outcome) {
-        *self.count_mut(outcome) += 1;
+    /// Orders won, reads served and messages queued.
+    pub fn good(&self) -> u64 {
+        self.won + self.served + self.queued
+    }
+
+    /// Refusals by rules of business or of admission: no errors.
+    pub fn refused(&self) -> u64 {
+        self.sold_out + self.over_limit + self.limited + self.busy
+    }
+
+    /// Failed or unknown.
+    pub fn bad(&self) -> u64 {
+        self.failed + self.unknown
+    }
+
+    pub fn add(&mut self, outcome: Outcome, count: u64) {
+        *self.count_mut(outcome) += count;
     }
 }
 
@@ -110,9 +131,9 @@ pub struct Record {
     pub unsent: u64,
     /// The first answer counted as failed or unknown, for a person to read.
     pub first_surprise: Option<String>,
-    response: Histogram<u32>,
-    service: Histogram<u32>,
-    send_lag: Histogram<u32>,
+    response: Histogram<u64>,
+    service: Histogram<u64>,
+    send_lag: Histogram<u64>,
 }
 
 impl Default for Record {
@@ -133,35 +154,58 @@ impl Default for Record {
 }
 
 impl Record {
-    /// A request that was sent, and what came of it.
-    pub fn settle(&mut self, outcome: Outcome, clocks: Clocks) {
-        self.outcomes.add(outcome);
-        self.response.saturating_record(micros(clocks.answered, clocks.planned));
-        self.service.saturating_record(micros(clocks.answered, clocks.sent));
-        self.send_lag.saturating_record(micros(clocks.sent, clocks.planned));
+    /// A request that was sent, and what came of it; the verdicts are empty again afterwards.
+    pub(crate) fn settle(&mut self, verdicts: &mut Verdicts, clocks: Clocks) {
+        let mut operations = 0;
+        let mut surprising = false;
+        let mut good = false;
+        for (outcome, count) in verdicts.outcomes.drain(..) {
+            self.outcomes.add(outcome, count);
+            operations += count;
+            good |= matches!(outcome, Outcome::Won | Outcome::Served);
+            surprising |= matches!(outcome, Outcome::Failed | Outcome::Unknown);
+        }
+        if let Some(bytes) = verdicts.body_bytes.take().filter(|_| good) {
+            self.body(bytes);
+        }
+        let surprise = verdicts.surprise.take();
+        if surprising && self.first_surprise.is_none() {
+            self.first_surprise = surprise;
+        }
+        self.response.saturating_record_n(micros(clocks.answered, clocks.planned), operations);
+        self.service.saturating_record_n(micros(clocks.answered, clocks.sent), operations);
+        self.send_lag.saturating_record_n(micros(clocks.sent, clocks.planned), operations);
     }
 
     /// A request of which no byte was sent. It has no time: a refused connection is quick, and no answer.
-    pub fn never_sent(&mut self) {
-        self.outcomes.add(Outcome::Failed);
+    pub(crate) fn never_sent(&mut self, verdicts: &mut Verdicts, operations: u64) {
+        verdicts.outcomes.clear();
+        self.outcomes.add(Outcome::Failed, operations);
+        let surprise = verdicts.surprise.take();
+        self.first_surprise = self.first_surprise.take().or(surprise);
     }
 
-    pub fn body(&mut self, bytes: usize) {
+    fn body(&mut self, bytes: usize) {
         let (least, most) = self.body_bytes.unwrap_or((bytes, bytes));
         self.body_bytes = Some((least.min(bytes), most.max(bytes)));
-    }
-
-    /// Keeps the first call's text.
-    pub fn surprise(&mut self, what: &str, body: &[u8]) {
-        if self.first_surprise.is_none() {
-            let body = String::from_utf8_lossy(&body[..body.len().min(SURPRISE_BYTES_MAX)]);
-            self.first_surprise = Some(format!("{what} {body}").trim_end().to_owned());
-        }
     }
 
     /// Answers with this outcome per second.
     pub fn per_s(&self, outcome: Outcome) -> f64 {
         self.outcomes.of(outcome) as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// The whole distribution of [`Record::response_us`]; the next two likewise.
+    pub fn response(&self) -> Distribution {
+        Distribution::of(&self.response)
+    }
+
+    pub fn service(&self) -> Distribution {
+        Distribution::of(&self.service)
+    }
+
+    pub fn send_lag(&self) -> Distribution {
+        Distribution::of(&self.send_lag)
     }
 
     /// Answered minus planned: what a buyer who wanted to come at that moment waited.
@@ -180,7 +224,7 @@ impl Record {
     }
 }
 
-pub(crate) fn times() -> Histogram<u32> {
+pub(crate) fn times() -> Histogram<u64> {
     Histogram::new_with_bounds(1, TIME_US_MAX, 3).expect("the bounds are constants that the histogram allows")
 }
 
@@ -189,7 +233,7 @@ pub(crate) fn micros(later: Instant, earlier: Instant) -> u64 {
     u64::try_from(micros).unwrap_or(TIME_US_MAX)
 }
 
-pub(crate) fn points(times: &Histogram<u32>) -> LatencyUs {
+pub(crate) fn points(times: &Histogram<u64>) -> LatencyUs {
     LatencyUs {
         p50: times.value_at_quantile(0.5),
         p95: times.value_at_quantile(0.95),
@@ -208,7 +252,10 @@ mod tests {
         let planned = Instant::now();
         let sent = planned + Duration::from_millis(30);
         let mut record = Record::default();
-        record.settle(Outcome::Won, Clocks { planned, sent, answered: sent + Duration::from_millis(5) });
+        record.settle(
+            &mut Verdicts::of(Outcome::Won),
+            Clocks { planned, sent, answered: sent + Duration::from_millis(5) },
+        );
         let near = |value: u64, wanted: u64| value.abs_diff(wanted) * 1000 <= wanted;
         assert!(near(record.response_us().p50, 35_000), "{:?}", record.response_us());
         assert!(near(record.service_us().p50, 5_000), "{:?}", record.service_us());
@@ -230,9 +277,9 @@ mod tests {
             Outcome::Unknown,
         ];
         for outcome in all {
-            record.settle(outcome, Clocks { planned: now, sent: now, answered: now });
+            record.settle(&mut Verdicts::of(outcome), Clocks { planned: now, sent: now, answered: now });
         }
-        record.never_sent();
+        record.never_sent(&mut Verdicts::default(), 1);
         assert!(all.iter().all(|outcome| record.outcomes.of(*outcome) >= 1));
         assert_eq!(record.outcomes.failed, 2);
         assert_eq!(record.outcomes.total(), 9);

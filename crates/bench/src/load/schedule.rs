@@ -46,6 +46,15 @@ impl Schedule {
     }
 }
 
+impl std::fmt::Display for Schedule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.arrivals {
+            Arrivals::Closed => f.write_str("closed loop"),
+            Arrivals::Constant { per_s } => write!(f, "{per_s:.0}/s, evenly"),
+        }
+    }
+}
+
 /// What a free connection should do now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {

@@ -1,0 +1,95 @@
+//! HTTP/1.1: whole answers are found by their length and judged by a [`Workload`].
+
+pub mod once;
+pub(crate) mod response;
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use crate::load::record::{Outcome, Record};
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Place, Protocol, Received, Verdicts};
+
+pub use crate::load::{Reuse, RunError, Settings, Spread};
+
+/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+const SURPRISE_BYTES_MAX: usize = 400;
+
+/// What is asked, and what the answers mean.
+pub trait Workload {
+    /// The bytes of the next request, its head complete with its `Content-Length`.
+    fn request(&mut self) -> &[u8];
+    /// The meaning of one whole answer.
+    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome;
+}
+
+/// A workload over HTTP.
+#[derive(Debug)]
+pub struct Http<'a, W> {
+    pub workload: &'a mut W,
+}
+
+impl<W: Workload> Protocol for Http<'_, W> {
+    fn request(&mut self, _user: usize, out: &mut Vec<u8>) -> usize {
+        out.extend_from_slice(self.workload.request());
+        0
+    }
+
+    fn receive(&mut self, _place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        match response::parse(bytes) {
+            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
+                let body = &bytes[head.head_bytes..head.total_bytes];
+                let outcome = self.workload.judge(head.status, body);
+                verdicts.add(outcome);
+                verdicts.body(body.len());
+                if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
+                    verdicts.surprise(|| surprise(head.status, body));
+                }
+                Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
+            }
+            Ok(_) => Received::Part { consumed: 0 },
+            Err(malformed) => Received::Broken(malformed.0),
+        }
+    }
+}
+
+fn surprise(status: u16, body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(&body[..body.len().min(SURPRISE_BYTES_MAX)]);
+    format!("{status} {body}").trim_end().to_owned()
+}
+
+/// A [`Generator`] for workloads over HTTP.
+#[derive(Debug)]
+pub struct Driver(Generator);
+
+impl Driver {
+    /// # Errors
+    /// If an address refuses.
+    pub fn connect(settings: Settings) -> io::Result<Self> {
+        Generator::connect(settings, &mut Http { workload: &mut Nothing }).map(Self)
+    }
+
+    /// # Errors
+    /// See [`Generator::run`].
+    pub fn run<W: Workload>(
+        &mut self,
+        schedule: Schedule,
+        workload: &mut W,
+        stop: &AtomicBool,
+    ) -> Result<Record, RunError> {
+        self.0.run(schedule, &mut Http { workload }, stop)
+    }
+}
+
+/// HTTP needs no greeting, so nothing is asked of it.
+struct Nothing;
+
+impl Workload for Nothing {
+    fn request(&mut self) -> &[u8] {
+        &[]
+    }
+
+    fn judge(&mut self, _status: u16, _body: &[u8]) -> Outcome {
+        Outcome::Failed
+    }
+}

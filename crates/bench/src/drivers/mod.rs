@@ -1,0 +1,6 @@
+//! The drivers: for each protocol, the bytes of its requests and the meaning of its answers.
+//!
+//! Each is a [`Protocol`](crate::load::Protocol) for the one loop of `load/`. A refusal is an outcome and no error,
+//! and never counts as an order.
+
+pub mod http;

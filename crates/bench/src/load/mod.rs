@@ -1,0 +1,17 @@
+//! The load: when requests are due, one loop that sends them and takes their answers, and what came of them.
+//!
+//! One thread, one epoll instance, many connections, for every protocol. It costs two system calls per request (one
+//! read, one write; sockets are registered once, edge-triggered) and copies an answer only if it comes in pieces, so
+//! that on a machine shared with the target the target gets the processor. It must not judge answers (a [`Protocol`]
+//! does) nor decide when to send (a [`Schedule`](schedule::Schedule) does).
+
+mod connection;
+mod generator;
+pub mod protocol;
+pub mod record;
+pub mod schedule;
+pub mod trial;
+
+pub use self::generator::{Generator, Reuse, RunError, Settings, Spread};
+pub use self::protocol::{Greeting, Place, Protocol, Received, Verdicts};
+pub use self::trial::Trial;

@@ -1,0 +1,143 @@
+//! One run of the load as reports keep it: outcomes, distributions, what it cost, and whether it is to be believed.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Outcomes, Record};
+use super::schedule::Schedule;
+use crate::usage::Usage;
+
+/// The quantiles that are kept of a distribution: enough to draw it on logarithmic axes.
+const QUANTILES: [f64; 16] =
+    [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 0.999999, 1.0];
+
+/// One run of the load.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    pub repeat: usize,
+    /// `closed loop, 100 users`, `Poisson, 5000/s`.
+    pub arrivals: String,
+    /// From the first request's send to the last answer.
+    pub seconds: f64,
+    pub outcomes: Outcomes,
+    /// Due, and never sent.
+    pub unsent: u64,
+    pub reconnects: u64,
+    /// From the planned send: what a buyer waits.
+    pub response: Distribution,
+    /// From the actual send: what the target takes.
+    pub service: Distribution,
+    /// How late the generator was.
+    pub send_lag: Distribution,
+    pub seconds_series: Vec<Second>,
+    /// Processor time of the generator, the engines and the servers.
+    pub usage: Option<Usage>,
+    pub flags: Vec<Flag>,
+    pub first_surprise: Option<String>,
+}
+
+/// A latency distribution by its quantiles, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    pub mean_us: f64,
+    pub points: Vec<Quantile>,
+    pub max_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quantile {
+    /// 0 to 1.
+    pub q: f64,
+    pub us: u64,
+}
+
+/// One second of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// Seconds since the trial began, at its end.
+    pub at_s: f64,
+    /// Orders won or reads served in it, by the time of the answer.
+    pub good: u64,
+    /// Refusals by business rules: sold out, over the limit, limited, busy.
+    pub refused: u64,
+    /// Failed or unknown.
+    pub bad: u64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub in_flight: u64,
+}
+
+/// What a reader must know of a trial; see [`Flag::invalidates`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Flag {
+    /// The generator shares the machine with the target.
+    CoLocated,
+    /// An open loop wanted more requests in flight than the cap allows.
+    InFlightCap { cap: u64, times: u64 },
+    /// The generator itself was late: p99 of the send lag over a tenth of the latency limit.
+    SendLag { p99_us: u64, most_us: u64 },
+    /// A thread of the generator used more than this of its processor, and the target is elsewhere.
+    GeneratorBusy { share: f64, most: f64 },
+    /// Time that the hypervisor gave to others, and the target is elsewhere.
+    Steal { share: f64, most: f64 },
+    /// Requests that were due and never sent, because nothing answered any more.
+    Unsent { requests: u64 },
+}
+
+impl Flag {
+    /// Its figures say nothing about the target.
+    pub fn invalidates(&self) -> bool {
+        !matches!(self, Self::CoLocated)
+    }
+}
+
+impl Trial {
+    pub fn is_valid(&self) -> bool {
+        !self.flags.iter().any(Flag::invalidates)
+    }
+}
+
+impl Trial {
+    /// Without flags: see `scenarios/measure.rs`.
+    pub fn new(repeat: usize, schedule: &Schedule, record: &Record, usage: Option<Usage>) -> Self {
+        Self {
+            repeat,
+            arrivals: schedule.to_string(),
+            seconds: record.elapsed.as_secs_f64(),
+            outcomes: record.outcomes,
+            unsent: record.unsent,
+            reconnects: record.reconnects,
+            response: record.response(),
+            service: record.service(),
+            send_lag: record.send_lag(),
+            seconds_series: Vec::new(),
+            usage,
+            flags: Vec::new(),
+            first_surprise: record.first_surprise.clone(),
+        }
+    }
+
+    /// Orders won, reads served and messages queued, per second. Refusals are not among them.
+    pub fn good_per_s(&self) -> f64 {
+        self.outcomes.good() as f64 / self.seconds.max(1e-9)
+    }
+}
+
+impl Distribution {
+    pub(super) fn of(times: &hdrhistogram::Histogram<u64>) -> Self {
+        if times.is_empty() {
+            return Self::default();
+        }
+        let points = QUANTILES.iter().map(|&q| Quantile { q, us: times.value_at_quantile(q) }).collect();
+        Self { mean_us: times.mean(), points, max_us: times.max() }
+    }
+
+    /// The time at a quantile that is kept; 0 without samples.
+    pub fn at(&self, quantile: f64) -> u64 {
+        self.points.iter().find(|point| point.q >= quantile).map_or(0, |point| point.us)
+    }
+}

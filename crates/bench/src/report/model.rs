@@ -1,0 +1,278 @@
+//! What a run of the suite found out: the structure behind every form of the report, and the published JSON schema.
+//!
+//! Data only. Every repeat is kept; medians and intervals are computed from them when they are shown. Times are in
+//! microseconds, rates per second, sizes in bytes, unless a name says otherwise.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
+
+/// The version of this structure; a reader refuses another one.
+pub const SCHEMA: &str = "doorbuster-bench/1";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of this program, and the revision of its sources if they are at hand.
+    pub program: String,
+    pub git_revision: Option<String>,
+    /// As it was called.
+    pub command: Vec<String>,
+    pub started_unix_s: u64,
+    pub elapsed_s: f64,
+    pub size: Size,
+    /// Times that each case was measured.
+    pub repeats: usize,
+    pub seed: u64,
+    pub environment: Environment,
+    pub scenarios: Vec<ScenarioReport>,
+    pub peak: Option<PeakReport>,
+    pub durability: Vec<DurabilityRow>,
+    /// What the caller asked for, and whether it was met.
+    pub thresholds: Vec<ThresholdResult>,
+}
+
+/// How much of the published sizes is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// The same shapes in about a quarter of an hour for all; one repeat, so no intervals.
+    Quick,
+    /// The published sizes.
+    Full,
+}
+
+/// One scenario: an experiment with its cases.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioReport {
+    /// As `bench list` has it.
+    pub name: String,
+    pub title: String,
+    /// The file of published figures that it reproduces.
+    pub reference: Option<String>,
+    /// What differs from the published set-up, a sentence each.
+    pub scaled_down: Vec<String>,
+    /// What a reader must know to believe or doubt the figures, a sentence each.
+    pub notes: Vec<String>,
+    pub engines: Vec<EngineSettings>,
+    pub cases: Vec<Case>,
+    pub shapes: Vec<Shape>,
+    pub audit: Option<Audit>,
+    pub limiter: Option<Limiter>,
+}
+
+/// What an engine said of itself, read back from it while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSettings {
+    pub engine: String,
+    pub version: String,
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One point of an experiment: the same thing measured `repeats` times.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Unique in its scenario: `set, 100 threads`.
+    pub name: String,
+    /// Cases of one series are one line of a chart: `set`.
+    pub series: String,
+    /// Where on the chart: threads, users, bytes. None: a bar of its own.
+    pub x: Option<X>,
+    pub metrics: Vec<Metric>,
+    /// The runs of the load, one for each repeat; none where no load was run (memory, recovery).
+    pub trials: Vec<Trial>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct X {
+    /// `threads`, `users`, `value bytes`.
+    pub label: String,
+    pub value: f64,
+}
+
+/// One figure of a case. The first metric of a case is the one that charts show.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    /// `throughput`, `p99`, `used memory`.
+    pub name: String,
+    /// `1/s`, `us`, `bytes`, `s`.
+    pub unit: String,
+    pub better: Better,
+    /// One for each repeat, in their order; those of invalid trials are not among them.
+    pub values: Vec<f64>,
+    pub published: Option<Published>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    Higher,
+    Lower,
+    Neither,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// In the metric's unit.
+    pub value: f64,
+    /// Why it may be wrong, if it may.
+    pub dubious: Option<String>,
+}
+
+/// Whether a published shape (a knee, a ratio between settings) was found again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// `throughput levels off at 50 to 100 threads`.
+    pub claim: String,
+    pub published: String,
+    pub measured: String,
+    /// None: it can't be judged here, and `measured` says why.
+    pub holds: Option<bool>,
+}
+
+/// The proof after an order path. Only a clean one is ever reported: a broken one stops the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
+    pub initial_units: u64,
+    pub remaining_units: u64,
+    pub held_units: u64,
+    pub sold_units: u64,
+    /// Orders that buyers were told of.
+    pub accepted: u64,
+    /// Requests whose answer was lost: each is an order or is none.
+    pub unknown: u64,
+    /// Orders in the ledger: between `accepted` and `accepted + unknown`.
+    pub orders: u64,
+    /// How it was found out: `every acknowledged order looked up`, `three-way`.
+    pub method: String,
+}
+
+/// What kept the figure from being higher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limiter {
+    /// `processor`, `Redis's main thread`, `disk`, `think time`.
+    pub what: String,
+    pub evidence: Vec<String>,
+}
+
+/// The load that is carried within a limit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeakReport {
+    /// `embedded`, `cluster`, or the address of a running one.
+    pub target: String,
+    pub p99_limit_us: u64,
+    pub errors_limit: f64,
+    /// Requests per second.
+    pub highest_passed: Option<f64>,
+    pub lowest_failed: Option<f64>,
+    pub closed_loop_max: f64,
+    /// What the generator alone can send to a server that does nothing.
+    pub generator_ceiling: f64,
+    pub idle_noise_us: Distribution,
+    pub curve: Vec<PeakPoint>,
+    pub confirmed: bool,
+    pub overload: Option<Overload>,
+    pub admission: Option<Admission>,
+    pub audit: Option<Audit>,
+    pub limiter: Option<Limiter>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeakPoint {
+    pub rate: f64,
+    /// `anchor`, `bracket`, `bisect`, `confirm`, `control`.
+    pub phase: String,
+    pub verdict: Verdict,
+    pub trials: Vec<Trial>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Pass,
+    Fail,
+    Undecided,
+    Invalid,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overload {
+    /// Offered, per second.
+    pub rate: f64,
+    pub good_per_s: f64,
+    pub refused_per_s: f64,
+    pub trial: Trial,
+    /// From the end of the overload until a control load was within the limit again.
+    pub recovery_s: Option<f64>,
+}
+
+/// Settings that follow from the peak.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    pub orders_per_s: f64,
+    pub in_flight: u64,
+    /// A third to a half of the peak: what to run every day.
+    pub everyday_per_s: (f64, f64),
+    /// TOML that `serve --config` takes.
+    pub config: String,
+}
+
+/// One combination of durability settings.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DurabilityRow {
+    /// `cluster` or `embedded`.
+    pub profile: String,
+    /// By setting: `redis appendfsync` = `everysec`.
+    pub settings: BTreeMap<String, String>,
+    pub engines: Vec<EngineSettings>,
+    pub orders_per_s: Vec<f64>,
+    pub p99_us: Vec<u64>,
+    /// What was killed, and what was lost by it: one for each kill.
+    pub kills: Vec<Kill>,
+    /// What a power cut may lose: reasoned from the settings, not measured.
+    pub power_cut: String,
+    pub audit: Option<Audit>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kill {
+    /// `redis`, `broker`, `mariadb`, `server`.
+    pub victim: String,
+    pub acknowledged: u64,
+    pub acknowledged_lost: u64,
+    pub unknown: u64,
+    /// From the kill until an order was accepted again.
+    pub back_after_s: f64,
+}
+
+/// What the caller asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThresholdResult {
+    /// As it was given: `orders-http:throughput>=4000`.
+    pub threshold: String,
+    pub measured: Option<f64>,
+    pub met: bool,
+}

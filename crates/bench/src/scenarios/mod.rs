@@ -1,0 +1,102 @@
+//! The published experiments, each reproduced on real servers: the list, and what a scenario is given to run with.
+//!
+//! A scenario starts what it needs (or goes to a running one), checks that each setting took effect, measures, audits
+//! where it placed orders, and gives its part of the report. It must not print: the caller does.
+
+pub mod measure;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::progress::Progress;
+use crate::report::model::{ScenarioReport, Size};
+
+/// One experiment. The table of all is [`all`].
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// On the command line: `redis-get-set`.
+    pub name: &'static str,
+    /// A line for `bench list`.
+    pub about: &'static str,
+    /// The file of published figures that it reproduces.
+    pub reference: Option<&'static str>,
+    pub needs: &'static [Engine],
+    pub run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Redis,
+    RedisCluster,
+    RocketMq,
+    MariaDb,
+    Nginx,
+    Doorbuster,
+}
+
+/// Whom to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Servers of our own, with the settings under test, ended and removed afterwards.
+    Spawn,
+    /// Servers that run already. A scenario that changes settings says which of its cases it could not run.
+    Running(Addresses),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Addresses {
+    pub http: Option<SocketAddr>,
+    pub redis: Option<SocketAddr>,
+    pub redis_cluster: Option<SocketAddr>,
+    pub rocketmq_namesrv: Option<SocketAddr>,
+    /// `mysql://user:password@host:port/database`.
+    pub mysql: Option<String>,
+}
+
+/// What a scenario is given.
+#[derive(Debug)]
+pub struct Stage {
+    pub size: Size,
+    /// 1 with [`Size::Quick`]; at least 6 where an interval is to be shown.
+    pub repeats: usize,
+    pub seed: u64,
+    pub target: Target,
+    /// The `doorbuster` program to measure.
+    pub program: PathBuf,
+    /// The folder of the scripts `up` and `down`.
+    pub scripts: PathBuf,
+    /// A folder of its own for this scenario, on a real disk; removed afterwards.
+    pub folder: PathBuf,
+    /// It may use 200 ports from here.
+    pub port_base: u16,
+    /// Only the cases whose names hold this text.
+    pub only: Option<String>,
+    /// The host may be made to swap.
+    pub allow_swap: bool,
+    pub progress: Progress,
+    /// Raised on SIGINT and SIGTERM: end with an error, soon, and leave nothing running.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
+pub fn all() -> impl Iterator<Item = &'static Scenario> {
+    const TABLES: &[&[Scenario]] = &[];
+    TABLES.iter().copied().flatten()
+}
+
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    all().find(|scenario| scenario.name == name)
+}
+
+impl Stage {
+    /// Whether a case of this name is to be run.
+    pub fn wants(&self, case: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
+    }
+
+    pub fn quick(&self) -> bool {
+        self.size == Size::Quick
+    }
+}
