@@ -18,6 +18,7 @@ pub mod load;
 pub mod nginx;
 pub mod process;
 pub mod progress;
+pub mod reference;
 pub mod report;
 pub mod scenarios;
 pub mod target;
