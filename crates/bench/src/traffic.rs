@@ -57,6 +57,12 @@ impl Traffic {
         Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
     }
 
+    /// The published message command: the same body, which is no order.
+    pub(crate) fn message() -> Self {
+        let requests = Requests::Fixed(published("/seckillOrder/pressureMQ", 3, 29));
+        Self { requests, judge: judge_message, body_bytes: None }
+    }
+
     /// The published order command for a product that has none left.
     pub(crate) fn sold_out(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));
@@ -84,6 +90,14 @@ impl Traffic {
             judge: judge_read,
             body_bytes,
         }
+    }
+}
+
+impl Traffic {
+    /// A read whose every 200 is as it should be, an empty one too.
+    pub(crate) fn read_any(path: &str) -> Self {
+        let judge = |status, _: &[u8]| if status == 200 { Outcome::Served } else { Outcome::Failed };
+        Self { requests: Requests::Fixed(once::encode("GET", path, &[], &[])), judge, body_bytes: None }
     }
 }
 
@@ -194,6 +208,10 @@ impl Submits {
 
 /// The body of the published load command.
 pub(crate) fn published_order(sale: u64, product: u64) -> Vec<u8> {
+    published("/seckillOrder/generateOrder", sale, product)
+}
+
+fn published(route: &str, sale: u64, product: u64) -> Vec<u8> {
     let body = json!({
         "flashPromotionId": sale,
         "memberReceiveAddress": {
@@ -203,7 +221,7 @@ pub(crate) fn published_order(sale: u64, product: u64) -> Vec<u8> {
         },
         "orderId": 1, "orderItemId": 1, "payType": 3, "productId": product,
     });
-    once::encode("POST", "/seckillOrder/generateOrder", &["memberId: 1"], body.to_string().as_bytes())
+    once::encode("POST", route, &["memberId: 1"], body.to_string().as_bytes())
 }
 
 fn contains(body: &[u8], part: &[u8]) -> bool {
@@ -221,6 +239,14 @@ fn judge_published(status: u16, body: &[u8]) -> Outcome {
         // The server does not say how far it came, so an order may exist.
         500.. => Outcome::Unknown,
         _ => Outcome::Failed,
+    }
+}
+
+fn judge_message(status: u16, body: &[u8]) -> Outcome {
+    match judge_published(status, body) {
+        Outcome::Won if contains(body, b"\"data\":\"success\"") => Outcome::Queued,
+        Outcome::Won => Outcome::Failed,
+        outcome => outcome,
     }
 }
 
