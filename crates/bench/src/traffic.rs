@@ -6,6 +6,7 @@
 use serde_json::json;
 
 use crate::drivers::http::{Workload, once};
+use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::token::{self, Minter};
 
@@ -80,7 +81,7 @@ impl Traffic {
 
     /// Orders of the published submit-order plan: random users and goods.
     pub(crate) fn submit() -> Self {
-        let requests = Requests::Submits(Submits { random: SUBMIT_SEED, request: Vec::new() });
+        let requests = Requests::Submits(Submits { random: Random::new(SUBMIT_SEED), request: Vec::new() });
         Self { requests, judge: judge_submit, body_bytes: None }
     }
 
@@ -175,14 +176,15 @@ impl OwnOrders {
 /// Forms of the published submit-order plan. All have one length.
 #[derive(Debug)]
 struct Submits {
-    random: u64,
+    /// Seeded: every run asks for the same goods in the same order.
+    random: Random,
     request: Vec<u8>,
 }
 
 impl Submits {
     fn next(&mut self) -> &[u8] {
-        let user = SUBMIT_USER_FIRST + self.random() % SUBMIT_USERS;
-        let good = GOOD_FIRST + self.random() % GOODS;
+        let user = SUBMIT_USER_FIRST + self.random.below(SUBMIT_USERS);
+        let good = GOOD_FIRST + self.random.below(GOODS);
         let body = format!("user_id={user}&goods_id={good:04}&count=1");
         self.request.clear();
         self.request.extend_from_slice(
@@ -194,15 +196,6 @@ impl Submits {
             .as_bytes(),
         );
         &self.request
-    }
-
-    /// SplitMix64: every run asks for the same goods in the same order.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 
