@@ -3,7 +3,9 @@
 //! A scenario starts what it needs (or goes to a running one), checks that each setting took effect, measures, audits
 //! where it placed orders, and gives its part of the report. It must not print: the caller does.
 
+pub mod limit;
 pub mod measure;
+mod redis;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,7 +84,7 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[];
+    const TABLES: &[&[Scenario]] = &[redis::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 
