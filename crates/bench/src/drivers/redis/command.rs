@@ -272,7 +272,7 @@ mod tests {
     fn templates_are_filled_in_and_know_their_key() {
         let (command, key) = written("SET __key__ __data__");
         assert!(command.starts_with("*3\r\n$3\r\nSET\r\n$4\r\nk000\r\n$2\r\n"), "{command}");
-        assert_eq!((command.len(), key.as_str()), (36, "k000"));
+        assert_eq!((command.len(), key.as_str()), (31, "k000"));
         let (command, key) = written("EVALSHA abc 1 {__key__}:s 1");
         assert_eq!(command, "*5\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n1\r\n$8\r\n{k000}:s\r\n$1\r\n1\r\n");
         assert_eq!(key, "{k000}:s");

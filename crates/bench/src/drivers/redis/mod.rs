@@ -312,6 +312,41 @@ mod tests {
         assert!(matches!(driver.greet(PLACE, b"-WRONGPASS no\r\n", &mut out), Greeting::Broken(_)));
     }
 
+    fn cluster(commands: &[&str], depth: usize) -> Redis {
+        let slots = Some(slots::tests::map());
+        let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+        Redis::new(Workload { depth, slots, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
+    }
+
+    #[test]
+    fn in_a_cluster_all_keys_of_a_pipeline_are_of_its_lane() {
+        let mut driver = cluster(&["SET __key__ v"], 20);
+        let map = slots::tests::map();
+        let mut lanes = [0, 0];
+        for _ in 0..50 {
+            let mut out = Vec::new();
+            let lane = driver.request(0, &mut out);
+            lanes[lane] += 1;
+            let asked = String::from_utf8(out).unwrap();
+            let keys: Vec<_> = asked.lines().filter(|line| line.len() == 10).collect();
+            assert_eq!(keys.len(), 20);
+            assert!(keys.iter().all(|key| map.lane(key.as_bytes()) == lane), "{keys:?}");
+        }
+        assert!(lanes.iter().all(|count| *count > 5), "{lanes:?}");
+    }
+
+    #[test]
+    fn moved_is_a_failure_and_the_next_request_goes_elsewhere() {
+        let mut driver = cluster(&["INCR foo"], 1);
+        let place = Place { user: 0, lane: 1 };
+        assert_eq!(driver.request(0, &mut Vec::new()), 1);
+        let mut verdicts = Verdicts::default();
+        driver.receive(place, b"-MOVED 12182 127.0.0.1:7000\r\n", &mut verdicts);
+        let said = format!("{verdicts:?}");
+        assert!(said.contains("[(Failed, 1)]") && said.contains("MOVED 12182"), "{said}");
+        assert_eq!(driver.request(0, &mut Vec::new()), 0);
+    }
+
     #[test]
     fn contradictions_are_refused() {
         let get = || vec![Command::parse("GET __key__").unwrap()];
@@ -319,5 +354,12 @@ mod tests {
         assert!(Redis::new(Workload { depth: 0, ..Workload::of(get(), keys(1, Order::Random)) }).is_err());
         let nothing = vec![Command::parse("GET __key__").unwrap().weighing(0)];
         assert!(Redis::new(Workload::of(nothing, keys(1, Order::Random))).is_err());
+        let slots = || Some(slots::tests::map());
+        let pipeline = Workload { depth: 2, slots: slots(), ..Workload::of(get(), keys(9, Order::Sequence)) };
+        assert!(Redis::new(pipeline).is_err());
+        let ping = vec![Command::parse("PING").unwrap()];
+        assert!(
+            Redis::new(Workload { slots: slots(), ..Workload::of(ping, keys(9, Order::Random)) }).is_err()
+        );
     }
 }

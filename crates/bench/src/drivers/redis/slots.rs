@@ -152,7 +152,7 @@ const fn table() -> [u16; 256] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The first value is of Redis Cluster's specification, the others are CLUSTER KEYSLOT's of Redis 7.0.
@@ -175,7 +175,7 @@ mod tests {
         ("foo{bar}{zap}", 5061),
     ];
 
-    fn map() -> SlotMap {
+    pub(in super::super) fn map() -> SlotMap {
         let answer = b"*2\r\n\
             *4\r\n:0\r\n:8000\r\n*3\r\n$9\r\n127.0.0.1\r\n:7000\r\n$1\r\na\r\n*3\r\n$9\r\n127.0.0.1\r\n:7003\r\n$1\r\nd\r\n\
             *3\r\n:8001\r\n:16383\r\n*4\r\n$0\r\n\r\n:7001\r\n$1\r\nb\r\n*0\r\n";

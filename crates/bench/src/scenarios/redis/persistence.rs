@@ -68,6 +68,9 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         }
         Target::Spawn => {
             for name in POLICIES {
+                if !points(name, sizes).any(|(.., point)| stage.wants(&point.name)) {
+                    continue;
+                }
                 let (measured, settings) = spawned(stage, name, sizes)?;
                 cases.extend(measured);
                 engines.extend(settings);
@@ -138,12 +141,19 @@ struct Place<'a> {
 
 fn policy(stage: &Stage, place: &Place<'_>, sizes: &Sizes) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
-    let single = sizes.single.iter().map(|writes| (1, *writes));
-    for (depth, writes) in single.chain(sizes.pipelined.iter().map(|writes| (DEPTH, *writes))) {
-        let point = Point::at(&series(place.policy, depth), "writes", writes);
+    for (depth, writes, point) in points(place.policy, sizes) {
         cases.extend(measure(stage, point, |repeat| once(stage, place, depth, writes, repeat))?);
     }
     Ok(cases)
+}
+
+/// Depth and writes of a policy's cases.
+fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, Point)> {
+    let single = sizes.single.iter().map(|writes| (1, *writes));
+    let pipelined = sizes.pipelined.iter().map(|writes| (DEPTH, *writes));
+    single
+        .chain(pipelined)
+        .map(move |(depth, writes)| (depth, writes, Point::at(&series(policy, depth), "writes", writes)))
 }
 
 fn series(policy: &str, depth: usize) -> String {

@@ -76,7 +76,7 @@ fn check(report: &ScenarioReport, cases: usize) {
 fn get_and_set() {
     let (stage, _folder, _ports) = stage();
     let report = get_set::run_sized(&stage, &get_set::Sizes { requests: 2000 }).unwrap();
-    check(&report, 3);
+    check(&report, 6);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
     assert!(report.shapes.iter().all(|shape| shape.holds.is_some()));
     assert!(report.limiter.is_some());
@@ -177,7 +177,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     redis.ask(&["SET", "theirs", "1"]).unwrap();
     stage.target = Target::Running(Addresses { redis: Some(server.address()), ..Addresses::default() });
     stage.repeats = 1;
-    check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 3);
+    check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 6);
     let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
     check(&hot_key::run_sized(&stage, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
     let sizes = persistence::Sizes { single: vec![100], pipelined: vec![10_000] };
