@@ -8,7 +8,7 @@
 mod buyers;
 mod edge;
 mod gate;
-mod limit;
+pub(crate) mod limit;
 mod orders;
 mod report;
 mod scenario;

@@ -4,3 +4,4 @@
 //! and never counts as an order.
 
 pub mod http;
+pub mod redis;

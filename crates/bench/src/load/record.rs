@@ -19,7 +19,7 @@ const TIME_US_MAX: u64 = 120_000_000;
 pub enum Outcome {
     /// An order was accepted.
     Won,
-    /// A read was answered as expected.
+    /// A read, or a plain command of an engine, was answered as expected.
     Served,
     /// Accepted by the broker, and not an order yet: a message.
     Queued,

@@ -5,7 +5,9 @@
 
 mod cases;
 mod http;
+pub mod limit;
 pub mod measure;
+mod redis;
 mod self_check;
 
 use std::net::SocketAddr;
@@ -87,7 +89,7 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[self_check::SCENARIOS, http::SCENARIOS];
+    const TABLES: &[&[Scenario]] = &[redis::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 
