@@ -4,3 +4,5 @@
 //! and never counts as an order.
 
 pub mod http;
+pub mod mysql;
+pub mod rocketmq;
