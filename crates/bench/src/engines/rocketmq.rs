@@ -16,6 +16,7 @@ const FRAME_BYTES_MAX: usize = 4 << 20;
 const GET_BROKER_CONFIG: u32 = 26;
 const GET_BROKER_RUNTIME_INFO: u32 = 28;
 const GET_MAX_OFFSET: u32 = 30;
+const GET_MIN_OFFSET: u32 = 31;
 
 #[derive(Debug)]
 pub struct Broker {
@@ -56,8 +57,17 @@ impl Broker {
 
     /// The offset that the next message of the queue gets.
     pub fn max_offset(&mut self, topic: &str, queue: u32) -> anyhow::Result<u64> {
+        self.offset(GET_MAX_OFFSET, topic, queue)
+    }
+
+    /// The offset of the queue's oldest message.
+    pub fn min_offset(&mut self, topic: &str, queue: u32) -> anyhow::Result<u64> {
+        self.offset(GET_MIN_OFFSET, topic, queue)
+    }
+
+    fn offset(&mut self, code: u32, topic: &str, queue: u32) -> anyhow::Result<u64> {
         let fields = json!({"topic": topic, "queueId": queue.to_string()});
-        let (header, _) = self.ask(GET_MAX_OFFSET, &fields)?;
+        let (header, _) = self.ask(code, &fields)?;
         let offset = &header["extFields"]["offset"];
         let offset = offset.as_u64().or_else(|| offset.as_str()?.parse().ok());
         offset.with_context(|| format!("no offset of {topic}/{queue} in {header}"))

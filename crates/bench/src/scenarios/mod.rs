@@ -4,6 +4,8 @@
 //! where it placed orders, and gives its part of the report. It must not print: the caller does.
 
 pub mod measure;
+mod rocketmq;
+mod submit;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,7 +84,7 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[];
+    const TABLES: &[&[Scenario]] = &[rocketmq::SCENARIOS, submit::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 

@@ -70,21 +70,13 @@ impl Consumed {
     }
 }
 
-/// The protocol. See [`Pulling::settings`] for the generator that it needs.
+/// The protocol. See [`Consumer::settings`] for the generator that it needs.
 #[derive(Debug)]
 pub struct Consumer {
     pulling: Pulling,
     queues: Vec<(usize, u32)>,
     opaques: Vec<i32>,
     consumed: Consumed,
-}
-
-impl Pulling {
-    /// A user for each queue.
-    pub fn settings(&self) -> Settings {
-        let users = self.offsets.len();
-        Settings { spread: Spread::Requests, ..Settings::spread(self.topic.addresses(), users) }
-    }
 }
 
 impl Consumer {
@@ -95,6 +87,12 @@ impl Consumer {
         assert_eq!(queues.len(), pulling.offsets.len(), "each queue is begun somewhere");
         let opaques = vec![0; queues.len()];
         Self { pulling, queues, opaques, consumed: Consumed::new() }
+    }
+
+    /// For the generator: a user for each queue.
+    pub fn settings(&self) -> Settings {
+        let addresses = self.pulling.topic.addresses();
+        Settings { spread: Spread::Requests, ..Settings::spread(addresses, self.queues.len()) }
     }
 
     pub fn consumed(&self) -> &Consumed {

@@ -131,6 +131,18 @@ impl Topic {
         queues.map(|(broker, number)| brokers[broker].max_offset(&self.name, number)).collect()
     }
 
+    /// Of each queue, in that order, the offset of the oldest message that is still there.
+    ///
+    /// # Errors
+    /// If a broker does not say.
+    pub fn starts(&self) -> anyhow::Result<Vec<u64>> {
+        let brokers: Result<Vec<Broker>, _> =
+            self.brokers.iter().map(|of| Broker::connect(of.address)).collect();
+        let mut brokers = brokers?;
+        let queues = self.all_queues().into_iter();
+        queues.map(|(broker, number)| brokers[broker].min_offset(&self.name, number)).collect()
+    }
+
     /// Messages that were ever put into it.
     ///
     /// # Errors
