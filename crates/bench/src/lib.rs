@@ -23,6 +23,7 @@ pub mod report;
 pub mod scenarios;
 pub mod target;
 pub mod token;
+pub mod tools;
 mod traffic;
 pub mod usage;
 

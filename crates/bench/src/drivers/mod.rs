@@ -4,4 +4,9 @@
 //! and never counts as an order.
 
 pub mod http;
+<<<<<<< HEAD
 pub mod redis;
+=======
+pub mod mysql;
+pub mod rocketmq;
+>>>>>>> queue

@@ -120,6 +120,24 @@ impl EngineSet {
         Ok(set)
     }
 
+    /// Starts only these members, with these variables of `dev/up`. Whoever calls it asks them whether the settings
+    /// took effect.
+    ///
+    /// # Errors
+    /// If one of them can't be started.
+    pub fn start_some(
+        place: Place,
+        flush: BrokerFlush,
+        names: &[&str],
+        environment: &[(&str, &str)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
+        let mut set = Self { place, flush, members: Vec::new() };
+        set.up(names, environment, stop)?;
+        Ok(set)
+    }
+
     /// Starts more members, or the same with other settings once they were stopped.
     ///
     /// # Errors
@@ -305,7 +323,7 @@ impl Drop for EngineSet {
     }
 }
 
-fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
+pub(crate) fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
     if found == wanted {
         return Ok(());
     }

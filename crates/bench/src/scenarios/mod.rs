@@ -7,8 +7,14 @@ mod cases;
 mod http;
 pub mod limit;
 pub mod measure;
+mod cases;
+mod http;
+pub mod limit;
+pub mod measure;
 mod redis;
+mod rocketmq;
 mod self_check;
+mod submit;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -89,7 +95,7 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[redis::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
+    const TABLES: &[&[Scenario]] = &[redis::SCENARIOS, rocketmq::SCENARIOS, submit::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 
