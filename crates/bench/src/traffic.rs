@@ -254,7 +254,7 @@ fn judge_published_refusal(status: u16, body: &[u8]) -> Outcome {
     }
 }
 
-fn judge_own(status: u16, body: &[u8]) -> Outcome {
+pub(crate) fn judge_own(status: u16, body: &[u8]) -> Outcome {
     match status {
         // 202: the broker has the order, and the ledger will.
         201 | 202 => Outcome::Won,

@@ -4,9 +4,6 @@
 //! and never counts as an order.
 
 pub mod http;
-<<<<<<< HEAD
-pub mod redis;
-=======
 pub mod mysql;
+pub mod redis;
 pub mod rocketmq;
->>>>>>> queue

@@ -129,7 +129,7 @@ impl EngineSet {
         place: Place,
         flush: BrokerFlush,
         names: &[&str],
-        environment: &[(&str, &str)],
+        environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&place.folder).context("the engines' folder")?;

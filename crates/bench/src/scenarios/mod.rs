@@ -7,10 +7,6 @@ mod cases;
 mod http;
 pub mod limit;
 pub mod measure;
-mod cases;
-mod http;
-pub mod limit;
-pub mod measure;
 mod redis;
 mod rocketmq;
 mod self_check;
@@ -95,7 +91,8 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[redis::SCENARIOS, rocketmq::SCENARIOS, submit::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
+    const TABLES: &[&[Scenario]] =
+        &[redis::SCENARIOS, rocketmq::SCENARIOS, submit::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 

@@ -309,6 +309,9 @@ impl Generator {
         run.in_flight += 1;
         run.unanswered_since.get_or_insert(now);
         self.request.clear();
+        if self.users[user].attempt > 1 {
+            run.protocol.retrying(user);
+        }
         let lane = run.protocol.request(user, &mut self.request);
         let index = user * self.settings.lanes() + lane;
         let asking = &mut self.users[user];

@@ -124,6 +124,7 @@ pub enum Spacing {
 
 /// The rate of a stream.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "a schedule has one or two of them")]
 pub(super) enum Rate {
     Profile(Profile),
     /// From `at_s` on `per_s * exp(-(t - at_s) / decay_s)`; before it, nothing.

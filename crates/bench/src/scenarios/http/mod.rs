@@ -3,6 +3,7 @@
 //!
 //! Each on both profiles, without keep-alive as published, and with it. An audit follows everything that was stored.
 
+mod crowd;
 mod stand;
 
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use self::stand::{Profile, Stand};
+use self::stand::{Profile, Shop, Stand};
 use super::measure::{Surroundings, trial};
 use super::{Engine, Scenario, Stage, cases};
 use crate::drivers::http::{Http, once};
@@ -64,6 +65,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         run: |stage| run(stage, &ORDER),
+    },
+    Scenario {
+        name: "flash-crowd",
+        about: "a spike of buyers with retries, a hot product and bots, on a stock that does not suffice, audited",
+        reference: None,
+        needs: NEEDS,
+        run: crowd::run,
     },
 ];
 
@@ -139,28 +147,18 @@ impl Tier {
 }
 
 fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
-    let mut report = ScenarioReport {
-        name: String::new(),
-        title: tier.title.to_owned(),
-        reference: REFERENCE.map(str::to_owned),
-        scaled_down: scaled_down(stage, tier),
-        notes: vec![
-            "The published runs asked nginx on a host of its own, the load came from a third one; here all share one \
-             machine."
-                .to_owned(),
-        ],
-        engines: Vec::new(),
-        cases: Vec::new(),
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
-    };
+    let mut report = empty_report(tier.title, REFERENCE);
+    report.scaled_down = scaled_down(stage, tier);
+    report.notes.push(
+        "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine."
+            .to_owned(),
+    );
     for &profile in Profile::of(stage) {
         let names = [Reuse::PerRequest, Reuse::KeepAlive].map(|reuse| (reuse, case_name(profile, reuse)));
         if !names.iter().any(|(_, name)| stage.wants(name)) {
             continue;
         }
-        let mut stand = Stand::open(stage, profile)?;
+        let mut stand = Stand::open(stage, profile, Shop::Demo)?;
         for (reuse, name) in names {
             if stage.wants(&name) {
                 let trials = measure(stage, &mut stand, tier, reuse, &name)?;
@@ -173,6 +171,21 @@ fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
             stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
     }
     Ok(report)
+}
+
+fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
+    ScenarioReport {
+        name: String::new(),
+        title: title.to_owned(),
+        reference: reference.map(str::to_owned),
+        scaled_down: Vec::new(),
+        notes: Vec::new(),
+        engines: Vec::new(),
+        cases: Vec::new(),
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
+    }
 }
 
 fn scaled_down(stage: &Stage, tier: &Tier) -> Vec<String> {

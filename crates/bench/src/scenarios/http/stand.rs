@@ -57,6 +57,28 @@ impl Profile {
     }
 }
 
+/// What is sold.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shop<'a> {
+    /// The demo's sales, for the published commands.
+    Demo,
+    /// A sale of the scenario's own, for buyers with tokens; more of the configuration file, in whole sections.
+    Own { settings: &'a str },
+}
+
+impl<'a> Shop<'a> {
+    fn settings(self) -> &'a str {
+        match self {
+            Self::Demo => "",
+            Self::Own { settings } => settings,
+        }
+    }
+
+    fn setup(self, settings: &str) -> Setup<'_> {
+        Setup { demo: matches!(self, Self::Demo), settings }
+    }
+}
+
 pub(super) struct Stand {
     profile: Profile,
     server: Option<Target>,
@@ -74,12 +96,12 @@ pub(super) struct Stand {
 impl Stand {
     /// # Errors
     /// If anything does not start, or an engine has another setting than it was to have.
-    pub(super) fn open(stage: &Stage, profile: Profile) -> anyhow::Result<Self> {
-        let folder = stage.folder.join(profile.name().replace(' ', "-"));
-        std::fs::create_dir_all(&folder).context("the servers' folder")?;
+    pub(super) fn open(stage: &Stage, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
+        // Of its own, so that a shop that is opened again starts with nothing.
+        let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&stage.folder)?.keep();
         let mut stand = match (profile, &stage.target) {
-            (Profile::Embedded, _) => Self::embedded(stage, &folder)?,
-            (Profile::Cluster, _) => Self::cluster(stage, &folder)?,
+            (Profile::Embedded, _) => Self::embedded(stage, &folder, shop)?,
+            (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 Self::at(profile, http, addresses.operator_token.clone())
@@ -106,15 +128,15 @@ impl Stand {
         }
     }
 
-    fn embedded(stage: &Stage, folder: &Path) -> anyhow::Result<Self> {
+    fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
-        let server = Target::start(&stage.program, folder, Setup { demo: true, settings: "" })?;
+        let server = Target::start(&stage.program, folder, shop.setup(shop.settings()))?;
         let mut stand = Self::at(Profile::Embedded, server.address(), Some(OPERATOR_TOKEN.to_owned()));
         stand.server = Some(server);
         Ok(stand)
     }
 
-    fn cluster(stage: &Stage, folder: &Path) -> anyhow::Result<Self> {
+    fn cluster(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
         let place = Place {
             scripts: find_scripts(&stage.scripts)?,
@@ -124,14 +146,31 @@ impl Stand {
         let mut set = EngineSet::start(place, BrokerFlush::Asynchronous, &stage.stop)?;
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
-        let settings = settings(&set, &pages)?;
-        let server = Target::start(&stage.program, folder, Setup { demo: true, settings: &settings })?;
+        let settings = settings(&set, &pages)? + shop.settings();
+        let server = Target::start(&stage.program, folder, shop.setup(&settings))?;
         let mut stand = Self::at(Profile::Cluster, server.address(), Some(OPERATOR_TOKEN.to_owned()));
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
         stand.server = Some(server);
         stand.engines = Some(set);
         Ok(stand)
+    }
+
+    /// # Errors
+    /// If the server refuses it.
+    pub(super) fn create_sale(&self, sale: &Value) -> anyhow::Result<()> {
+        let server = self.server.as_ref().context("a sale is created on a server of our own only")?;
+        server.operate("/api/v1/sales", sale, 201).map(drop)
+    }
+
+    /// Units of a sale that nobody has, once the ledger has every accepted order.
+    ///
+    /// # Errors
+    /// If the server does not say.
+    pub(super) fn units_left(&self, sale: u64) -> anyhow::Result<u64> {
+        let numbers = self.drain()?;
+        let skus = numbers["skus"].as_array().context("an audit lists the SKUs")?;
+        Ok(skus.iter().filter(|sku| sku["sale"] == sale).filter_map(|sku| sku["available"].as_u64()).sum())
     }
 
     /// All processes that take part, for the share of each.
