@@ -67,7 +67,9 @@ impl Series {
             p99_us: self.times.value_at_quantile(0.99),
             in_flight: in_flight as u64,
         };
-        self.times.reset();
+        if !self.times.is_empty() {
+            self.times.reset();
+        }
         if self.rows.len() < SECONDS_MAX {
             self.rows.push(second);
         }
