@@ -58,16 +58,15 @@ impl Series {
 
     fn row(&mut self, at: Instant, in_flight: usize) -> Second {
         let Tally { good, refused, bad, .. } = std::mem::take(&mut self.filling);
-        let second = Second {
-            at_s: at.duration_since(self.started).as_secs_f64(),
-            good,
-            refused,
-            bad,
-            p50_us: self.times.value_at_quantile(0.5),
-            p99_us: self.times.value_at_quantile(0.99),
-            in_flight: in_flight as u64,
-        };
-        self.times.reset();
+        let (mut p50_us, mut p99_us) = (0, 0);
+        // To look through an empty histogram and to empty it again would cost as much as through a full one.
+        if !self.times.is_empty() {
+            p50_us = self.times.value_at_quantile(0.5);
+            p99_us = self.times.value_at_quantile(0.99);
+            self.times.reset();
+        }
+        let at_s = at.duration_since(self.started).as_secs_f64();
+        let second = Second { at_s, good, refused, bad, p50_us, p99_us, in_flight: in_flight as u64 };
         if self.rows.len() < SECONDS_MAX {
             self.rows.push(second);
         }

@@ -316,8 +316,8 @@ impl Generator {
         let index = user * self.settings.lanes() + lane;
         let asking = &mut self.users[user];
         (asking.sent, asking.asking) = (now, Some(index));
+        let could = asking.planned.max(run.freed);
         let waited = run.can_exceed_cap && asking.planned < run.freed;
-        let could = if waited { run.freed } else { asking.planned };
         run.record.issued(now.saturating_duration_since(could), asking.attempt, waited);
         let connection = &mut self.connections[index];
         let sent = if connection.is_open() {

@@ -79,9 +79,12 @@ impl Pace {
                 let profile = users.unwrap_or_else(|| Profile::constant(connections as f64));
                 Source::Closed(Box::new(Users::start(profile, think, random, now)))
             }
-            Arrivals::Open { rate, spacing } => {
-                Source::Open(Box::new(Stream::start(Rate::Profile(rate), spacing, random.fork(), now)))
-            }
+            Arrivals::Open { rate, spacing } => Source::Open(Box::new(Stream::start(
+                Rate::Profile(Box::new(rate)),
+                spacing,
+                random.fork(),
+                now,
+            ))),
             Arrivals::FlashCrowd(crowd) => Source::FlashCrowd(Box::new(Crowd::start(crowd, random, now))),
         };
         let ends = match schedule.until {
@@ -217,7 +220,7 @@ impl Crowd {
     fn start(crowd: FlashCrowd, mut random: Random, now: Instant) -> Self {
         let FlashCrowd { base_per_s, at, peak_per_s, decay, spacing, retries } = crowd;
         let decay = Rate::Decay { at_s: at.as_secs_f64(), per_s: peak_per_s, decay_s: decay.as_secs_f64() };
-        let base = Rate::Profile(Profile::constant(base_per_s));
+        let base = Rate::Profile(Box::new(Profile::constant(base_per_s)));
         // Two independent Poisson processes are one with the sum of their rates.
         let mut stream = |rate, spacing: Spacing| Stream::start(rate, spacing, random.fork(), now);
         let (base, spike) = (stream(base, spacing), stream(decay, spacing));

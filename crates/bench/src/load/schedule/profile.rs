@@ -123,16 +123,22 @@ pub enum Spacing {
 }
 
 /// The rate of a stream.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::large_enum_variant, reason = "a schedule has one or two of them")]
+#[derive(Debug, Clone)]
 pub(super) enum Rate {
-    Profile(Profile),
+    Profile(Box<Profile>),
     /// From `at_s` on `per_s * exp(-(t - at_s) / decay_s)`; before it, nothing.
     Decay {
         at_s: f64,
         per_s: f64,
         decay_s: f64,
     },
+}
+
+/// Where in a profile a mass lies: the corner before it, and the integral up to there. It only moves on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    corner: usize,
+    mass: f64,
 }
 
 /// Arrivals one after another: arrival `n` is due when the integral of the rate reaches `n` (even spacing), or the
@@ -145,16 +151,14 @@ pub(super) struct Stream {
     started: Instant,
     /// The integral of the rate at which the next arrival is due.
     mass: f64,
-    /// Where in a profile that is, and the integral up to there; it only moves on.
-    corner: usize,
-    corner_mass: f64,
+    place: Place,
     due: Option<Instant>,
 }
 
 impl Stream {
     pub(super) fn start(rate: Rate, spacing: Spacing, random: Random, started: Instant) -> Self {
         let mut stream =
-            Self { rate, spacing, random, started, mass: 0.0, corner: 0, corner_mass: 0.0, due: None };
+            Self { rate, spacing, random, started, mass: 0.0, place: Place::default(), due: None };
         if spacing == Spacing::Poisson {
             stream.mass = stream.random.exponential();
         }
@@ -177,8 +181,8 @@ impl Stream {
     }
 
     fn instant(&mut self) -> Option<Instant> {
-        let seconds = match self.rate {
-            Rate::Profile(profile) => self.along(&profile)?,
+        let seconds = match &self.rate {
+            Rate::Profile(profile) => self.place.advance(profile, self.mass)?,
             Rate::Decay { at_s, per_s, decay_s } => {
                 let left = 1.0 - self.mass / (per_s * decay_s);
                 (left > 0.0).then(|| at_s - decay_s * left.ln())?
@@ -187,14 +191,16 @@ impl Stream {
         // Beyond what the clock can say is never.
         self.started.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
     }
+}
 
+impl Place {
     /// The time at which the integral of the profile reaches the mass.
-    fn along(&mut self, profile: &Profile) -> Option<f64> {
+    fn advance(&mut self, profile: &Profile, mass: f64) -> Option<f64> {
         let corners = profile.corners();
         while let Some([from, to]) = corners.get(self.corner..self.corner + 2) {
             let length = to.at_s - from.at_s;
             let area = length * (from.level + to.level) / 2.0;
-            let rest = self.mass - self.corner_mass;
+            let rest = mass - self.mass;
             if rest < area {
                 // rest = from * x + slope / 2 * x^2, solved without cancellation.
                 let slope = (to.level - from.level) / length;
@@ -203,10 +209,10 @@ impl Stream {
                 return Some(from.at_s + if sum > 0.0 { 2.0 * rest / sum } else { 0.0 });
             }
             self.corner += 1;
-            self.corner_mass += area;
+            self.mass += area;
         }
         let Corner { at_s, level } = corners[self.corner];
-        (level > 0.0).then(|| at_s + (self.mass - self.corner_mass) / level)
+        (level > 0.0).then(|| at_s + (mass - self.mass) / level)
     }
 }
 
@@ -218,7 +224,7 @@ mod tests {
 
     fn arrivals(profile: Profile, spacing: Spacing, until_s: f64) -> Vec<f64> {
         let start = Instant::now();
-        let mut stream = Stream::start(Rate::Profile(profile), spacing, Random::new(5), start);
+        let mut stream = Stream::start(Rate::Profile(Box::new(profile)), spacing, Random::new(5), start);
         std::iter::from_fn(|| {
             let due = stream.due()?.duration_since(start).as_secs_f64();
             stream.advance();
