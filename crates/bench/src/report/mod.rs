@@ -6,6 +6,7 @@ pub mod compare;
 pub mod csv;
 pub mod figures;
 mod format;
+pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod model;
