@@ -21,6 +21,7 @@ pub mod progress;
 pub mod reference;
 pub mod report;
 pub mod scenarios;
+pub mod suite;
 pub mod target;
 pub mod token;
 pub mod tools;
