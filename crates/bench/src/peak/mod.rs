@@ -1,0 +1,6 @@
+//! The load that an installation carries within a latency limit.
+
+pub mod controller;
+pub mod judge;
+#[cfg(test)]
+mod simulation;
