@@ -8,11 +8,11 @@ use bench::drivers::http::Http;
 use bench::load::record::{Outcome, Outcomes};
 use bench::load::schedule::{Profile, Schedule, Spacing, Think, Until};
 use bench::load::trial::Flag;
-use bench::load::{Reuse, Second, Settings};
+use bench::load::{Generator, Greeting, Place, Protocol, Received, Reuse, Second, Settings, Verdicts};
 
 use crate::fake::{Answer, Fake};
 use crate::meaning::{connect, trial};
-use crate::{GOOD, MS, Posts, run, settings};
+use crate::{GOOD, MS, Posts, REQUEST, run, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -113,6 +113,46 @@ fn connections_are_opened_when_they_are_needed() {
         } else {
             assert_eq!((fake.connections(), record.opened, record.reconnects), (won, 0, 0));
         }
+    }
+}
+
+/// HTTP with an exchange before the first request, as databases have it.
+struct Greets;
+
+impl Protocol for Greets {
+    fn greets(&self) -> bool {
+        true
+    }
+
+    fn greet(&mut self, _place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+        if bytes.is_empty() {
+            out.extend_from_slice(REQUEST);
+        }
+        if bytes.ends_with(b"good") { Greeting::Done { consumed: bytes.len() } } else { Greeting::Part }
+    }
+
+    fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
+        Http { workload: &mut Posts }.request(user, out)
+    }
+
+    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        Http { workload: &mut Posts }.receive(place, bytes, verdicts)
+    }
+}
+
+#[test]
+fn connections_opened_later_are_greeted_too() {
+    let fake = Fake::start(|number, _| if number % 2 == 0 { Answer::InPieces(30) } else { GOOD });
+    for opened in [0, 3] {
+        let (requests, connections) = (fake.requests(), fake.connections());
+        let settings = Settings { opened, ..settings(fake.address, 6) };
+        let mut generator = Generator::connect(settings, &mut Greets).expect("the target greets");
+        let schedule = Schedule::closed_requests(60);
+        let record = generator.run(schedule, &mut Greets, &AtomicBool::new(false)).unwrap();
+        assert_eq!(record.outcomes, Outcomes { won: 60, ..Outcomes::default() });
+        assert_eq!((record.opened, record.reconnects), (6 - opened as u64, 0));
+        // A greeting for each connection, and the requests.
+        assert_eq!((fake.connections() - connections, fake.requests() - requests), (6, 66));
     }
 }
 

@@ -232,7 +232,7 @@ impl Generator {
                 run.record.unsent = run.pace.unissued(now);
                 break;
             }
-            self.wait(now, ahead, &mut events).map_err(RunError::Poll)?;
+            self.wait(now, ahead, run.in_flight, &mut events).map_err(RunError::Poll)?;
             for event in &events {
                 self.handle(event, &mut run);
             }
@@ -334,7 +334,7 @@ impl Generator {
         }
     }
 
-    fn wait(&mut self, now: Instant, ahead: Ahead, events: &mut Events) -> io::Result<()> {
+    fn wait(&mut self, now: Instant, ahead: Ahead, in_flight: usize, events: &mut Events) -> io::Result<()> {
         let longest = match ahead {
             Ahead::Due(until) => until.saturating_duration_since(now).min(SWEEP),
             Ahead::Saturated | Ahead::Finished => SWEEP,
@@ -345,7 +345,8 @@ impl Generator {
             result => result?,
         }
         if whole_ms.is_zero() && events.is_empty() {
-            std::thread::sleep(longest.min(NAP));
+            // With nothing under way there is no answer to be noticed late.
+            std::thread::sleep(if in_flight == 0 { longest } else { longest.min(NAP) });
         }
         Ok(())
     }
