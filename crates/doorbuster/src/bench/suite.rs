@@ -12,7 +12,7 @@ use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde::Deserialize;
 
 use super::{report, stop_on_signals};
@@ -46,9 +46,10 @@ Examples:
   doorbuster bench run redis-get-set --only '100 ' --repeats 6 --out result
   doorbuster bench run --all --full --threshold 'redis-get-set:throughput>=40000' --threshold 'stock:p99<=50ms'
   doorbuster bench run redis-get-set --target-redis 10.0.0.5:6379")]
+#[command(group = ArgGroup::new("what").args(["names", "all"]).required(true))]
 pub(super) struct RunArguments {
     /// Scenarios to run: see `bench list`
-    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Run all scenarios
     #[arg(long)]
