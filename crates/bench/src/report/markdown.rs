@@ -266,7 +266,7 @@ mod tests {
             "| levels off at 50 threads | 42,634/s |",
             "NOT found",
             "Limited by processor:",
-            "INVALID: set, 5000 threads, repeat 0: the generator was late: p99 of the send lag 9 ms, at most 5 ms",
+            "INVALID: set, 5000 threads, repeat 0, 1, 2, 3, 4, 5: the generator was late: p99 of the send lag 9 ms, at most 5 ms",
             "100 units at first = 40 remaining + 60 held + 0 sold",
             "redis 7.0.15: appendfsync = everysec",
             "| 2,450/s | bisect | invalid |",

@@ -39,8 +39,8 @@ pub(crate) fn report() -> Report {
 }
 
 fn threads() -> ScenarioReport {
-    let mut cases = vec![case(5.0, 9_000.0, Some(9704.0)), case(50.0, 40_000.0, Some(42_634.0))];
-    let mut invalid = case(5000.0, 0.0, None);
+    let mut cases = vec![case(5, 9000, Some(9704.0)), case(50, 40_000, Some(42_634.0))];
+    let mut invalid = case(5000, 0, None);
     for trial in &mut invalid.trials {
         trial.flags.push(Flag::SendLag { p99_us: 9000, most_us: 5000 });
     }
@@ -99,7 +99,7 @@ fn memory() -> ScenarioReport {
     }
 }
 
-fn case(threads: f64, rate: f64, published: Option<f64>) -> Case {
+fn case(threads: u32, rate: u32, published: Option<f64>) -> Case {
     let published = published.map(|value| Published { value, dubious: None });
     let metric = |name: &str, unit: &str, better, values, published| Metric {
         name: name.to_owned(),
@@ -109,21 +109,22 @@ fn case(threads: f64, rate: f64, published: Option<f64>) -> Case {
         published,
     };
     // 50 threads: 40,000 to 45,000, the median 42,500; 5 threads: 9,000 each.
-    let step = if threads == 50.0 { 1000.0 } else { 0.0 };
-    let rates: Vec<f64> = (0..6).map(|n| rate + step * f64::from(n)).collect();
+    let step = if threads == 50 { 1000 } else { 0 };
+    let rates: Vec<u32> = (0..6).map(|n| rate + step * n).collect();
+    let values: Vec<f64> = rates.iter().copied().map(f64::from).collect();
     Case {
         name: format!("set, {threads} threads"),
         series: "set".to_owned(),
-        x: Some(X { label: "threads".to_owned(), value: threads }),
+        x: Some(X { label: "threads".to_owned(), value: threads.into() }),
         trials: rates.iter().enumerate().map(|(repeat, rate)| trial(repeat, *rate)).collect(),
         metrics: vec![
-            metric("throughput", "1/s", Better::Higher, rates, published),
+            metric("throughput", "1/s", Better::Higher, values, published),
             metric("p99", "us", Better::Lower, vec![2000.0; 6], None),
         ],
     }
 }
 
-pub(crate) fn trial(repeat: usize, rate: f64) -> Trial {
+pub(crate) fn trial(repeat: usize, rate: u32) -> Trial {
     let distribution = |scale: u64| Distribution {
         mean_us: 1100.0,
         points: [(0.0, 100), (0.5, 1000), (0.9, 1500), (0.99, 2000), (0.999, 9000), (1.0, 12_000)]
@@ -131,10 +132,10 @@ pub(crate) fn trial(repeat: usize, rate: f64) -> Trial {
             .to_vec(),
         max_us: 12_000 * scale,
     };
-    let good = rate as i64;
+    let good = u64::from(rate);
     let second = |at: u32| Second {
         at_s: f64::from(at),
-        good: good.unsigned_abs(),
+        good,
         refused: 3,
         bad: u64::from(at == 2),
         p50_us: 1000,
@@ -145,7 +146,7 @@ pub(crate) fn trial(repeat: usize, rate: f64) -> Trial {
         repeat,
         arrivals: "closed loop".to_owned(),
         seconds: 3.0,
-        outcomes: Outcomes { served: 3 * good.unsigned_abs(), ..Outcomes::default() },
+        outcomes: Outcomes { served: 3 * good, ..Outcomes::default() },
         unsent: 0,
         reconnects: 0,
         response: distribution(2),
@@ -204,8 +205,8 @@ fn limiter() -> Limiter {
 }
 
 fn peak() -> PeakReport {
-    let point = |rate: f64, phase: &str, verdict| PeakPoint {
-        rate,
+    let point = |rate: u32, phase: &str, verdict| PeakPoint {
+        rate: rate.into(),
         phase: phase.to_owned(),
         verdict,
         trials: vec![trial(0, rate)],
@@ -218,19 +219,19 @@ fn peak() -> PeakReport {
         lowest_failed: Some(2500.0),
         closed_loop_max: 3000.0,
         generator_ceiling: 90_000.0,
-        idle_noise_us: trial(0, 1.0).service,
+        idle_noise_us: trial(0, 1).service,
         curve: vec![
-            point(3000.0, "anchor", Verdict::Undecided),
-            point(2500.0, "bisect", Verdict::Fail),
-            point(2400.0, "confirm", Verdict::Pass),
-            point(2450.0, "bisect", Verdict::Invalid),
+            point(3000, "anchor", Verdict::Undecided),
+            point(2500, "bisect", Verdict::Fail),
+            point(2400, "confirm", Verdict::Pass),
+            point(2450, "bisect", Verdict::Invalid),
         ],
         confirmed: true,
         overload: Some(Overload {
             rate: 4800.0,
             good_per_s: 2300.0,
             refused_per_s: 2500.0,
-            trial: trial(0, 2300.0),
+            trial: trial(0, 2300),
             recovery_s: Some(1.5),
         }),
         admission: Some(Admission {

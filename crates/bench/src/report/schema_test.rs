@@ -113,7 +113,8 @@ fn every_flag_is_in_the_schema() {
 
 #[test]
 fn the_schema_refuses_what_is_no_report() {
-    let cases: [(fn(&mut Value), &str); 6] = [
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str); 6] = [
         (|report| report["schema"] = "doorbuster-bench/2".into(), "report.schema: const"),
         (|report| report["more"] = 1.into(), "additional more"),
         (|report| drop(report.as_object_mut().unwrap().remove("seed")), "required \"seed\""),

@@ -47,11 +47,21 @@ pub(super) fn flags(scenario: &ScenarioReport) -> Vec<String> {
         lines.push(flag(&Flag::CoLocated));
     }
     for case in &scenario.cases {
+        // What several repeats have in common is said once.
+        let mut told: Vec<(String, Vec<String>)> = Vec::new();
         for trial in &case.trials {
-            for of in trial.flags.iter().filter(|of| of.invalidates()) {
-                lines.push(format!("INVALID: {}, repeat {}: {}", case.name, trial.repeat, flag(of)));
+            for of in trial.flags.iter().filter(|of| of.invalidates()).map(flag) {
+                match told.iter_mut().find(|(flag, _)| *flag == of) {
+                    Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
+                    None => told.push((of, vec![trial.repeat.to_string()])),
+                }
             }
         }
+        lines.extend(
+            told.into_iter().map(|(flag, repeats)| {
+                format!("INVALID: {}, repeat {}: {flag}", case.name, repeats.join(", "))
+            }),
+        );
     }
     lines
 }

@@ -44,7 +44,7 @@ pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> String {
 
 fn over_x(cases: &[Shown<'_>]) -> String {
     let mut series: Vec<&str> = Vec::new();
-    for of in cases.iter().filter(|of| !series.contains(&of.case.series.as_str())).collect::<Vec<_>>() {
+    for of in cases {
         if !series.contains(&of.case.series.as_str()) {
             series.push(&of.case.series);
         }
@@ -232,7 +232,7 @@ pub(super) fn peak(peak: &PeakReport) -> String {
         points,
     };
     let x = || Axis { label: "offered, 1/s".to_owned(), scale: Scale::Linear, write: short };
-    let of = |verdict, colour| line(words::verdict(verdict), colour, true, points(p99, "us", Some(verdict)));
+    let of = |verdict, colour| line(words::verdict(verdict), colour, false, points(p99, "us", Some(verdict)));
     let rates = peak.curve.iter().map(|point| point.rate);
     let (least, most) =
         rates.fold((f64::INFINITY, 0.0), |(least, most), rate| (f64::min(least, rate), f64::max(most, rate)));
@@ -298,7 +298,7 @@ fn writer(unit: &str) -> fn(f64) -> String {
 fn short(value: f64) -> String {
     match value {
         _ if value >= 1e6 => format!("{}M", trimmed(value / 1e6)),
-        _ if value >= 1e4 => format!("{}k", trimmed(value / 1e3)),
+        _ if value >= 1e3 => format!("{}k", trimmed(value / 1e3)),
         _ => number((value * 1000.0).round() / 1000.0),
     }
 }
@@ -323,14 +323,16 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        assert_eq!([0.2, 500.0, 40_000.0, 1_250_000.0].map(short), ["0.200", "500", "40k", "1.3M"]);
+        assert_eq!(
+            [0.2, 500.0, 2500.0, 40_000.0, 1_250_000.0].map(short),
+            ["0.200", "500", "2.5k", "40k", "1.3M"]
+        );
         assert_eq!([2.0, 10.0, 1000.0].map(percentile), ["p50", "p90", "p99.9"]);
     }
 
     #[test]
     fn the_typical_trial_is_the_median_of_the_valid_ones() {
-        let mut trials: Vec<Trial> =
-            [5.0, 1.0, 9.0, 100.0].into_iter().map(|rate| sample::trial(0, rate)).collect();
+        let mut trials: Vec<Trial> = [5, 1, 9, 100].into_iter().map(|rate| sample::trial(0, rate)).collect();
         trials[3].flags.push(crate::report::model::Flag::Unsent { requests: 1 });
         assert_eq!(typical(&trials).map(|trial| trial.outcomes.served), Some(15));
         assert!(typical(&trials[3..]).is_none());
@@ -338,7 +340,7 @@ mod tests {
 
     #[test]
     fn percentiles_beyond_the_samples_are_left_out() {
-        let mut trial = sample::trial(0, 100.0);
+        let mut trial = sample::trial(0, 100);
         trial.outcomes.served = 100;
         let line = percentiles("x", 0, false, &trial, &trial.response);
         assert_eq!(

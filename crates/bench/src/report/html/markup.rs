@@ -71,9 +71,13 @@ impl Cell {
 
 /// Wide tables scroll by themselves, so that the page does not.
 pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
-    let head: String = titles.iter().map(|title| text("th scope=\"col\"", title)).collect();
     let mut body = String::new();
+    // A title stands over its figures: set as the first row is.
+    let mut classes: Vec<&str> = Vec::new();
     for row in rows {
+        if classes.is_empty() {
+            classes = row.iter().map(|cell| if cell.class == "num" { "num" } else { "" }).collect();
+        }
         let mut cells = String::new();
         for cell in row {
             let note = cell.note.map(|note| text("small", &note)).unwrap_or_default();
@@ -82,6 +86,11 @@ pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) 
         }
         body.push_str(&element("tr", &cells));
     }
+    let class = |column: usize| classes.get(column).copied().unwrap_or_default();
+    let title = |(column, title): (usize, &&str)| {
+        text(&format!("th scope=\"col\" class=\"{}\"", class(column)), title)
+    };
+    let head: String = titles.iter().enumerate().map(title).collect();
     let head = if titles.iter().all(|title| title.is_empty()) {
         String::new()
     } else {

@@ -66,23 +66,23 @@ fn header(report: &Report) -> String {
     }
     let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
     let invalid = trials().filter(|trial| !trial.is_valid()).count();
-    fact(format!("{} scenarios, {} trials", report.scenarios.len(), trials().count()), "");
+    fact(format!("scenarios: {}, trials: {}", report.scenarios.len(), trials().count()), "");
     if invalid > 0 {
-        fact(format!("{invalid} invalid trials"), "bad");
+        fact(format!("invalid trials: {invalid}"), "bad");
     }
     if !report.failures.is_empty() {
-        fact(format!("{} scenarios not run", report.failures.len()), "bad");
+        fact(format!("scenarios not run: {}", report.failures.len()), "bad");
     }
     let audits = report.scenarios.iter().filter_map(|of| of.audit.as_ref());
     let audits = audits.chain(report.peak.iter().filter_map(|of| of.audit.as_ref()));
     let audits = audits.chain(report.durability.iter().filter_map(|of| of.audit.as_ref())).count();
     if audits > 0 {
-        fact(format!("{audits} audits clean"), "good");
+        fact(format!("audits, all clean: {audits}"), "good");
     }
     if !report.thresholds.is_empty() {
         let met = report.thresholds.iter().filter(|of| of.met).count();
         let class = if met == report.thresholds.len() { "good" } else { "bad" };
-        fact(format!("{met} of {} thresholds met", report.thresholds.len()), class);
+        fact(format!("thresholds met: {met} of {}", report.thresholds.len()), class);
     }
     let repeats = if report.repeats == 1 { "once" } else { "repeatedly" };
     fact(format!("{}, measured {repeats}", size(report)), "");
@@ -178,11 +178,15 @@ fn measured(scenario: &ScenarioReport, figures: &[Figure]) -> String {
     let mut titles = vec!["case", "metric", "measured"];
     titles.extend(intervals.then_some("interval"));
     titles.extend(published.then_some(["published", "measured/published"]).into_iter().flatten());
+    let mut case_before = String::new();
     let cells = rows.into_iter().map(|row| {
+        // The figures of one case stand together: its name is said once.
+        let case = if row.case == case_before { String::new() } else { row.case.clone() };
+        case_before = row.case;
         let invalid = (row.invalid > 0).then(|| format!("{} trials invalid", row.invalid));
         let doubt = row.dubious.map(|why| format!("(?) {why}"));
         let mut cells = vec![
-            Cell::words(row.case),
+            Cell::words(case),
             Cell::words(row.metric),
             Cell { note: invalid, ..Cell::figure(row.measured) },
         ];

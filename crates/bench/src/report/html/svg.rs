@@ -133,7 +133,7 @@ impl Chart {
         let mut items = String::new();
         for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
             let class = class(line);
-            let mark = if line.marks { mark(line.colour, 13.0, 6.0, "") } else { String::new() };
+            let mark = if line.marks { mark(line, 13.0, 6.0, "") } else { String::new() };
             add(
                 &mut items,
                 format_args!(
@@ -180,16 +180,17 @@ fn draw(svg: &mut String, line: &Line, x: &Ticks, y: &Ticks) {
             );
         }
         if line.marks {
-            svg.push_str(&mark(line.colour, at, height, &point.told));
+            svg.push_str(&mark(line, at, height, &point.told));
         }
     }
 }
 
-/// Circle, square, diamond in turn, so that lines differ without colours.
-fn mark(colour: usize, x: f64, y: f64, told: &str) -> String {
-    let class = format!("mark f{}", colour % COLOURS);
+/// Circle, square, diamond in turn, so that lines differ without colours; hollow on a dashed line.
+fn mark(line: &Line, x: f64, y: f64, told: &str) -> String {
+    let colour = line.colour % COLOURS;
+    let class = if line.dashed { format!("mark hollow c{colour}") } else { format!("mark f{colour}") };
     let title = if told.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(told)) };
-    let path = match colour % 3 {
+    let path = match line.colour % 3 {
         0 => "m-3.5,0a3.5,3.5 0 1,0 7,0a3.5,3.5 0 1,0 -7,0",
         1 => "m-3.2,-3.2h6.4v6.4h-6.4z",
         _ => "m0,-4.4l4.4,4.4l-4.4,4.4l-4.4,-4.4z",
