@@ -8,7 +8,7 @@ use bench::peak::{Order, PeakOptions, PeakTarget};
 use bench::report::model::PeakReport;
 
 use crate::run;
-use crate::serving::Serving;
+use crate::serving::{OPERATOR, Serving};
 
 fn search(target: PeakTarget) -> PeakReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
@@ -47,12 +47,11 @@ fn a_running_demo_is_searched_by_the_published_command() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = crate::doorbuster(directory.path());
     command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
-    command.env("DOORBUSTER_OPERATOR_TOKEN", "an-operator-for-the-peak");
     let serving = Serving::start(command);
     let report = search(PeakTarget::Running {
         address: serving.address,
         order: Order::Published { sale: 3, product: 29 },
-        operator_token: Some("an-operator-for-the-peak".to_owned()),
+        operator_token: Some(OPERATOR.to_owned()),
     });
     check(&report);
 }
