@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::DurabilityOptions;
 use super::stand::{Profile, Stand, Victim, surprise};
-use crate::audit::invariants::Matched;
+use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
 use crate::load::record::Record;
@@ -25,9 +25,6 @@ const PROBE_BUYER_FIRST: u64 = 7_000_000_000;
 const PROBE_BUYERS: u64 = 1_000_000;
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const BACK_PATIENCE: Duration = Duration::from_secs(150);
-/// A ledger that takes in nothing for so long has all that it will get. Longer than an open reservation waits until
-/// it is rolled forward, and than a dead server keeps its queues.
-const STILL: Duration = Duration::from_secs(30);
 const STILL_POLL: Duration = Duration::from_millis(500);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -155,20 +152,4 @@ fn settled(stand: &mut Stand, first: u64) -> anyhow::Result<Matched> {
             (orders, grown) = (now, Instant::now());
         }
     }
-}
-
-/// Until requests with an unknown outcome are orders, or will never be: only then do gate and ledger agree.
-pub(super) fn wait_until_still(stand: &Stand, stop: &AtomicBool) -> anyhow::Result<()> {
-    let Profile::Cluster { .. } = stand.profile else { return Ok(()) };
-    let most = stand.told.accepted + stand.told.unknown;
-    let (mut orders, mut grown) = (stand.orders()?, Instant::now());
-    while orders < most && grown.elapsed() < STILL {
-        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-        std::thread::sleep(STILL_POLL);
-        let now = stand.orders()?;
-        if now > orders {
-            (orders, grown) = (now, Instant::now());
-        }
-    }
-    Ok(())
 }

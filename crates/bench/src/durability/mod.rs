@@ -121,7 +121,7 @@ fn measure(
         options.progress.doing(&format!("{}: killing {}", row.name(), victim.name()));
         kills.push(crash::kill(options, &mut stand, *victim)?);
     }
-    crash::wait_until_still(&stand, &options.stop)?;
+    stand.wait_until_still(&options.stop)?;
     let lost: u64 = kills.iter().map(|kill| kill.acknowledged_lost).sum();
     let mut notes = Vec::new();
     let audit = stand.close(lost)?;

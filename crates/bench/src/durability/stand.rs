@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -143,6 +144,16 @@ impl Stand {
     /// Orders in the ledger now, on a connection of its own: the one before may have died with a server.
     pub(super) fn orders(&self) -> anyhow::Result<u64> {
         self.with_ledger(|ledger| ledger.count())
+    }
+
+    /// After kills, requests with an unknown outcome may still become orders.
+    pub(super) fn wait_until_still(&self, stop: &AtomicBool) -> anyhow::Result<()> {
+        match &self.profile {
+            Profile::Embedded(_) => Ok(()),
+            Profile::Cluster { .. } => {
+                self.with_ledger(|ledger| invariants::wait_until_still(ledger, self.told, stop))
+            }
+        }
     }
 
     /// Looks up the receipts from number `first` on.

@@ -1,6 +1,6 @@
 //! The search for the peak, against the real program; and that it takes the settings which follow from one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bench::peak::admission::admission;
@@ -10,12 +10,17 @@ use bench::report::model::PeakReport;
 use crate::run;
 use crate::serving::{OPERATOR, Serving};
 
+/// Beside those of the other tests' engines.
+const PORT_BASE: u16 = 34_100;
+
 fn search(target: PeakTarget) -> PeakReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
     let folder = tempfile::tempdir().unwrap();
     options.folder = folder.path().to_owned();
     options.trial = Duration::from_millis(200);
     options.users = 20;
+    options.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
+    options.port_base = PORT_BASE;
     let report = bench::peak::run(&options).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     report
@@ -40,6 +45,11 @@ fn check(report: &PeakReport) {
 #[test]
 fn a_server_of_its_own_is_searched_and_audited() {
     check(&search(PeakTarget::Embedded));
+}
+
+#[test]
+fn a_cluster_of_its_own_is_searched_and_audited() {
+    check(&search(PeakTarget::Cluster { servers: 2 }));
 }
 
 #[test]
