@@ -10,6 +10,7 @@
 pub mod audit;
 pub mod cluster;
 pub mod drivers;
+pub mod durability;
 pub mod embedded;
 pub mod engines;
 pub mod environment;

@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -24,6 +25,11 @@ const PART_ORDERS_MAX: u64 = 2_000_000;
 /// A server's copy of the gate's stock is at most half a second old.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 const SETTLE_POLL: Duration = Duration::from_millis(50);
+
+/// A queue that gives the ledger nothing for so long has nothing more for it. Longer than an open reservation waits
+/// until it is rolled forward, and than a dead server keeps its queues.
+pub const STILL: Duration = Duration::from_secs(30);
+const STILL_POLL: Duration = Duration::from_millis(500);
 
 /// Units as the ledger's rows give them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +95,23 @@ pub fn cluster(
     let rejected = database.count("rejections")?;
     ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
     audit(database, stock, told, receipts)
+}
+
+/// Until requests with an unknown outcome are orders, or will never be: only then do gate and ledger agree.
+///
+/// # Errors
+/// If the ledger can't be read, or the stop flag is raised.
+pub fn wait_until_still(ledger: &mut dyn Rows, told: Told, stop: &AtomicBool) -> anyhow::Result<()> {
+    let (mut orders, mut grown) = (ledger.count()?, Instant::now());
+    while orders < told.accepted + told.unknown && grown.elapsed() < STILL {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+        std::thread::sleep(STILL_POLL);
+        let now = ledger.count()?;
+        if now > orders {
+            (orders, grown) = (now, Instant::now());
+        }
+    }
+    Ok(())
 }
 
 fn audit(ledger: &mut dyn Rows, stock: Stock, told: Told, receipts: &mut Receipts) -> anyhow::Result<Audit> {

@@ -79,6 +79,11 @@ impl Shop {
         Ok(())
     }
 
+    /// The one that orders are placed at when a server is to be killed.
+    pub(crate) fn first_server(&mut self) -> &mut Target {
+        &mut self.servers[0]
+    }
+
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Target::address).collect()
     }

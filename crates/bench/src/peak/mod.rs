@@ -146,7 +146,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let servers = stand.addresses().len() as u64;
     let local = stand.is_local();
     options.progress.doing("auditing");
-    let audit = stand.close()?;
+    let audit = stand.close(&options.stop)?;
     let said = if audit.is_some() { "audited: every acknowledged order is there" } else { "no audit" };
     options.progress.done(said);
     let peak = found.outcome.highest_passed.filter(|_| found.outcome.confirmed);

@@ -100,7 +100,7 @@ impl Stand {
     }
 
     /// The gate of every result. `None`: the ledger of a running server can't be read from here.
-    pub(super) fn close(mut self) -> anyhow::Result<Option<Audit>> {
+    pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Option<Audit>> {
         self.rest()?;
         let Self { told, mut receipts, servers, .. } = self;
         match servers {
@@ -113,7 +113,9 @@ impl Stand {
             }
             Servers::Cluster { shop, set } => {
                 let stock = Stock { server: shop.addresses()[0], product: OWN_PRODUCT };
-                let mut audit = invariants::cluster(&mut shop.ledger(&set)?, stock, told, &mut receipts)?;
+                let mut ledger = shop.ledger(&set)?;
+                invariants::wait_until_still(&mut ledger, told, stop)?;
+                let mut audit = invariants::cluster(&mut ledger, stock, told, &mut receipts)?;
                 (*shop).close()?;
                 audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
                 Ok(Some(audit))

@@ -1,6 +1,6 @@
 //! The search for the peak, against the real program; and that it takes the settings which follow from one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bench::peak::admission::admission;
@@ -8,7 +8,10 @@ use bench::peak::{Order, PeakOptions, PeakTarget};
 use bench::report::model::PeakReport;
 
 use crate::run;
-use crate::serving::Serving;
+use crate::serving::{OPERATOR, Serving};
+
+/// Beside those of the other tests' engines.
+const PORT_BASE: u16 = 34_100;
 
 fn search(target: PeakTarget) -> PeakReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
@@ -16,6 +19,8 @@ fn search(target: PeakTarget) -> PeakReport {
     options.folder = folder.path().to_owned();
     options.trial = Duration::from_millis(200);
     options.users = 20;
+    options.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
+    options.port_base = PORT_BASE;
     let report = bench::peak::run(&options).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     report
@@ -43,16 +48,20 @@ fn a_server_of_its_own_is_searched_and_audited() {
 }
 
 #[test]
+fn a_cluster_of_its_own_is_searched_and_audited() {
+    check(&search(PeakTarget::Cluster { servers: 2 }));
+}
+
+#[test]
 fn a_running_demo_is_searched_by_the_published_command() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = crate::doorbuster(directory.path());
     command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
-    command.env("DOORBUSTER_OPERATOR_TOKEN", "an-operator-for-the-peak");
     let serving = Serving::start(command);
     let report = search(PeakTarget::Running {
         address: serving.address,
         order: Order::Published { sale: 3, product: 29 },
-        operator_token: Some("an-operator-for-the-peak".to_owned()),
+        operator_token: Some(OPERATOR.to_owned()),
     });
     check(&report);
 }

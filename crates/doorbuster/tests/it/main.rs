@@ -4,6 +4,7 @@
 
 mod arguments;
 mod bench_cli;
+mod bench_durability;
 mod bench_peak;
 mod client;
 mod cluster;
