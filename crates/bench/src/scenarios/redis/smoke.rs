@@ -94,10 +94,12 @@ fn hot_key() {
 #[test]
 fn persistence_under_each_policy() {
     let (stage, _folder, _ports) = stage();
-    let sizes = persistence::Sizes { single: vec![100, 200], pipelined: vec![10_000] };
+    let sizes =
+        persistence::Sizes { single: vec![100, 200], single_synced: vec![50, 60], pipelined: vec![10_000] };
     let report = persistence::run_sized(&stage, &sizes).unwrap();
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
+    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()), "{:?}", report.shapes);
     let forks = |case: &&crate::report::model::Case| {
         case.metrics.iter().any(|metric| metric.name == "latest_fork_usec" && metric.values[0] > 0.0)
     };
@@ -180,7 +182,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 6);
     let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
     check(&hot_key::run_sized(&stage, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
-    let sizes = persistence::Sizes { single: vec![100], pipelined: vec![10_000] };
+    let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };
     check(&persistence::run_sized(&stage, &sizes).unwrap(), 2);
     let sizes = pipelining::Sizes { window: WINDOW, depths: vec![1] };
     check(&pipelining::run_sized(&stage, &sizes).unwrap(), 1);
