@@ -9,7 +9,7 @@ use super::case::{Figure, Point, Session, measure, ratio, shape, value_of};
 use super::limits;
 use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
-use super::swap::{SwapOff, host_has_swap, swapped_bytes};
+use super::swap::{Host, swapped_bytes};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
@@ -239,13 +239,14 @@ impl Bench<'_> {
     /// On first, as the host has it.
     fn by_swap(&mut self) -> anyhow::Result<Vec<Case>> {
         let mut cases = Vec::new();
-        if host_has_swap()? {
+        let host = Host::default();
+        if host.has_swap()? {
             if !self.stage.allow_swap {
                 self.notes.push("Left out: swap on and off, because nobody allowed it.".to_owned());
                 return Ok(cases);
             }
             cases.extend(self.with_swap("on")?);
-            match SwapOff::begin() {
+            match host.turn_off() {
                 Ok(off) => {
                     cases.extend(self.with_swap("off")?);
                     drop(off);
