@@ -18,10 +18,13 @@ pub mod load;
 pub mod nginx;
 pub mod process;
 pub mod progress;
+pub mod reference;
 pub mod report;
 pub mod scenarios;
+pub mod suite;
 pub mod target;
 pub mod token;
+pub mod tools;
 mod traffic;
 pub mod usage;
 

@@ -118,6 +118,7 @@ mod tests {
         Usage {
             seconds: 5.0,
             processors: 2,
+            steal: 0.0,
             machine_busy,
             others: 0.0,
             disk_busy: Some(disk),

@@ -53,6 +53,7 @@ mod tests {
             seconds: 1.0,
             processors: 2,
             machine_busy,
+            steal: 0.0,
             others: 0.0,
             disk_busy: Some(disk),
             processes: vec![ProcessUsage {
