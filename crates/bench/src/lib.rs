@@ -16,6 +16,7 @@ pub mod environment;
 mod goal;
 pub mod load;
 pub mod nginx;
+pub mod peak;
 pub mod process;
 pub mod progress;
 pub mod reference;

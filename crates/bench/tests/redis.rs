@@ -1,4 +1,5 @@
 //! The Redis driver on real servers, one of which is killed in the middle, and on one that lies.
+#![allow(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -12,7 +12,7 @@ pub(crate) mod limit;
 mod orders;
 mod report;
 mod scenario;
-mod shop;
+pub(crate) mod shop;
 mod submit;
 mod summary;
 mod watch;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
 
 mod arguments;
+mod bench_peak;
 mod client;
 mod cluster;
 mod crash;
