@@ -28,14 +28,14 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port().expect("a free port")));
         let guard = spawn(folder.path(), address, arguments);
         Self { guard, address, folder }
     }
 
     fn client(&self) -> Redis {
-        Redis::connect(self.address).unwrap()
+        Redis::connect(self.address).expect("it serves")
     }
 }
 
@@ -45,32 +45,36 @@ fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
     program.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--save", ""]);
     program.arg("--dir").arg(folder).args(arguments);
     let log = folder.join("log");
-    let mut guard = Guard::start(&mut program, &log).unwrap();
+    let mut guard = Guard::start(&mut program, &log).expect("redis-server is installed");
     let begun = Instant::now();
     loop {
         let said = Redis::connect(address).and_then(|mut redis| redis.ask(&["PING"]));
         if said.is_ok() || said.is_err_and(|error| error.to_string().contains("NOAUTH")) {
             return guard;
         }
-        assert!(guard.ended().unwrap().is_none() && begun.elapsed() < PATIENCE, "{}", log_tail(&log));
+        assert!(
+            guard.ended().expect("a child").is_none() && begun.elapsed() < PATIENCE,
+            "{}",
+            log_tail(&log)
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn workload(commands: &[&str]) -> Workload {
-    let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+    let commands = commands.iter().map(|text| Command::parse(text).expect("a command")).collect();
     Workload {
         value_bytes: vec![8],
-        ..Workload::of(commands, Keys::new("", 20, 1000, Order::Random).unwrap())
+        ..Workload::of(commands, Keys::new("", 20, 1000, Order::Random).expect("keys"))
     }
 }
 
 fn run(address: SocketAddr, users: usize, workload: Workload, schedule: Schedule) -> (Record, Driver) {
-    let mut driver = Driver::new(workload).unwrap();
+    let mut driver = Driver::new(workload).expect("a workload");
     let settings =
         Settings { answer_timeout: Duration::from_millis(1500), ..Settings::keep_alive(address, users) };
-    let mut generator = Generator::connect(settings, &mut driver).unwrap();
-    let record = generator.run(schedule, &mut driver, &AtomicBool::new(false)).unwrap();
+    let mut generator = Generator::connect(settings, &mut driver).expect("connections");
+    let record = generator.run(schedule, &mut driver, &AtomicBool::new(false)).expect("nobody stops it");
     (record, driver)
 }
 
@@ -187,12 +191,12 @@ const PONG: Lie = Lie::Say(b"+PONG\r\n");
 /// Reads PINGs and answers each one as told. Its threads end with their connections, or with the process.
 fn liar(lie: impl Fn(u64) -> Lie + Send + Sync + 'static) -> SocketAddr {
     const PING_BYTES: usize = b"*1\r\n$4\r\nPING\r\n".len();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
     let (lie, number) = (Arc::new(lie), Arc::new(AtomicU64::new(0)));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, lie, number) = (stream.unwrap(), lie.clone(), number.clone());
+            let (mut stream, lie, number) = (stream.expect("a client"), lie.clone(), number.clone());
             std::thread::spawn(move || {
                 let mut ping = [0; PING_BYTES];
                 while stream.read_exact(&mut ping).is_ok() {

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use super::case::{Figure, Point, Session, measure, ratio, shape, value_of};
+use super::limits;
 use super::nodes::Nodes;
-use super::swap::{SwapOff, host_has_swap, swapped_bytes};
+use super::server::FOREIGN_PREFIX;
+use super::swap::{Host, swapped_bytes};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
@@ -33,8 +35,9 @@ const DATA_BYTES_MAX: u64 = 1 << 30;
 const KEY_OVERHEAD: u64 = 100;
 /// Open files beside the connections.
 const OTHER_FILES: usize = 200;
+/// Connections of the other servers and of those who look.
+const OTHER_CLIENTS: usize = 20;
 const FILLING_THREADS: usize = 100;
-const FOREIGN_PREFIX: &str = "doorbuster-bench:";
 
 #[derive(Debug)]
 pub(super) struct Sizes {
@@ -156,12 +159,8 @@ impl Bench<'_> {
     fn by_threads(&mut self) -> anyhow::Result<Vec<Case>> {
         let mut cases = Vec::new();
         for threads in &self.sizes.threads {
-            let files = threads * self.nodes.slots()?.masters().len() + OTHER_FILES;
-            let most = open_files_max()?;
-            if files > most {
-                self.notes.push(format!(
-                    "Left out: {threads} threads need {files} open files, and this process may have {most}."
-                ));
+            if let Some(why) = self.too_many(*threads)? {
+                self.notes.push(format!("Left out: {threads} threads: {why}."));
                 continue;
             }
             let writes = self.writes(*threads, sent_bytes(USUAL_BYTES));
@@ -169,6 +168,18 @@ impl Bench<'_> {
             cases.extend(measure(self.stage, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
+    }
+
+    /// Why so many threads can't be had here.
+    fn too_many(&self, threads: usize) -> anyhow::Result<Option<String>> {
+        let files = threads * self.nodes.slots()?.masters().len() + OTHER_FILES;
+        let most = limits::open_files(files)?;
+        if files > most {
+            return Ok(Some(format!("they need {files} open files, and this process may have {most}")));
+        }
+        let clients = self.nodes.clients_max()?;
+        let too_many = threads + OTHER_CLIENTS > clients;
+        Ok(too_many.then(|| format!("a server takes {clients} connections")))
     }
 
     fn by_value(&mut self) -> anyhow::Result<Vec<Case>> {
@@ -228,13 +239,14 @@ impl Bench<'_> {
     /// On first, as the host has it.
     fn by_swap(&mut self) -> anyhow::Result<Vec<Case>> {
         let mut cases = Vec::new();
-        if host_has_swap()? {
+        let host = Host::default();
+        if host.has_swap()? {
             if !self.stage.allow_swap {
                 self.notes.push("Left out: swap on and off, because nobody allowed it.".to_owned());
                 return Ok(cases);
             }
             cases.extend(self.with_swap("on")?);
-            match SwapOff::begin() {
+            match host.turn_off() {
                 Ok(off) => {
                     cases.extend(self.with_swap("off")?);
                     drop(off);
@@ -253,7 +265,7 @@ impl Bench<'_> {
         let value_bytes = sent_bytes(SWAP_VALUE_BYTES);
         let operations = SWAP_THREADS as u64 * self.sizes.swap_operations;
         // A quarter of what is free, replicas included: a host that runs out of memory measures nothing.
-        let fit = available_bytes()? / 4 / 2 / (value_bytes as u64 + KEY_OVERHEAD);
+        let fit = limits::available_bytes()? / 4 / 2 / (value_bytes as u64 + KEY_OVERHEAD);
         let keys = operations.min(fit.max(1));
         if keys < operations {
             self.scaled_down
@@ -330,22 +342,6 @@ impl Bench<'_> {
         }
         Ok((trial, Vec::new()))
     }
-}
-
-/// How many files this process may have open.
-fn open_files_max() -> anyhow::Result<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").context("the limits of this process")?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|line| line.split_whitespace().next()).context("the limit of open files")?;
-    Ok(soft.parse().unwrap_or(usize::MAX))
-}
-
-/// Memory that can be had without swapping.
-fn available_bytes() -> anyhow::Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).context("MemAvailable")?;
-    let kib: u64 = line.split_whitespace().next().context("MemAvailable")?.parse()?;
-    Ok(kib * 1024)
 }
 
 fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
@@ -443,10 +439,5 @@ mod tests {
         assert!(shape.measured.contains("from 50 threads on"), "{}", shape.measured);
         assert_eq!(knee(&sizes(&[5, 20, 50]), |_| Some(1000.0)).holds, Some(false));
         assert_eq!(knee(&sizes(&[7]), |_| None).holds, None);
-    }
-
-    #[test]
-    fn this_host_tells_its_limits() {
-        assert!(open_files_max().unwrap() > 10 && available_bytes().unwrap() > 1 << 20);
     }
 }

@@ -7,6 +7,7 @@ mod case;
 mod cluster;
 mod get_set;
 mod hot_key;
+mod limits;
 mod memory;
 mod nodes;
 mod persistence;

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use super::case::{ensure_running, keys_of};
 use super::persistence::wait_for;
-use super::server::{PATIENT, Server, Setting, forget, no_persistence};
+use super::server::{PATIENT, Server, Setting, forget, no_persistence, said_by_foreign};
 use crate::drivers::redis::slots::SlotMap;
 use crate::engines::redis::Redis;
 use crate::report::model::EngineSettings;
@@ -164,6 +164,12 @@ impl Nodes {
         map.masters().iter().map(|master| keys_of(&mut Redis::connect(*master)?)).sum()
     }
 
+    /// Connections that a member takes; as many as are asked for if it does not say.
+    pub(super) fn clients_max(&self) -> anyhow::Result<usize> {
+        let told = Redis::connect(self.member)?.setting("maxclients");
+        told.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
+    }
+
     /// What a master and a replica say.
     pub(super) fn said(&self) -> anyhow::Result<Vec<EngineSettings>> {
         match (self.servers.first(), self.servers.last()) {
@@ -171,9 +177,8 @@ impl Nodes {
                 Ok(vec![master.said("Redis Cluster, a master")?, replica.said("Redis Cluster, a replica")?])
             }
             _ => {
-                let version = Redis::connect(self.member)?.info("server", "redis_version")?;
                 let engine = format!("Redis Cluster of {}", self.member);
-                Ok(vec![EngineSettings { engine, version, settings: Default::default() }])
+                Ok(vec![said_by_foreign(&mut Redis::connect(self.member)?, &engine)?])
             }
         }
     }

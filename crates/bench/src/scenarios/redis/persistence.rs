@@ -27,8 +27,11 @@ const POLICIES: [&str; 6] = [RDB, NONE, REPLICA, EVERYSEC, ALWAYS, NO];
 const KEY_BYTES: usize = 20;
 const DEPTH: usize = 10_000;
 const FULL_WRITES: [u64; 2] = [400_000, 2_000_000];
-/// Of the writes one by one, with the quick size; those in pipelines are quick in full.
-const QUICK_PART: u64 = 50;
+const QUICK_PIPELINED: [u64; 2] = [100_000, 400_000];
+/// Of the writes one by one, with the quick size.
+const QUICK_PART: u64 = 20;
+/// Of those again, where each one waits for the disk.
+const QUICK_PART_SYNCED: u64 = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 /// A pipelined run is over in half a second.
@@ -37,13 +40,30 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Sizes {
     pub(super) single: Vec<u64>,
+    /// One by one with AOF synced always: each of them waits for the disk.
+    pub(super) single_synced: Vec<u64>,
     /// Multiples of [`DEPTH`].
     pub(super) pipelined: Vec<u64>,
 }
 
+impl Sizes {
+    fn single_of(&self, policy: &str) -> &[u64] {
+        if policy == ALWAYS { &self.single_synced } else { &self.single }
+    }
+}
+
 pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let single = FULL_WRITES.map(|writes| if stage.quick() { writes / QUICK_PART } else { writes });
-    run_sized(stage, &Sizes { single: single.to_vec(), pipelined: FULL_WRITES.to_vec() })
+    let full = FULL_WRITES.to_vec();
+    let sizes = if stage.quick() {
+        Sizes {
+            single: FULL_WRITES.map(|writes| writes / QUICK_PART).to_vec(),
+            single_synced: FULL_WRITES.map(|writes| writes / QUICK_PART / QUICK_PART_SYNCED).to_vec(),
+            pipelined: QUICK_PIPELINED.to_vec(),
+        }
+    } else {
+        Sizes { single: full.clone(), single_synced: full.clone(), pipelined: full }
+    };
+    run_sized(stage, &sizes)
 }
 
 pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
@@ -78,8 +98,14 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         }
     }
     let mut scaled_down = vec!["Load and server share one host, and no network is between them.".to_owned()];
-    if sizes.single != FULL_WRITES {
-        scaled_down.push(format!("One by one, {:?} writes instead of {FULL_WRITES:?}.", sizes.single));
+    for (what, writes) in [
+        ("One by one", &sizes.single),
+        ("One by one with AOF synced always", &sizes.single_synced),
+        ("In pipelines", &sizes.pipelined),
+    ] {
+        if *writes != FULL_WRITES {
+            scaled_down.push(format!("{what}, {writes:?} writes instead of {FULL_WRITES:?}."));
+        }
     }
     Ok(ScenarioReport {
         name: "redis-persistence".to_owned(),
@@ -149,7 +175,7 @@ fn policy(stage: &Stage, place: &Place<'_>, sizes: &Sizes) -> anyhow::Result<Vec
 
 /// Depth and writes of a policy's cases.
 fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, Point)> {
-    let single = sizes.single.iter().map(|writes| (1, *writes));
+    let single = sizes.single_of(policy).iter().map(|writes| (1, *writes));
     let pipelined = sizes.pipelined.iter().map(|writes| (DEPTH, *writes));
     single
         .chain(pipelined)
@@ -251,48 +277,47 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
     let per_s = |policy: &str, depth: usize, writes: Option<&u64>| {
         value_of(cases, &format!("{}, {} writes", series(policy, depth), writes?), "throughput")
     };
-    let (few, many) = (sizes.single.first(), sizes.single.last());
-    let beside_none = |policy| ratio(per_s(policy, 1, many), per_s(NONE, 1, many));
+    let single = |policy: &str| per_s(policy, 1, sizes.single_of(policy).last());
     vec![
         shape(
             "AOF synced always is the slowest, by far",
             "none is 4.2 times as quick (746 s to 3,155 s for 2,000,000 writes)",
-            ratio(per_s(NONE, 1, many), per_s(ALWAYS, 1, many)),
+            ratio(single(NONE), single(ALWAYS)),
             |ratio| ratio >= 1.5,
             |ratio| format!("none is {ratio:.1} times as quick"),
         ),
         shape(
             "AOF synced every second costs hardly more than leaving it to the system",
             "1.01 times its rate (769 s to 765 s)",
-            ratio(per_s(EVERYSEC, 1, many), per_s(NO, 1, many)),
+            ratio(single(EVERYSEC), single(NO)),
             |ratio| ratio >= 0.85,
             |ratio| format!("{ratio:.2} times its rate"),
         ),
         shape(
             "snapshots cost hardly anything",
             "0.99 times the rate without (746 s to 751 s)",
-            beside_none(RDB),
+            ratio(single(RDB), single(NONE)),
             |ratio| ratio >= 0.85,
             |ratio| format!("{ratio:.2} times the rate without"),
         ),
         shape(
             "a replica on the same host costs a good part",
             "0.69 times the rate without (145 s to 211 s for 400,000 writes)",
-            beside_none(REPLICA),
+            ratio(single(REPLICA), single(NONE)),
             |ratio| ratio <= 0.9,
             |ratio| format!("{ratio:.2} times the rate without"),
         ),
         shape(
             "five times the data don't change the rate",
             "0.97 times (145 s for 400,000, 746 s for 2,000,000)",
-            ratio(per_s(NONE, 1, many), per_s(NONE, 1, few)),
+            ratio(single(NONE), per_s(NONE, 1, sizes.single.first())),
             |ratio| ratio >= 0.8,
             |ratio| format!("{ratio:.2} times"),
         ),
         shape(
             "pipelines of 10,000 are worth 60 times the writes one by one",
             "59.8 times by the server's rate (2,705/s to 161,782/s), 111 times by the client's time",
-            ratio(per_s(RDB, DEPTH, sizes.pipelined.last()), per_s(RDB, 1, many)),
+            ratio(per_s(RDB, DEPTH, sizes.pipelined.last()), single(RDB)),
             |ratio| ratio >= 30.0,
             |ratio| format!("{ratio:.1} times"),
         ),

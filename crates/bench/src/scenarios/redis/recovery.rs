@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn files_that_were_just_read_are_cached_and_can_be_dropped_or_it_is_said() {
-        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data");
         fs::write(&file, vec![1; 4 << 20]).unwrap();
         let files = [file];

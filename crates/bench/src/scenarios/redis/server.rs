@@ -3,6 +3,7 @@
 //! What was asked for is read back before anything is measured. A server of ours is killed and its data removed when
 //! its owner goes away; one that is not ours keeps its settings and every key but those with our prefix.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) const PATIENT: Duration = Duration::from_secs(300);
 const TOLD: [&str; 7] =
     ["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads", "maxclients"];
 /// Before the keys on a server that is not ours.
-const FOREIGN_PREFIX: &str = "doorbuster-bench:";
+pub(super) const FOREIGN_PREFIX: &str = "doorbuster-bench:";
 
 /// A line of the configuration file: name and value.
 pub(super) type Setting = (&'static str, String);
@@ -191,10 +192,21 @@ fn spawn(folder: &Path) -> anyhow::Result<Guard> {
 }
 
 fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<EngineSettings> {
-    let mut settings = std::collections::BTreeMap::new();
+    let mut settings = BTreeMap::new();
     for name in TOLD.iter().chain(more) {
         settings.insert((*name).to_owned(), redis.setting(name)?);
     }
+    Ok(EngineSettings {
+        engine: engine.to_owned(),
+        version: redis.info("server", "redis_version")?,
+        settings,
+    })
+}
+
+/// Of one that is not ours, and may keep its settings to itself.
+pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result<EngineSettings> {
+    let told = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
+    let settings = TOLD.iter().filter_map(told).collect();
     Ok(EngineSettings {
         engine: engine.to_owned(),
         version: redis.info("server", "redis_version")?,
@@ -251,7 +263,7 @@ impl Subject {
     pub(super) fn said(&self) -> anyhow::Result<EngineSettings> {
         match self {
             Self::Own(server) => server.said("Redis"),
-            Self::Foreign(address) => said(&mut self.client()?, &format!("Redis on {address}"), &[]),
+            Self::Foreign(address) => said_by_foreign(&mut self.client()?, &format!("Redis on {address}")),
         }
     }
 

@@ -7,9 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::case::Session;
+use super::nodes::Nodes;
 use super::server::{Subject, no_persistence};
 use super::{cluster, get_set, hot_key, memory, persistence, pipelining, recovery, reserve};
-use crate::drivers::redis::slots::SlotMap;
+use crate::drivers::redis::Workload;
+use crate::drivers::redis::command::Command;
+use crate::drivers::redis::keys::{Keys, Order};
+use crate::drivers::redis::slots::{self, SlotMap};
+use crate::engines::redis::Redis;
+use crate::load::record::Outcomes;
+use crate::load::schedule::Schedule;
 use crate::progress::Progress;
 use crate::report::model::{ScenarioReport, Size};
 use crate::scenarios::{Addresses, Stage, Target};
@@ -94,10 +102,12 @@ fn hot_key() {
 #[test]
 fn persistence_under_each_policy() {
     let (stage, _folder, _ports) = stage();
-    let sizes = persistence::Sizes { single: vec![100, 200], pipelined: vec![10_000] };
+    let sizes =
+        persistence::Sizes { single: vec![100, 200], single_synced: vec![50, 60], pipelined: vec![10_000] };
     let report = persistence::run_sized(&stage, &sizes).unwrap();
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
+    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()), "{:?}", report.shapes);
     let forks = |case: &&crate::report::model::Case| {
         case.metrics.iter().any(|metric| metric.name == "latest_fork_usec" && metric.values[0] > 0.0)
     };
@@ -148,13 +158,40 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
     check(&report, 2 + 2 + 2 + 3 + swapping);
     assert_eq!(report.engines.len(), 2 + 2 * 3);
 
-    let nodes = super::nodes::Nodes::of(&stage).unwrap();
+    let nodes = Nodes::of(&stage).unwrap();
     let member = *nodes.slots().unwrap().masters().last().unwrap();
     assert_eq!(SlotMap::read(member).unwrap().masters().len(), 3);
     stage.target = Target::Running(Addresses { redis_cluster: Some(member), ..Addresses::default() });
     let report = cluster::run_sized(&stage, &sizes).unwrap();
     check(&report, 2 + 2 + 2);
     assert_eq!(nodes.keys().unwrap(), 0);
+    a_slot_that_moves_is_followed(&stage, &nodes);
+}
+
+/// The driver's map is from before the move: each user is refused at most once, and no increment is lost.
+fn a_slot_that_moves_is_followed(stage: &Stage, nodes: &Nodes) {
+    const USERS: u64 = 5;
+    let old = nodes.slots().unwrap();
+    let slot = slots::slot(b"hot").to_string();
+    let mut masters: Vec<Redis> = old.masters().iter().map(|of| Redis::connect(*of).unwrap()).collect();
+    let to = (old.lane(b"hot") + 1) % masters.len();
+    let name = masters[to].ask(&["CLUSTER", "MYID"]).unwrap().concat();
+    // The new owner first, so that the slot is somebody's at any time.
+    let order = [to, (to + 1) % 3, (to + 2) % 3];
+    for index in order {
+        masters[index].ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
+    }
+    let session = Session::new(stage, old.masters(), Vec::new());
+    let workload = Workload {
+        slots: Some(old),
+        ..Workload::of(vec![Command::parse("INCR hot").unwrap()], Keys::new("", 1, 1, Order::Random).unwrap())
+    };
+    let (trial, _) =
+        session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();
+    let Outcomes { served, failed, .. } = trial.outcomes;
+    assert!((1..=USERS).contains(&failed) && served == 1000 - failed, "{:?}", trial.outcomes);
+    assert!(trial.first_surprise.unwrap().starts_with("MOVED"));
+    assert_eq!(masters[to].ask(&["GET", "hot"]).unwrap(), [served.to_string()]);
 }
 
 #[test]
@@ -180,7 +217,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 6);
     let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
     check(&hot_key::run_sized(&stage, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
-    let sizes = persistence::Sizes { single: vec![100], pipelined: vec![10_000] };
+    let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };
     check(&persistence::run_sized(&stage, &sizes).unwrap(), 2);
     let sizes = pipelining::Sizes { window: WINDOW, depths: vec![1] };
     check(&pipelining::run_sized(&stage, &sizes).unwrap(), 1);
