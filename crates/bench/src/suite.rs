@@ -126,30 +126,70 @@ fn end_of(report: &Report) -> End {
     }
 }
 
-fn empty(options: &SuiteOptions) -> Report {
+/// What stands above the figures of every report.
+#[derive(Debug, Clone)]
+pub struct Heading {
+    pub version: String,
+    /// As it was called.
+    pub command: Vec<String>,
+    pub scripts: PathBuf,
+    pub folder: PathBuf,
+    pub size: Size,
+    pub repeats: usize,
+    pub seed: u64,
+    pub co_located: bool,
+}
+
+/// A report under way.
+#[derive(Debug)]
+pub struct Begun {
+    report: Report,
+    begun: Instant,
+}
+
+/// Reads the environment: before anything is measured, or it would tell our own load.
+pub fn begin(heading: &Heading) -> Begun {
     #[expect(clippy::disallowed_methods, reason = "the date of a report; nothing is measured with it")]
     let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
-    Report {
+    let report = Report {
         schema: SCHEMA.to_owned(),
-        program: options.version.clone(),
-        git_revision: environment::git_revision(&options.scripts),
-        command: options.command.clone(),
+        program: heading.version.clone(),
+        git_revision: environment::git_revision(&heading.scripts),
+        command: heading.command.clone(),
         started_unix_s: started.map_or(0, |since| since.as_secs()),
         elapsed_s: 0.0,
         complete: false,
-        size: options.size,
-        repeats: options.repeats,
-        seed: options.seed,
-        environment: Environment {
-            co_located: options.target == Target::Spawn,
-            ..Environment::read(&options.folder)
-        },
+        size: heading.size,
+        repeats: heading.repeats,
+        seed: heading.seed,
+        environment: Environment { co_located: heading.co_located, ..Environment::read(&heading.folder) },
         scenarios: Vec::new(),
         failures: Vec::new(),
         peak: None,
         durability: Vec::new(),
         thresholds: Vec::new(),
+    };
+    Begun { report, begun: Instant::now() }
+}
+
+impl Begun {
+    pub fn ended(self) -> Report {
+        Report { complete: true, elapsed_s: self.begun.elapsed().as_secs_f64(), ..self.report }
     }
+}
+
+fn empty(options: &SuiteOptions) -> Report {
+    let heading = Heading {
+        version: options.version.clone(),
+        command: options.command.clone(),
+        scripts: options.scripts.clone(),
+        folder: options.folder.clone(),
+        size: options.size,
+        repeats: options.repeats,
+        seed: options.seed,
+        co_located: options.target == Target::Spawn,
+    };
+    begin(&heading).report
 }
 
 fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyhow::Result<ScenarioReport> {
@@ -169,7 +209,7 @@ fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyh
         progress: progress.clone(),
         stop: Arc::clone(&options.stop),
     };
-    let measured = (scenario.run)(&mut stage)?;
+    let measured = ScenarioReport { name: scenario.name.to_owned(), ..(scenario.run)(&mut stage)? };
     if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
         anyhow::bail!("{AUDIT_FAILED}: {broken}");
     }

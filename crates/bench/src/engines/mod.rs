@@ -25,7 +25,6 @@ use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::process::log_tail;
-use crate::report::model::EngineSettings;
 use crate::usage::Watched;
 
 /// What reports show of each engine.
@@ -192,7 +191,7 @@ impl EngineSet {
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
-        let mut set = Self { place, flush, members: Vec::new() };
+        let mut set = Self { place, flushes: Flushes::with_broker(flush), members: Vec::new() };
         set.up(names, environment, stop)?;
         Ok(set)
     }
@@ -374,35 +373,6 @@ impl EngineSet {
         check("MariaDB", "sync_binlog", flush)?;
         check("MariaDB", "log_bin", "1")?;
         check("RocketMQ", "flushDiskType", self.flushes.broker.setting())
-    }
-
-    /// The settings that decide about durability, as each engine has them now.
-    ///
-    /// # Errors
-    /// If one of the engines does not say.
-    pub fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        let versions = self.versions()?;
-        let mut redis = Redis::connect(self.address("redis")?)?;
-        let told = ["appendonly", "appendfsync", "save", "maxmemory-policy"]
-            .map(|name| redis.setting(name).map(|value| (name.to_owned(), value)));
-        let mariadb =
-            self.database(None)?.settings(&["innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"])?;
-        let flush =
-            self.broker()?.settings()?.remove("flushDiskType").context("the broker's flushDiskType")?;
-        let engine = |engine: &str, version: String, settings| EngineSettings {
-            engine: engine.to_owned(),
-            version,
-            settings,
-        };
-        Ok(vec![
-            engine("Redis", versions.redis, told.into_iter().collect::<anyhow::Result<_>>()?),
-            engine(
-                "MariaDB",
-                versions.mariadb,
-                mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            ),
-            engine("RocketMQ", versions.rocketmq, [("flushDiskType".to_owned(), flush)].into()),
-        ])
     }
 
     /// Kills a member (SIGKILL) and waits until it is gone; its data stay.
