@@ -1,7 +1,10 @@
 //! The proof: what the buyers were told against what the ledger holds.
 //!
 //! Reads the ledger's file by itself, read-only, while the server runs; an order is a row of `orders`. Without a
-//! clean audit no scenario may print a figure.
+//! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were told.
+
+pub mod invariants;
+pub mod receipts;
 
 use std::path::Path;
 

@@ -10,12 +10,14 @@
 pub mod audit;
 pub mod cluster;
 pub mod drivers;
+pub mod durability;
 pub mod embedded;
 pub mod engines;
 pub mod environment;
 mod goal;
 pub mod load;
 pub mod nginx;
+pub mod peak;
 pub mod process;
 pub mod progress;
 pub mod reference;

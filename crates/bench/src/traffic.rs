@@ -57,6 +57,12 @@ impl Traffic {
         Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
     }
 
+    /// The published order command for another product.
+    pub(crate) fn published_of(sale: u64, product: u64) -> Self {
+        let requests = Requests::Fixed(published_order(sale, product));
+        Self { requests, judge: judge_published, body_bytes: None }
+    }
+
     /// The published order command for a product that has none left.
     pub(crate) fn sold_out(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));

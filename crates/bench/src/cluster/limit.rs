@@ -17,7 +17,7 @@ pub(super) const OTHERS_MAX: f64 = 0.1;
 const PROCESSES_NAMED: usize = 5;
 
 /// One or more sentences.
-pub(super) fn limit(usage: &Usage, queues: Option<&Queues>) -> String {
+pub(crate) fn limit(usage: &Usage, queues: Option<&Queues>) -> String {
     let mut said: Vec<String> = Vec::new();
     said.extend(full_thread(usage));
     if usage.machine_busy >= MACHINE_FULL {

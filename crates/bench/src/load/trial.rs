@@ -128,7 +128,7 @@ impl Trial {
 }
 
 impl Distribution {
-    pub(super) fn of(times: &hdrhistogram::Histogram<u64>) -> Self {
+    pub(crate) fn of(times: &hdrhistogram::Histogram<u64>) -> Self {
         if times.is_empty() {
             return Self::default();
         }

@@ -4,6 +4,8 @@
 
 mod arguments;
 mod bench_cli;
+mod bench_durability;
+mod bench_peak;
 mod client;
 mod cluster;
 mod crash;
