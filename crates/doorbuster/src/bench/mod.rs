@@ -3,6 +3,7 @@
 //! Must not: know a scenario or a goal; those are the bench crate's. One file per group of commands.
 
 mod compare;
+mod peak;
 mod profiles;
 mod report;
 mod suite;
@@ -15,6 +16,7 @@ use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::compare::CompareArguments;
+use self::peak::{DurabilityArguments, PeakArguments};
 use self::profiles::{ClusterArguments, EmbeddedArguments};
 use self::report::ReportArguments;
 use self::suite::RunArguments;
@@ -28,6 +30,7 @@ use crate::output;
 Start here:
   doorbuster bench list                      what can be measured, and which engines it needs
   doorbuster bench run --all --quick         everything in small, into ./bench-report/
+  doorbuster bench peak --p99 50ms           the load that this machine carries within a limit
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
 signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.")]
@@ -41,6 +44,8 @@ enum BenchCommand {
     /// List the scenarios: what they measure, what they reproduce, what they need
     List,
     Run(Box<RunArguments>),
+    Peak(PeakArguments),
+    Durability(DurabilityArguments),
     Report(ReportArguments),
     Compare(CompareArguments),
     /// Print the JSON schema of the reports
@@ -76,6 +81,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     match &arguments.command {
         BenchCommand::List => suite::list(),
         BenchCommand::Run(arguments) => suite::run(arguments),
+        BenchCommand::Peak(arguments) => peak::run_peak(arguments),
+        BenchCommand::Durability(arguments) => peak::run_durability(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
         BenchCommand::Schema => output::print(::bench::report::json::JSON_SCHEMA),

@@ -220,7 +220,7 @@ fn options(arguments: &RunArguments) -> Result<SuiteOptions, Failure> {
         seed: arguments.seed,
         target: target(&arguments.target),
         program,
-        version: format!("doorbuster {}", env!("CARGO_PKG_VERSION")),
+        version: version(),
         command: command_line(std::env::args()),
         scripts: arguments.place.scripts.clone(),
         folder: arguments.place.folder.clone().unwrap_or_else(std::env::temp_dir),
@@ -298,8 +298,12 @@ fn target(arguments: &TargetArguments) -> Target {
     if addresses == Addresses::default() { Target::Spawn } else { Target::Running(addresses) }
 }
 
+pub(super) fn version() -> String {
+    format!("doorbuster {}", env!("CARGO_PKG_VERSION"))
+}
+
 /// As it was called, for the report, which others read: without the password of a database.
-fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
     arguments.map(|argument| without_password(&argument)).collect()
 }
 
