@@ -86,8 +86,8 @@ Examples:
 pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         BenchCommand::List => suite::list(),
-        BenchCommand::Run(arguments) => suite::run(arguments, peak::operator_token(environment)),
-        BenchCommand::Peak(arguments) => peak::run(arguments, peak::operator_token(environment)),
+        BenchCommand::Run(arguments) => suite::run(arguments, operator_token(environment)),
+        BenchCommand::Peak(arguments) => peak::run_peak(arguments, operator_token(environment)),
         BenchCommand::Durability(arguments) => peak::run_durability(arguments),
         BenchCommand::Producer(arguments) => tools::produce(arguments),
         BenchCommand::Consumer(arguments) => tools::consume(arguments),
@@ -103,6 +103,11 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
 /// Only what `bench run` wrote, of this version of it.
 fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
     ::bench::report::json::read(file).map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// Of a running server, whose audit is asked for.
+fn operator_token(environment: &Environment) -> Option<String> {
+    environment.get("DOORBUSTER_OPERATOR_TOKEN").map(str::to_owned)
 }
 
 /// A benchmark that is interrupted must end its children first; a second signal does not wait for that.

@@ -1,125 +1,38 @@
-//! `doorbuster bench peak` and `bench durability`: what an installation carries, and what each flush setting costs.
+//! `doorbuster bench peak` and `bench durability`: the load that is carried within a limit, and what durability costs.
 //!
 //! Raw arguments become checked options here. Must not: measure or judge; that is the bench crate's.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{PeakReport, Report, Size};
+use ::bench::report::model::{Report, Size};
 use ::bench::report::{json, summary};
-use ::bench::suite::{self, Heading};
+use ::bench::suite;
 use clap::{Args, ValueEnum};
 
+use super::compare::share;
+use super::suite::{command_line, version};
 use super::{report, stop_on_signals};
 use crate::failure::Failure;
 use crate::output;
-use crate::time::parse_duration;
 
-/// As the audits say it.
-const AUDIT_FAILED: &str = "AUDIT FAILED";
-const TOKEN_VARIABLE: &str = "DOORBUSTER_OPERATOR_TOKEN";
+/// The demo's sale and product, which the published commands order.
+const DEMO: (u64, u64) = (3, 29);
 
-/// Find the load that is carried within a latency limit, and the admission settings that follow
+/// Where a measurement is made, and where its report goes.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Looks at the idle machine and at what the generator alone can send; then a closed loop for a first guess, loads up and
-down until one passes and one fails, and halves the gap to 5%. Each load is judged by repeated trials in an open loop
-with Poisson arrivals; a request that was refused by admission counts as not carried. The highest load that passed is
-confirmed against a control load, then twice that load is offered, and the time to recover measured. Last, the audit:
-without a clean one nothing is printed.
-
-It writes admission.toml beside the report: `doorbuster serve --config` takes it as it is, or copy its section.
-
-A running server is asked by the published order route, which `serve --demo` has, or by another sale and product. Its
-own audit is asked for with the operator's token, in DOORBUSTER_OPERATOR_TOKEN; nobody else may order meanwhile.
-
-Exit codes: 0 a peak was found; 1 no load is within the limit, or an audit failed; 2 the generator is the limit, or the
-result could not be confirmed; 64 wrong arguments; 69 something can't be started.
-
-Examples:
-  doorbuster bench peak --quick
-  doorbuster bench peak --p99 50ms --errors 0.1%
-  doorbuster bench peak --profile cluster --servers 2 --out peak-cluster
-  doorbuster bench peak --target-http 10.0.0.5:8080")]
-pub(super) struct PeakArguments {
-    /// p99 of the time from the planned send to the answer
-    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = parse_duration)]
-    p99: Duration,
-    /// Requests that may be left uncarried
-    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = parse_share)]
-    errors: f64,
-    /// What is started and measured
-    #[arg(long, value_enum, default_value_t = Profile::Embedded)]
-    profile: Profile,
-    /// Servers of the cluster profile
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=8))]
-    servers: u16,
-    /// A running doorbuster instead
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["profile", "servers"])]
-    target_http: Option<SocketAddr>,
-    /// The sale and the product that are ordered at a running server, with stock enough
-    #[arg(long, value_name = "SALE/PRODUCT", default_value = "3/29", value_parser = parse_item, requires = "target_http")]
-    item: (u64, u64),
-    /// Length of each trial [default: 10s, with --quick 1500ms]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    trial: Option<Duration>,
-    /// A first impression in about two minutes: shorter and fewer trials
-    #[arg(long)]
-    quick: bool,
-    /// The folder of the report and of admission.toml; files of an earlier one in it are replaced
-    #[arg(long, value_name = "DIR", default_value = "bench-peak")]
-    out: PathBuf,
-    #[command(flatten)]
-    place: PlaceArguments,
-}
-
-/// Kill each process in mid-load under each flush setting, and count what is lost
-#[derive(Args, Debug)]
-#[command(after_help = "\
-For each combination of Redis persistence, broker flush, InnoDB flush with binlog sync, and SQLite synchronous:
-throughput, p99, and what SIGKILL of each process in mid-load loses: every acknowledged order is looked up afterwards.
-What a power cut would risk is reasoned from the settings, and labelled so. By default the safe settings, each of them
-changed alone, and the extremes; --full has every combination.
-
-Examples:
-  doorbuster bench durability --quick
-  doorbuster bench durability --only embedded")]
-pub(super) struct DurabilityArguments {
-    /// Few rows, short loads, one repeat
-    #[arg(long, conflicts_with = "full")]
-    quick: bool,
-    /// Every combination: some hours
-    #[arg(long)]
-    full: bool,
-    /// Only the rows whose names hold TEXT
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Times that throughput and latency are measured in each row [default: 6, with --quick 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    repeats: Option<u16>,
-    /// The folder of the report; files of an earlier one in it are replaced
-    #[arg(long, value_name = "DIR", default_value = "bench-durability")]
-    out: PathBuf,
-    #[command(flatten)]
-    place: PlaceArguments,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Profile {
-    /// One process, on SQLite
-    Embedded,
-    /// Servers on Redis, RocketMQ and MariaDB
-    Cluster,
-}
-
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Place")]
 struct PlaceArguments {
+    /// A first impression: short loads, and fewer of them
+    #[arg(long)]
+    quick: bool,
+    /// The folder of the report; files of an earlier one in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "bench-report")]
+    out: PathBuf,
     /// The engines take 100 ports from this one
     #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
     port_base: u16,
@@ -132,127 +45,233 @@ struct PlaceArguments {
     folder: Option<PathBuf>,
 }
 
-impl PlaceArguments {
-    fn folder(&self) -> PathBuf {
-        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+/// Find the load that is carried within a latency limit, and the admission settings that follow
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Looks at the idle machine and at the generator alone, finds the closed-loop maximum, then the highest load of which
+repeated trials keep the limit and the lowest of which they don't, confirms both in turn, and offers twice the peak to
+see how it recovers. A refused order is not carried. An audit follows: no result without a clean one.
+The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
+
+A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN.
+
+Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
+was found and not confirmed; 64 wrong arguments; 69 something can't be started.
+
+Examples:
+  doorbuster bench peak --p99 50ms --errors 0.1%
+  doorbuster bench peak --cluster 2 --p99 100ms
+  doorbuster bench peak --quick --out first-look
+  doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
+pub(super) struct PeakArguments {
+    /// What 99 of 100 answers must keep: 50ms, 1s
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
+    p99: Duration,
+    /// Requests that may be left uncarried: failed, unknown or refused
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    errors: f64,
+    /// Users of the closed loop
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
+    users: u16,
+    /// Length of each trial [default: 10s, with --quick 1.5s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    trial: Option<Duration>,
+    /// Search so many servers on Redis, RocketMQ and MariaDB, instead of one embedded server
+    #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
+    cluster: Option<u8>,
+    /// Search a running server, by the published order route of the demo's product
+    #[arg(long, value_name = "ADDR")]
+    target_http: Option<SocketAddr>,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+/// Measure what each durability setting costs, and what SIGKILL loses under it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
+acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
+What a power cut may lose is reasoned, not measured.
+
+Exit codes: 0 measured; 1 a ledger broke an invariant or a signal came; 64 wrong arguments; 69 something can't be
+started.
+
+Examples:
+  doorbuster bench durability --quick
+  doorbuster bench durability --only embedded
+  doorbuster bench durability --extent full --out prices")]
+pub(super) struct DurabilityArguments {
+    /// Which combinations [default: one-at-a-time, with --quick quick]
+    #[arg(long, value_name = "EXTENT")]
+    extent: Option<ExtentArgument>,
+    /// Only the rows whose names hold TEXT: embedded, 'Redis none', 'flush async'
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Times that throughput and latency are measured in each row [default: 6, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: Option<u16>,
+    /// Users of the closed loop
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    users: u16,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+/// Rows of the price list.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExtentArgument {
+    /// The default and the fastest of each profile
+    Quick,
+    /// The default, each setting changed alone, and both extremes
+    OneAtATime,
+    /// Every combination
+    Full,
+}
+
+impl From<ExtentArgument> for Extent {
+    fn from(extent: ExtentArgument) -> Self {
+        match extent {
+            ExtentArgument::Quick => Self::Quick,
+            ExtentArgument::OneAtATime => Self::OneAtATime,
+            ExtentArgument::Full => Self::Full,
+        }
     }
 }
 
-/// `0.1%` or `0.001`.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-    let share = digits.trim().parse::<f64>().ok().map(|value| value / unit);
-    share
-        .filter(|share| (0.0..1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is no share: write it like 0.1% or 0.001"))
-}
-
-/// `3/29`.
-fn parse_item(text: &str) -> Result<(u64, u64), String> {
-    let parts =
-        text.split_once('/').and_then(|(sale, product)| Some((sale.parse().ok()?, product.parse().ok()?)));
-    parts.ok_or_else(|| format!("{text:?} is no item: write sale and product like 3/29"))
-}
-
-pub(super) fn run(arguments: &PeakArguments, operator_token: Option<String>) -> Result<(), Failure> {
-    let program = std::env::current_exe().map_err(Failure::unavailable)?;
-    let (sale, product) = arguments.item;
-    let target = match (arguments.target_http, arguments.profile) {
-        (Some(address), _) => {
+pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>) -> Result<(), Failure> {
+    let target = match (arguments.cluster, arguments.target_http) {
+        (Some(servers), _) => PeakTarget::Cluster { servers: servers.into() },
+        (None, Some(address)) => {
+            let (sale, product) = DEMO;
             PeakTarget::Running { address, order: Order::Published { sale, product }, operator_token }
         }
-        (None, Profile::Embedded) => PeakTarget::Embedded,
-        (None, Profile::Cluster) => PeakTarget::Cluster { servers: arguments.servers.into() },
+        (None, None) => PeakTarget::Embedded,
     };
-    let mut options = PeakOptions::new(program, target);
-    if arguments.quick {
+    let mut options = PeakOptions::new(program()?, target);
+    if arguments.place.quick {
         options = options.quick();
     }
-    (options.p99, options.errors) = (arguments.p99, arguments.errors);
+    options.p99 = arguments.p99;
+    options.errors = arguments.errors;
+    options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
     options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.folder();
+    options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
-    prepare(&arguments.out, &options.stop)?;
-    let begun = suite::begin(&heading(&options.scripts, &options.folder, arguments.quick, 1));
-    let found = peak::run(&options).map_err(|error| failed(format!("{error:#}"), &options.stop))?;
-    if let Some(admission) = &found.admission {
-        let file = arguments.out.join("admission.toml");
-        json::write_text(&admission.config, &file).map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let begun = arguments.place.begin(&options.stop)?;
+    let found = peak::run(&options).map_err(failed)?;
+    options.progress.finish();
+    let (passed, confirmed) = (found.highest_passed.is_some(), found.confirmed);
+    let admission = found.admission.as_ref().map(|admission| admission.config.clone());
+    let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
+    report.peak = Some(found);
+    arguments.place.keep(&mut report, begun)?;
+    let settings = arguments.place.out.join("admission.toml");
+    match admission {
+        Some(config) => {
+            json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
+            output::print(&format!("The settings that follow: {}\n", settings.display()))?;
+        }
+        // Those of an earlier search would be taken for this one's.
+        None => drop(std::fs::remove_file(&settings)),
     }
-    let ending = ending(&found);
-    finish(Report { peak: Some(found), ..begun.ended() }, &arguments.out)?;
-    ending
+    match (passed, confirmed) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::Invalid(
+            "the peak was not confirmed: the machine changed meanwhile, or the generator is the limit; see the notes \
+             in the report"
+                .to_owned(),
+        )),
+        (false, _) => Err(Failure::check("no load was within the limit; see the curve in the report")),
+    }
 }
 
 pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Failure> {
-    let program = std::env::current_exe().map_err(Failure::unavailable)?;
-    let mut options = DurabilityOptions::new(program);
-    if arguments.quick {
+    let mut options = DurabilityOptions::new(program()?);
+    if arguments.place.quick {
         options = options.quick();
-    } else if arguments.full {
-        options.extent = Extent::Full;
     }
+    options.extent = arguments.extent.map_or(options.extent, Extent::from);
     options.only.clone_from(&arguments.only);
     options.repeats = arguments.repeats.map_or(options.repeats, usize::from);
+    options.users = arguments.users.into();
     options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.folder();
+    options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
-    prepare(&arguments.out, &options.stop)?;
-    let begun = suite::begin(&heading(&options.scripts, &options.folder, !arguments.full, options.repeats));
-    let rows = durability::run(&options).map_err(|error| failed(format!("{error:#}"), &options.stop))?;
-    finish(Report { durability: rows, ..begun.ended() }, &arguments.out)
+    let begun = arguments.place.begin(&options.stop)?;
+    let rows = durability::run(&options).map_err(failed)?;
+    options.progress.finish();
+    let mut report = arguments.place.report(options.repeats, true);
+    report.durability = rows;
+    arguments.place.keep(&mut report, begun)
 }
 
-fn heading(scripts: &Path, folder: &Path, quick: bool, repeats: usize) -> Heading {
-    Heading {
-        version: format!("doorbuster {}", env!("CARGO_PKG_VERSION")),
-        command: super::suite::command_line(std::env::args()),
-        scripts: scripts.to_owned(),
-        folder: folder.to_owned(),
-        size: if quick { Size::Quick } else { Size::Full },
-        repeats,
-        seed: 1,
-        co_located: true,
+/// A broken audit, and a signal, say so themselves; whatever else ends a measurement kept it from being made.
+fn failed(error: impl std::fmt::Display) -> Failure {
+    let message = format!("{error:#}");
+    if message.contains(suite::AUDIT_FAILED) || message.contains("stopped by a signal") {
+        return Failure::check(message);
+    }
+    Failure::unavailable(message)
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::unavailable)
+}
+
+impl PlaceArguments {
+    fn data(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// What can be found out before minutes of measuring is found out here.
+    fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Instant, Failure> {
+        let cannot =
+            |folder: &Path, error| Failure::usage(format!("{}: can't be made: {error}", folder.display()));
+        for folder in [&self.out, &self.data()] {
+            std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
+        }
+        stop_on_signals(stop)?;
+        Ok(Instant::now())
+    }
+
+    fn report(&self, repeats: usize, co_located: bool) -> Report {
+        let size = if self.quick { Size::Quick } else { Size::Full };
+        let about = suite::About {
+            version: version(),
+            command: command_line(std::env::args()),
+            size,
+            repeats,
+            seed: 0,
+            co_located,
+        };
+        Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
+    }
+
+    fn keep(&self, report: &mut Report, begun: Instant) -> Result<(), Failure> {
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        json::write(report, &self.out.join("report.json"))
+            .map_err(|error| Failure::usage(format!("{error:#}")))?;
+        report::write_all(report, &self.out)?;
+        let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", self.out.display());
+        output::print(&(summary::of_report(report) + &place))
     }
 }
 
-fn prepare(out: &Path, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", out.display())))?;
-    stop_on_signals(stop)
-}
-
-/// A broken audit and a signal are results; anything else kept the measurement from being made.
-fn failed(text: String, stop: &AtomicBool) -> Failure {
-    if text.contains(AUDIT_FAILED) || stop.load(Ordering::Relaxed) {
-        Failure::check(text)
-    } else {
-        Failure::unavailable(text)
-    }
-}
-
-fn finish(report: Report, out: &Path) -> Result<(), Failure> {
-    json::write(&report, &out.join("report.json")).map_err(|error| Failure::usage(format!("{error:#}")))?;
-    report::write_all(&report, out)?;
-    let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", out.display());
-    output::print(&(summary::of_report(&report) + &place))
-}
-
-fn ending(found: &PeakReport) -> Result<(), Failure> {
-    match found.highest_passed {
-        None => Err(Failure::check("no load was within the limit; see the curve in the report")),
-        Some(_) if !found.confirmed => Err(Failure::Invalid(
-            "the peak was not confirmed: the environment changed meanwhile, or the generator is the limit; see the notes"
-                .to_owned(),
-        )),
-        Some(_) => Ok(()),
-    }
-}
-
-/// What the operator's token of a running server is read from.
-pub(super) fn operator_token(environment: &server::config::Environment) -> Option<String> {
-    environment.get(TOKEN_VARIABLE).map(str::to_owned)
+/// `50ms`, `1.5s`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let scale = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => f64::NAN,
+    };
+    let seconds = number.trim().parse().unwrap_or(f64::NAN) * scale;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "write a time with its unit, such as 50ms or 1.5s".to_owned())
 }
 
 #[cfg(test)]
@@ -260,13 +279,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_items_are_read() {
-        for (text, wanted) in
-            [("0.1%", Some(0.001)), ("0.001", Some(0.001)), ("0", Some(0.0)), ("100%", None), ("x", None)]
-        {
-            assert_eq!(parse_share(text).ok(), wanted, "{text}");
+    fn times_have_a_unit() {
+        assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
+        for wrong in ["50", "0ms", "-1s", "1h", "ms", "", "1e400s"] {
+            assert!(time(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(parse_item("3/29"), Ok((3, 29)));
-        assert!(parse_item("3").is_err() && parse_item("a/b").is_err());
+    }
+
+    #[test]
+    fn a_broken_audit_is_no_missing_engine() {
+        assert!(matches!(failed("orders: AUDIT FAILED: 3 lost"), Failure::Check(_)));
+        assert!(matches!(failed("stopped by a signal"), Failure::Check(_)));
+        assert!(matches!(failed("redis-server: not found"), Failure::Unavailable(_)));
     }
 }

@@ -220,7 +220,7 @@ fn options(arguments: &RunArguments, operator_token: Option<String>) -> Result<S
         seed: arguments.seed,
         target: target(&arguments.target, operator_token),
         program,
-        version: format!("doorbuster {}", env!("CARGO_PKG_VERSION")),
+        version: version(),
         command: command_line(std::env::args()),
         scripts: arguments.place.scripts.clone(),
         folder: arguments.place.folder.clone().unwrap_or_else(std::env::temp_dir),
@@ -301,6 +301,10 @@ fn target(arguments: &TargetArguments, operator_token: Option<String>) -> Target
     }
     addresses.operator_token = operator_token;
     Target::Running(addresses)
+}
+
+pub(super) fn version() -> String {
+    format!("doorbuster {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// As it was called, for the report, which others read: without the password of a database.
