@@ -7,12 +7,13 @@ use std::process::Command as Program;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Point, Session, add, measure, ratio, shape, value_of};
+use super::case::{Figure, Point, Session, add, join, measure, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
+use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::{Stage, limit};
 
@@ -44,10 +45,17 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     // The reads below find it, whichever cases are run.
     session.fill(1, workload("SET __key__ __data__")?, 1)?;
     let mut cases = Vec::new();
-    for (series, command, connections) in
-        [("set", "SET __key__ __data__", MANY), ("get", "GET __key__", MANY), ("get", "GET __key__", FEW)]
-    {
-        let point = Point::at(series, "connections", connections as u64);
+    for (series, command, connections, row) in [
+        ("set", "SET __key__ __data__", MANY, reference::seckill_tier("redis set", 0)),
+        ("get", "GET __key__", MANY, reference::seckill_tier("redis get", 0)),
+        ("get", "GET __key__", FEW, reference::seckill_tier("redis get", 1)),
+    ] {
+        let point = Point::at(series, "connections", connections as u64)
+            .beside("throughput", row.map(SeckillTier::throughput))
+            .beside("p50", row.and_then(SeckillTier::p50_us))
+            .beside("p95", row.and_then(SeckillTier::p95_us))
+            .beside("p99", row.and_then(SeckillTier::p99_us));
+        let published = point.published.clone();
         let mut theirs = Vec::new();
         cases.extend(measure(stage, point, |repeat| {
             let schedule = Schedule::closed_requests(sizes.requests);
@@ -58,7 +66,8 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             Ok((trial, Vec::new()))
         })?);
         if !theirs.is_empty() {
-            let Point { name, series, x } =
+            join(&mut theirs, &published);
+            let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
         }
