@@ -93,7 +93,7 @@ impl PeakOptions {
             trial: Duration::from_secs(10),
             plan: Plan::FULL,
             users: 200,
-            in_flight_max: 1000,
+            in_flight_max: 2000,
             program,
             scripts: PathBuf::from("dev"),
             folder: std::env::temp_dir(),
