@@ -137,7 +137,7 @@ impl Combination {
                 format!("{broker}; {ledger}; {gate}")
             }
         };
-        format!("Not measured. {said}.")
+        format!("Not measured: {said}.")
     }
 }
 
@@ -153,11 +153,11 @@ impl Synchronous {
     fn power_cut(self) -> &'static str {
         match self {
             Self::Full => {
-                "Each commit is synced before the answer: nothing, if the disk keeps what it said it wrote"
+                "each commit is synced before the answer: nothing, if the disk keeps what it said it wrote"
             }
-            Self::Normal => "Synced at checkpoints only: the orders accepted since the last one",
+            Self::Normal => "synced at checkpoints only: the orders accepted since the last one",
             Self::Off => {
-                "Never synced: any order that the system had not written by itself, and the file may be damaged"
+                "never synced: any order that the system had not written by itself, and the file may be damaged"
             }
         }
     }
