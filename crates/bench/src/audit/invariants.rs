@@ -115,6 +115,28 @@ pub fn wait_until_still(ledger: &mut dyn Rows, told: Told, stop: &AtomicBool) ->
 }
 
 fn audit(ledger: &mut dyn Rows, stock: Stock, told: Told, receipts: &mut Receipts) -> anyhow::Result<Audit> {
+    let orders = acknowledged(ledger, told, receipts)?;
+    let (units, remaining) = settled(ledger, stock)?;
+    Ok(Audit {
+        initial_units: units.initial,
+        remaining_units: remaining,
+        held_units: units.held,
+        sold_units: units.sold,
+        accepted: told.accepted,
+        unknown: told.unknown,
+        orders,
+        method:
+            "the id of every acknowledged order looked up in the ledger; units held and sold summed from its \
+                 rows, the remaining ones as the server sells them"
+                .to_owned(),
+    })
+}
+
+/// How many orders the ledger holds: every acknowledged one by its id, none twice, and none that nobody was told of.
+///
+/// # Errors
+/// If the ledger can't be read, or it is otherwise.
+pub fn acknowledged(ledger: &mut dyn Rows, told: Told, receipts: &mut Receipts) -> anyhow::Result<u64> {
     let kept = receipts.count();
     ensure!(
         receipts.unreadable() == 0 && kept == told.accepted,
@@ -137,20 +159,7 @@ fn audit(ledger: &mut dyn Rows, stock: Stock, told: Told, receipts: &mut Receipt
         "AUDIT FAILED: {kept} orders were acknowledged under {} different ids",
         matched.found
     );
-    let (units, remaining) = settled(ledger, stock)?;
-    Ok(Audit {
-        initial_units: units.initial,
-        remaining_units: remaining,
-        held_units: units.held,
-        sold_units: units.sold,
-        accepted: told.accepted,
-        unknown: told.unknown,
-        orders,
-        method:
-            "the id of every acknowledged order looked up in the ledger; units held and sold summed from its \
-                 rows, the remaining ones as the server sells them"
-                .to_owned(),
-    })
+    Ok(orders)
 }
 
 /// The sums, once both sides agree; a copy of the stock may be a moment old.

@@ -79,7 +79,7 @@ impl<'a> Trials<'a> {
         };
         let (schedule, connections, per_s) = match load {
             Load::Closed => (Schedule::closed(length), self.options.users, 0.0),
-            Load::Open { per_s } => (Schedule::constant(per_s, length), self.options.in_flight_max, per_s),
+            Load::Open { per_s } => (Schedule::poisson(per_s, length), self.options.in_flight_max, per_s),
         };
         let what = if per_s > 0.0 { format!("{per_s:.0}/s") } else { schedule.to_string() };
         self.options.progress.doing(&format!("{}: {what}", phase.name()));
@@ -101,7 +101,10 @@ impl<'a> Trials<'a> {
         let co_located = self.stand.is_local();
         let mut kept = Kept { inner: &mut self.stand.traffic, receipts: &mut self.stand.receipts };
         let mut http = Http { workload: &mut kept };
-        let mut generator = Generator::connect(Settings::spread(addresses, connections), &mut http)
+        let settings = Settings::spread(addresses, connections);
+        // Of an open loop only as many as are needed are opened.
+        let opened = if schedule.is_open() { connections.min(self.options.users) } else { connections };
+        let mut generator = Generator::connect(Settings { opened, ..settings }, &mut http)
             .context("connecting to the target")?;
         let around = Surroundings {
             watched: &watched,
@@ -111,7 +114,17 @@ impl<'a> Trials<'a> {
         };
         self.made += 1;
         let begun = Instant::now();
-        let trial = measure::trial(&mut generator, schedule, &mut http, self.made, around)?;
+        let schedule = schedule.seeded(self.made as u64);
+        let progress = &self.options.progress;
+        let trial = measure::trial_within(
+            self.options.p99,
+            &mut generator,
+            schedule,
+            &mut http,
+            self.made,
+            around,
+            &mut |second| progress.second(second),
+        )?;
         self.stand.told.accepted += trial.outcomes.won;
         self.stand.told.unknown += trial.outcomes.unknown;
         Ok((trial, begun))

@@ -10,6 +10,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::stand::{Profile, Shop, Stand};
+use crate::audit::receipts::Receipts;
 use crate::drivers::http::response;
 use crate::environment;
 use crate::load::choice::{Buyer, Choice, Crowd, Random};
@@ -18,7 +19,7 @@ use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
 use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdicts};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::scenarios::measure::{Surroundings, trial};
-use crate::scenarios::{Stage, cases};
+use crate::scenarios::{Stage, cases, limit};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic;
@@ -109,6 +110,7 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
             }
         }
     }
+    report.limiter = limit::of(&report.cases);
     Ok(report)
 }
 
@@ -124,10 +126,10 @@ fn once(
     let mut stand = Stand::open(stage, profile, Shop::Own { settings: &settings })?;
     stand.create_sale(&sale(plan))?;
     stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
-    let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64));
-    let settings = Settings::keep_alive(stand.orders, IN_FLIGHT_MAX);
-    let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let watched = stand.watched();
+    let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);
+    let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64), &mut stand.receipts);
+    let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let disk = environment::disk(&stage.folder);
     let around =
         Surroundings { watched: &watched, disk: disk.as_deref(), co_located: true, stop: &stage.stop };
@@ -221,7 +223,8 @@ struct Wish {
 }
 
 /// Orders of the crowd by our own API.
-struct Buyers {
+struct Buyers<'a> {
+    receipts: &'a mut Receipts,
     minter: Minter,
     expires_s: u64,
     random: Random,
@@ -235,9 +238,10 @@ struct Buyers {
     retrying: bool,
 }
 
-impl Buyers {
-    fn new(seed: u64) -> Self {
+impl<'a> Buyers<'a> {
+    fn new(seed: u64, receipts: &'a mut Receipts) -> Self {
         Self {
+            receipts,
             minter: Minter::new(TOKEN_SECRET.as_bytes()),
             expires_s: token::unix_s() + TOKEN_LIFE_S,
             random: Random::new(seed),
@@ -265,7 +269,7 @@ impl Buyers {
     }
 }
 
-impl Protocol for Buyers {
+impl Protocol for Buyers<'_> {
     fn retrying(&mut self, _user: usize) {
         self.retrying = true;
     }
@@ -299,6 +303,9 @@ impl Protocol for Buyers {
                 let body = &bytes[head.head_bytes..head.total_bytes];
                 let outcome = traffic::judge_own(head.status, body);
                 verdicts.add(outcome);
+                if outcome == Outcome::Won {
+                    self.receipts.keep(body);
+                }
                 if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
                     verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
                 }

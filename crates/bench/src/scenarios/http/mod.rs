@@ -13,7 +13,8 @@ use anyhow::{Context, ensure};
 
 use self::stand::{Profile, Shop, Stand};
 use super::measure::{Surroundings, trial};
-use super::{Engine, Scenario, Stage, cases};
+use super::{Engine, Scenario, Stage, cases, limit};
+use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
 use crate::environment;
 use crate::load::schedule::Schedule;
@@ -170,6 +171,7 @@ fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
         report.audit =
             stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
     }
+    report.limiter = limit::of(&report.cases);
     Ok(report)
 }
 
@@ -213,10 +215,11 @@ fn measure(
 ) -> anyhow::Result<Vec<Trial>> {
     let address = if matches!(tier.kind, Kind::Page(_)) { stand.pages } else { stand.orders };
     let mut traffic = tier.traffic(address)?;
-    let mut http = Http { workload: &mut traffic };
+    let watched = stand.watched();
+    let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
+    let mut http = Http { workload: &mut workload };
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
-    let watched = stand.watched();
     let disk = environment::disk(&stage.folder);
     let around = Surroundings {
         watched: &watched,
@@ -231,16 +234,16 @@ fn measure(
         // The first is a warm-up: it counts for the audit only.
         let schedule =
             if repeat == 0 { Schedule::closed(WARM_UP) } else { Schedule::closed_requests(requests) };
-        let trial = trial(&mut generator, schedule, &mut http, repeat, around)?;
+        trials.push(trial(&mut generator, schedule, &mut http, repeat, around)?);
+    }
+    for trial in &trials {
         match tier.kind {
             Kind::Page(_) => {}
             Kind::Message => stand.told_messages(&trial.outcomes),
             Kind::Order => stand.told_orders(&trial.outcomes),
         }
-        if repeat > 0 {
-            trials.push(trial);
-        }
     }
+    trials.remove(0);
     stage.progress.done(&format!("{}: {name}: {:.0}/s", tier.title, median_rate(&trials)));
     Ok(trials)
 }

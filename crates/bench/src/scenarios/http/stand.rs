@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::audit::Told;
+use crate::audit::invariants::{self, Rows};
+use crate::audit::receipts::Receipts;
+use crate::audit::{Ledger, Told};
 use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, EngineSet, Place, find_scripts};
 use crate::load::record::Outcomes;
@@ -88,6 +90,8 @@ pub(super) struct Stand {
     /// Where pages come from.
     pub(super) pages: SocketAddr,
     operator_token: Option<String>,
+    /// The id of every acknowledged order.
+    pub(super) receipts: Receipts,
     told: Told,
     messages: Told,
     orders_before: u64,
@@ -104,7 +108,7 @@ impl Stand {
             (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
-                Self::at(profile, http, addresses.operator_token.clone())
+                Self::at(profile, &folder, http, addresses.operator_token.clone())?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
         };
@@ -114,9 +118,15 @@ impl Stand {
         Ok(stand)
     }
 
-    fn at(profile: Profile, address: SocketAddr, operator_token: Option<String>) -> Self {
-        Self {
+    fn at(
+        profile: Profile,
+        folder: &Path,
+        address: SocketAddr,
+        operator_token: Option<String>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
             profile,
+            receipts: Receipts::create(&folder.join("receipts")).context("the file of receipts")?,
             server: None,
             engines: None,
             orders: address,
@@ -125,13 +135,14 @@ impl Stand {
             told: Told::default(),
             messages: Told::default(),
             orders_before: 0,
-        }
+        })
     }
 
     fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
         let server = Target::start(&stage.program, folder, shop.setup(shop.settings()))?;
-        let mut stand = Self::at(Profile::Embedded, server.address(), Some(OPERATOR_TOKEN.to_owned()));
+        let token = Some(OPERATOR_TOKEN.to_owned());
+        let mut stand = Self::at(Profile::Embedded, folder, server.address(), token)?;
         stand.server = Some(server);
         Ok(stand)
     }
@@ -148,7 +159,8 @@ impl Stand {
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
         let server = Target::start(&stage.program, folder, shop.setup(&settings))?;
-        let mut stand = Self::at(Profile::Cluster, server.address(), Some(OPERATOR_TOKEN.to_owned()));
+        let token = Some(OPERATOR_TOKEN.to_owned());
+        let mut stand = Self::at(Profile::Cluster, folder, server.address(), token)?;
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
         stand.server = Some(server);
@@ -210,6 +222,9 @@ impl Stand {
         }
         let numbers = self.drain()?;
         let audit = self.judge(&numbers)?;
+        if let Some(mut ledger) = self.ledger()? {
+            invariants::acknowledged(ledger.as_mut(), self.told, &mut self.receipts)?;
+        }
         if let Some(server) = &mut self.server {
             if self.engines.is_some() {
                 server.audit_config()?;
@@ -220,6 +235,15 @@ impl Stand {
             }
         }
         Ok(Some(audit))
+    }
+
+    /// Nobody may look into the ledger of a server that is not ours.
+    fn ledger(&self) -> anyhow::Result<Option<Box<dyn Rows>>> {
+        Ok(match (&self.engines, &self.server) {
+            (Some(set), _) => Some(Box::new(set.database(Some(DATABASE))?)),
+            (None, Some(server)) => Some(Box::new(Ledger::open(&server.data_dir())?)),
+            (None, None) => None,
+        })
     }
 
     /// Waits until the ledger has every accepted order.
@@ -255,8 +279,12 @@ impl Stand {
             unknown: self.told.unknown,
             orders,
             method: match self.profile {
-                Profile::Embedded => "the program's audit of the whole ledger, and its orders counted",
-                Profile::Cluster => "three-way audit of gate, queue and ledger, and its orders counted",
+                Profile::Embedded => {
+                    "the program's audit of the whole ledger, and the id of every acknowledged order looked up in it"
+                }
+                Profile::Cluster => {
+                    "three-way audit of gate, queue and ledger, and the id of every acknowledged order looked up in it"
+                }
                 Profile::Running => "the running server's own audit, and its orders counted",
             }
             .to_owned(),
