@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
+use super::own::{self, Line, Own};
 use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, X};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
 use crate::scenarios::Stage;
 use crate::scenarios::measure::trial;
 
@@ -18,6 +19,10 @@ use crate::scenarios::measure::trial;
 const THREADS: usize = 64;
 const BYTES: usize = 128;
 const QUEUES: u32 = 8;
+const SERIES: &str = "message broker";
+const SINGLE: &str = "64 threads, 128 bytes";
+const BATCHES: &str = "64 threads, 128 bytes, batches of 32";
+const OWN_PRODUCER: &str = "64 threads, 128 bytes, RocketMQ's own producer";
 /// Messages of one request, where batches are measured.
 const BATCH: u32 = 32;
 /// RocketMQ's own consumers ask for so many at once.
@@ -32,15 +37,59 @@ const LIVE_PER_S: f64 = 1000.0;
 
 pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
     with_brokers(stage, "message-broker", "RocketMQ: the message broker's tier", |stage, brokers| {
+        // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
+        let own = match brokers.library().filter(|_| stage.wants(OWN_PRODUCER)) {
+            Some(library) => Some(own_case(stage, brokers, &library)?),
+            None => None,
+        };
         let mut cases = Vec::new();
-        for (batch, name) in [(1, "64 threads, 128 bytes"), (BATCH, "64 threads, 128 bytes, batches of 32")] {
+        for (batch, name) in [(1, SINGLE), (BATCH, BATCHES)] {
             if stage.wants(name) {
                 cases.push(produce_case(stage, brokers, name, batch)?);
                 brokers.check_room()?;
             }
         }
-        Ok(cases)
+        let mut shapes = Vec::new();
+        if let Some((case, own)) = own {
+            if let Some(ours) = cases.first().filter(|case| case.name == SINGLE) {
+                let used = ours.trials.last().and_then(|trial| trial.usage.as_ref());
+                let used = used.and_then(|usage| usage.processes.iter().find(|of| of.name == "load"));
+                shapes.push(own::shape(&ours.metrics[0].values, used.map(|of| of.processors), &own));
+            }
+            cases.push(case);
+        }
+        Ok((cases, shapes))
     })
+}
+
+/// The same by RocketMQ's own benchmark.
+fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Result<(Case, Own)> {
+    stage.progress.doing(OWN_PRODUCER);
+    let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
+    let name_server = brokers.name_server().to_string();
+    let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), stage.repeats)?;
+    let metric = |name: &str, unit: &str, better, value: fn(&Line) -> f64| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values: own.lines.iter().map(value).collect(),
+        published: None,
+    };
+    let case = Case {
+        name: OWN_PRODUCER.to_owned(),
+        series: "RocketMQ's own producer".to_owned(),
+        x: threads(THREADS),
+        metrics: vec![
+            metric("throughput", "1/s", Better::Higher, |line| line.per_s),
+            metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
+            metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
+            metric("failed", "messages", Better::Lower, |line| line.failed),
+        ],
+        trials: Vec::new(),
+    };
+    let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
+    stage.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
+    Ok((case, own))
 }
 
 pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
@@ -55,7 +104,7 @@ pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
                 brokers.check_room()?;
             }
         }
-        Ok(cases)
+        Ok((cases, Vec::new()))
     })
 }
 
@@ -63,14 +112,14 @@ fn with_brokers(
     stage: &Stage,
     name: &str,
     title: &str,
-    measure: impl FnOnce(&Stage, &mut Brokers) -> anyhow::Result<Vec<Case>>,
+    measure: impl FnOnce(&Stage, &mut Brokers) -> anyhow::Result<(Vec<Case>, Vec<Shape>)>,
 ) -> anyhow::Result<ScenarioReport> {
     let mut brokers = Brokers::open(stage)?;
     brokers.warm_up(stage, Duration::from_secs(if stage.quick() { 10 } else { 60 }))?;
     let measured = measure(stage, &mut brokers);
     let engines = brokers.settings();
     let closed = brokers.close();
-    let cases = measured?;
+    let (cases, shapes) = measured?;
     closed?;
     ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
     let mut notes = brokers.notes();
@@ -82,6 +131,9 @@ fn with_brokers(
             "every acknowledged message was consumed, and none twice, or there would be no report".to_owned(),
         );
     } else {
+        notes.push(
+            "RocketMQ's own producer has all its threads on one connection; here each has its own".to_owned(),
+        );
         notes.push("the topic holds what was acknowledged, or there would be no report".to_owned());
     }
     Ok(ScenarioReport {
@@ -92,7 +144,7 @@ fn with_brokers(
         notes,
         engines: engines?,
         cases,
-        shapes: Vec::new(),
+        shapes,
         audit: None,
         limiter: None,
     })
@@ -129,7 +181,7 @@ fn produce_case(stage: &Stage, brokers: &mut Brokers, name: &str, batch: u32) ->
     told.check(topic.messages()?)?;
     let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
     stage.progress.done(&format!("{name}: {best:.0}/s, {} in the topic as told", told.acknowledged));
-    let series = if batch == 1 { "message broker" } else { "message broker, batches" };
+    let series = if batch == 1 { SERIES } else { "message broker, batches" };
     Ok(Case {
         name: name.to_owned(),
         series: series.to_owned(),
