@@ -132,6 +132,7 @@ impl Brokers {
             bodies: Bodies::new(stage.seed, WARM_UP_BYTES),
             keys: false,
             batch: 1,
+            pipeline: 1,
         };
         let mut producer = Producer::new(sending.clone());
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
-use super::own::{self, Line, Own};
+use super::own::{self, Line, Ours, Own};
 use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::schedule::Schedule;
@@ -19,9 +19,38 @@ use crate::scenarios::measure::trial;
 const THREADS: usize = 64;
 const BYTES: usize = 128;
 const QUEUES: u32 = 8;
-const SERIES: &str = "message broker";
-const SINGLE: &str = "64 threads, 128 bytes";
-const BATCHES: &str = "64 threads, 128 bytes, batches of 32";
+/// How the messages are sent.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    series: &'static str,
+    connections: usize,
+    batch: u32,
+    pipeline: u32,
+}
+
+const SINGLE: Kind = Kind {
+    name: "64 threads, 128 bytes",
+    series: "message broker",
+    connections: THREADS,
+    batch: 1,
+    pipeline: 1,
+};
+/// As RocketMQ's own client has its threads: with one connection. They are begun and timed together.
+const ONE_CONNECTION: Kind = Kind {
+    name: "64 messages at once on one connection, 128 bytes",
+    series: "message broker, one connection",
+    connections: 1,
+    batch: 1,
+    pipeline: 64,
+};
+const BATCHES: Kind = Kind {
+    name: "64 threads, 128 bytes, batches of 32",
+    series: "message broker, batches",
+    connections: THREADS,
+    batch: BATCH,
+    pipeline: 1,
+};
 const OWN_PRODUCER: &str = "64 threads, 128 bytes, RocketMQ's own producer";
 /// Messages of one request, where batches are measured.
 const BATCH: u32 = 32;
@@ -43,19 +72,16 @@ pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport
             None => None,
         };
         let mut cases = Vec::new();
-        for (batch, name) in [(1, SINGLE), (BATCH, BATCHES)] {
-            if stage.wants(name) {
-                cases.push(produce_case(stage, brokers, name, batch)?);
+        for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
+            if stage.wants(kind.name) {
+                cases.push(produce_case(stage, brokers, kind)?);
                 brokers.check_room()?;
             }
         }
         let mut shapes = Vec::new();
         if let Some((case, own)) = own {
-            if let Some(ours) = cases.first().filter(|case| case.name == SINGLE) {
-                let used = ours.trials.last().and_then(|trial| trial.usage.as_ref());
-                let used = used.and_then(|usage| usage.processes.iter().find(|of| of.name == "load"));
-                shapes.push(own::shape(&ours.metrics[0].values, used.map(|of| of.processors), &own));
-            }
+            let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Ours::of);
+            shapes.push(own::shape(&own, ours(SINGLE), ours(ONE_CONNECTION)));
             cases.push(case);
         }
         Ok((cases, shapes))
@@ -132,7 +158,9 @@ fn with_brokers(
         );
     } else {
         notes.push(
-            "RocketMQ's own producer has all its threads on one connection; here each has its own".to_owned(),
+            "RocketMQ's own producer has all its threads on one connection; here each has its own, which costs the \
+             broker more, and is what as many producers cost it. With one connection its messages are begun together, which costs the broker less than threads do"
+                .to_owned(),
         );
         notes.push("the topic holds what was acknowledged, or there would be no report".to_owned());
     }
@@ -156,18 +184,19 @@ fn window(stage: &Stage) -> Duration {
 
 fn sending(stage: &Stage, topic: &Topic, connections: usize, batch: u32) -> Sending {
     let bodies = Bodies::new(stage.seed, BYTES);
-    Sending { topic: topic.clone(), connections, bodies, keys: false, batch }
+    Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
 }
 
 fn threads(count: usize) -> Option<X> {
     Some(X { label: "threads".to_owned(), value: count as f64 })
 }
 
-fn produce_case(stage: &Stage, brokers: &mut Brokers, name: &str, batch: u32) -> anyhow::Result<Case> {
+fn produce_case(stage: &Stage, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
+    let name = kind.name;
     stage.progress.doing(name);
     let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
     let mut told = Told { before: topic.messages()?, ..Told::default() };
-    let sending = sending(stage, &topic, THREADS, batch);
+    let sending = Sending { pipeline: kind.pipeline, ..sending(stage, &topic, kind.connections, kind.batch) };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
     let watched = brokers.watched();
@@ -181,10 +210,9 @@ fn produce_case(stage: &Stage, brokers: &mut Brokers, name: &str, batch: u32) ->
     told.check(topic.messages()?)?;
     let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
     stage.progress.done(&format!("{name}: {best:.0}/s, {} in the topic as told", told.acknowledged));
-    let series = if batch == 1 { SERIES } else { "message broker, batches" };
     Ok(Case {
         name: name.to_owned(),
-        series: series.to_owned(),
+        series: kind.series.to_owned(),
         x: threads(THREADS),
         metrics: metrics(&trials),
         trials,

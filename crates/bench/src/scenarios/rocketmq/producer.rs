@@ -137,6 +137,7 @@ fn case(
         bodies: Bodies::new(stage.seed, row.bytes),
         keys: false,
         batch: 1,
+        pipeline: 1,
     };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
