@@ -4,6 +4,8 @@
 
 redis_appendfsync=${DOORBUSTER_REDIS_APPENDFSYNC:-everysec}
 redis_maxmemory=${DOORBUSTER_REDIS_MAXMEMORY:-512mb}
+redis_appendonly=${DOORBUSTER_REDIS_APPENDONLY:-yes} # of the gate
+redis_save=${DOORBUSTER_REDIS_SAVE:-}                # snapshots, as in redis.conf: "60 1"; empty: none
 redis_cluster_node_timeout_ms=${DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS:-5000}
 redis_cluster_made=$dev_dir/redis-cluster-0/made # holds the port base; written when the cluster is complete
 
@@ -34,7 +36,7 @@ launch_redis_with() { # launch_redis_with MEMBER APPENDONLY
 			dir "$dir/data"
 			daemonize no
 			set-proc-title no
-			save ""
+			save ${redis_save:-\"\"}
 			appendonly $2
 			appendfsync $redis_appendfsync
 			maxmemory $redis_maxmemory
@@ -48,7 +50,7 @@ launch_redis_with() { # launch_redis_with MEMBER APPENDONLY
 	launch "$1" redis-server "$dir/redis.conf"
 }
 
-launch_redis() { launch_redis_with "$1" yes </dev/null; }
+launch_redis() { launch_redis_with "$1" "$redis_appendonly" </dev/null; }
 ready_redis() { [ "$(redis_say "$1" ping)" = PONG ]; }
 
 launch_redis_edge() { launch_redis_with "$1" no <<<"replicaof 127.0.0.1 $port_base"; }

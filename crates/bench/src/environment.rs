@@ -1,7 +1,10 @@
 //! Where a measurement was made: a figure without it means nothing.
+//!
+//! Read once, before the first request. What an engine says of itself is not here: see `report::model::EngineSettings`.
 
 use std::fs::read_to_string;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,16 @@ pub struct Environment {
     pub processor: String,
     pub processors: usize,
     pub memory_mib: u64,
+    #[serde(default)]
+    pub swap_mib: u64,
+    /// Who sets the processors' frequency: `performance`, `none` in most virtual machines.
+    #[serde(default)]
+    pub governor: String,
+    /// Processors that the cgroups above this process allow, the least of them; `None` without a limit.
+    #[serde(default)]
+    pub cgroup_processors: Option<f64>,
+    #[serde(default)]
+    pub cgroup_memory_mib: Option<u64>,
     pub kernel: String,
     pub nginx: String,
     /// Type and device of the file system that holds the data directories: `ext4 on /dev/sda1`. On `tmpfs` a sync
@@ -30,9 +43,12 @@ impl Environment {
         Self {
             processor: value_of("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
-            memory_mib: value_of("/proc/meminfo", "MemTotal")
-                .and_then(|value| value.split(' ').next()?.parse::<u64>().ok())
-                .map_or(0, |kib| kib / 1024),
+            memory_mib: mib_of("MemTotal"),
+            swap_mib: mib_of("SwapTotal"),
+            governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+                .unwrap_or_else(|| "none".to_owned()),
+            cgroup_processors: least(cgroup_files("cpu.max").filter_map(|text| processors_of(&text))),
+            cgroup_memory_mib: cgroup_files("memory.max").filter_map(|text| memory_mib_of(&text)).min(),
             kernel: read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| unknown(), |text| text.trim().into()),
             nginx: nginx::version(),
@@ -44,6 +60,63 @@ impl Environment {
             co_located: true,
         }
     }
+
+    /// `2 processors, 4096 MiB`, `none`.
+    pub fn cgroup_limits(&self) -> String {
+        let processors = self.cgroup_processors.map(|processors| format!("{processors} processors"));
+        let memory = self.cgroup_memory_mib.map(|mib| format!("{mib} MiB"));
+        let limits: Vec<String> = processors.into_iter().chain(memory).collect();
+        if limits.is_empty() { "none".to_owned() } else { limits.join(", ") }
+    }
+}
+
+/// The revision of the sources that `folder` lies in; `-dirty` if they were changed since. `None` outside of a
+/// repository, or without git.
+pub fn git_revision(folder: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let revision = git(&["rev-parse", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|list| !list.is_empty());
+    Some(if changed { format!("{revision}-dirty") } else { revision })
+}
+
+fn mib_of(name: &str) -> u64 {
+    value_of("/proc/meminfo", name)
+        .and_then(|value| value.split(' ').next()?.parse::<u64>().ok())
+        .map_or(0, |kib| kib / 1024)
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(read_to_string(path).ok()?.lines().next()?.trim().to_owned())
+}
+
+/// The files of this name in this process's cgroup and in all above it: the narrowest of their limits holds. Both
+/// versions of cgroups are looked at; version 1 calls its files otherwise and has none of these.
+fn cgroup_files(name: &'static str) -> impl Iterator<Item = String> {
+    let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();
+    let root = Path::new("/sys/fs/cgroup");
+    let folders: Vec<PathBuf> =
+        root.join(own).ancestors().take_while(|of| of.starts_with(root)).map(Path::to_owned).collect();
+    folders.into_iter().filter_map(move |folder| read_to_string(folder.join(name)).ok())
+}
+
+/// `150000 100000` is one and a half; `max 100000` is no limit.
+fn processors_of(cpu_max: &str) -> Option<f64> {
+    let mut words = cpu_max.split_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next()?.parse().ok()?;
+    (period > 0.0).then_some(quota / period)
+}
+
+fn memory_mib_of(memory_max: &str) -> Option<u64> {
+    memory_max.trim().parse::<u64>().ok().map(|bytes| bytes >> 20)
+}
+
+fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.min_by(f64::total_cmp)
 }
 
 fn value_of(path: &str, name: &str) -> Option<String> {
@@ -85,5 +158,35 @@ mod tests {
         assert!(environment.nginx.starts_with("nginx/"), "{environment:?}");
         assert!(environment.file_system.contains(" on "), "{environment:?}");
         assert!(environment.load_before.parse::<f64>().is_ok(), "{environment:?}");
+    }
+
+    #[test]
+    fn limits_of_cgroups_are_read() {
+        assert_eq!(processors_of("150000 100000\n"), Some(1.5));
+        assert_eq!(processors_of("max 100000\n"), None);
+        assert_eq!(memory_mib_of("4294967296\n"), Some(4096));
+        assert_eq!(memory_mib_of("max\n"), None);
+        assert_eq!(least([2.0, 0.5, 1.0].into_iter()), Some(0.5));
+    }
+
+    #[test]
+    fn the_revision_of_a_repository_says_whether_it_was_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(git_revision(folder.path()), None);
+        let git = |arguments: &[&str]| {
+            let identity =
+                ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+            let mut command = Command::new("git");
+            command.arg("-C").arg(folder.path()).args(identity).args(arguments);
+            assert!(command.output().unwrap().status.success(), "{arguments:?}");
+        };
+        git(&["init", "--quiet"]);
+        std::fs::write(folder.path().join("file"), "1").unwrap();
+        git(&["add", "file"]);
+        git(&["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "first"]);
+        let clean = git_revision(folder.path()).unwrap();
+        assert_eq!(clean.len(), 40, "{clean}");
+        std::fs::write(folder.path().join("file"), "2").unwrap();
+        assert_eq!(git_revision(folder.path()).unwrap(), format!("{clean}-dirty"));
     }
 }

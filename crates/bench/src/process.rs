@@ -111,6 +111,12 @@ impl Guard {
         self.child.try_wait()
     }
 
+    /// Ends it at once (SIGKILL), as a crash would, and waits.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
     /// Asks it to end (SIGTERM) and waits; after `STOP_PATIENCE` it is killed.
     pub fn stop(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {

@@ -81,6 +81,18 @@ impl Target {
         Ok(begun.elapsed())
     }
 
+    /// Kills it (SIGKILL), in the middle of whatever it does.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.guard.kill()?;
+        Ok(())
+    }
+
+    /// After a kill: starts it on the same data and waits until it is ready. It has another port then.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        (self.guard, self.address) = launch(&self.program, &self.folder, self.demo)?;
+        Ok(())
+    }
+
     /// An operator's POST, which must be answered with `wanted`.
     pub fn operate(&self, path: &str, body: &serde_json::Value, wanted: u16) -> anyhow::Result<Answer> {
         let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");

@@ -28,8 +28,8 @@ Start here:
   doorbuster serve --config doorbuster.toml
   doorbuster sale create --help              your first sale
 
-Exit codes: 0 done; 1 a check failed or the server refused; 64 wrong arguments or configuration; 69 can't serve,
-or the server can't be reached."
+Exit codes: 0 done; 1 a check failed or the server refused; 2 a measurement is invalid; 64 wrong arguments or
+configuration; 69 can't serve, or the server can't be reached."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -10,6 +10,8 @@ use server::config::ConfigErrors;
 
 /// A check failed, or the server refused.
 const EXIT_CHECK: u8 = 1;
+/// A measurement is invalid: it says nothing, neither good nor bad.
+const EXIT_INVALID: u8 = 2;
 /// The arguments or the configuration are wrong (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
 /// The service can't be given or reached (`EX_UNAVAILABLE` of sysexits).
@@ -19,6 +21,7 @@ const EXIT_UNAVAILABLE: u8 = 69;
 #[derive(Debug)]
 pub(crate) enum Failure {
     Check(String),
+    Invalid(String),
     Usage(String),
     /// Each line begins with the place of its error already.
     Config(ConfigErrors),
@@ -43,6 +46,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Check(_) => EXIT_CHECK,
+            Self::Invalid(_) => EXIT_INVALID,
             Self::Usage(_) | Self::Config(_) => EXIT_USAGE,
             Self::Unavailable(_) => EXIT_UNAVAILABLE,
             Self::OutputClosed => 0,
@@ -52,9 +56,10 @@ impl Failure {
     /// Writes the message to standard error. Nobody can be told if that fails, so it is let go.
     pub(crate) fn print(&self) {
         let text = match self {
-            Self::Check(message) | Self::Usage(message) | Self::Unavailable(message) => {
-                format!("error: {message}\n")
-            }
+            Self::Check(message)
+            | Self::Invalid(message)
+            | Self::Usage(message)
+            | Self::Unavailable(message) => format!("error: {message}\n"),
             Self::Config(errors) => format!("{errors}\n"),
             Self::OutputClosed => return,
         };

@@ -8,11 +8,11 @@
 mod buyers;
 mod edge;
 mod gate;
-mod limit;
+pub(crate) mod limit;
 mod orders;
 mod report;
 mod scenario;
-mod shop;
+pub(crate) mod shop;
 mod submit;
 mod summary;
 mod watch;

@@ -33,20 +33,20 @@ const WAITING_BUYER_NUMBERS: u64 = 100_000;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
-pub(super) struct Shop {
+pub(crate) struct Shop {
     program: PathBuf,
     folder: PathBuf,
     settings: String,
     servers: Vec<Target>,
     database: Database,
-    pub(super) told: Told,
+    pub(crate) told: Told,
     pub(super) traffic: Traffic,
     waiting_buyer: u64,
 }
 
 impl Shop {
     /// One server on the engines, and a sale that never runs short.
-    pub(super) fn open(program: &Path, folder: &Path, set: &EngineSet) -> anyhow::Result<Self> {
+    pub(crate) fn open(program: &Path, folder: &Path, set: &EngineSet) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).context("the servers' folder")?;
         set.database(None)?.recreate(DATABASE)?;
         let mut shop = Self {
@@ -65,7 +65,7 @@ impl Shop {
     }
 
     /// Starts or stops servers until there are so many.
-    pub(super) fn serve_by(&mut self, servers: usize) -> anyhow::Result<()> {
+    pub(crate) fn serve_by(&mut self, servers: usize) -> anyhow::Result<()> {
         while self.servers.len() > servers {
             let mut last = self.servers.pop().expect("there is more than none");
             last.stop().context("stopping a server")?;
@@ -79,11 +79,16 @@ impl Shop {
         Ok(())
     }
 
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+    /// The one that orders are placed at when a server is to be killed.
+    pub(crate) fn first_server(&mut self) -> &mut Target {
+        &mut self.servers[0]
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Target::address).collect()
     }
 
-    pub(super) fn watched(&self) -> Vec<Watched> {
+    pub(crate) fn watched(&self) -> Vec<Watched> {
         let name = |index| format!("server {}", index + 1);
         self.servers.iter().enumerate().map(|(index, of)| Watched::new(&name(index), of.pid())).collect()
     }
@@ -105,8 +110,13 @@ impl Shop {
         self.database.orders()
     }
 
+    /// Another connection to the ledger's tables.
+    pub(crate) fn ledger(&self, set: &EngineSet) -> anyhow::Result<Database> {
+        set.database(Some(DATABASE))
+    }
+
     /// Waits until the ledger has every accepted order.
-    pub(super) fn drain(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn drain(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         loop {
             let orders = self.database.orders()?;
@@ -132,7 +142,7 @@ impl Shop {
     }
 
     /// Stops the servers and audits gate, queue and ledger, by our own count and by the program's audit.
-    pub(super) fn close(mut self) -> anyhow::Result<Told> {
+    pub(crate) fn close(mut self) -> anyhow::Result<Told> {
         self.check()?;
         self.told.check(self.database.count("orders")?)?;
         self.serve_by(1)?;

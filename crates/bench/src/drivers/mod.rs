@@ -5,4 +5,5 @@
 
 pub mod http;
 pub mod mysql;
+pub mod redis;
 pub mod rocketmq;

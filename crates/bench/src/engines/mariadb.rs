@@ -121,6 +121,31 @@ impl Database {
         Ok((skus, least.unwrap_or(0), most.unwrap_or(0)))
     }
 
+    /// Units for sale at first and after restocks, held, and sold, as the rows of all orders give them.
+    pub fn units_by_rows(&mut self) -> anyhow::Result<(u64, u64, u64)> {
+        // Paid, and paid late, end as sold; cancelled and expired as given back; without any of these it is held.
+        let row: Option<(u64, u64, u64)> = self.connection.query_first(
+            "SELECT (SELECT CAST(COALESCE(SUM(total), 0) AS UNSIGNED) FROM sku_stock),
+                    CAST(COALESCE(SUM(IF(ends.kind IS NULL, quantity, 0)), 0) AS UNSIGNED),
+                    CAST(COALESCE(SUM(IF(ends.kind IN (1, 4), quantity, 0)), 0) AS UNSIGNED)
+             FROM orders LEFT JOIN (
+                 SELECT order_seq, kind FROM transitions AS t WHERE step =
+                     (SELECT MAX(step) FROM transitions WHERE order_seq = t.order_seq)
+             ) AS ends ON ends.order_seq = orders.seq",
+        )?;
+        row.context("a sum has one row")
+    }
+
+    /// Calls `each` with the hash of every order; the rows are streamed.
+    pub fn order_hashes(&mut self, each: &mut dyn FnMut(u128)) -> anyhow::Result<()> {
+        let rows = self.connection.query_iter("SELECT hash FROM orders")?;
+        for row in rows {
+            let hash: Vec<u8> = row?.get(0).context("an order's hash")?;
+            each(u128::from_be_bytes(hash.as_slice().try_into().context("16 bytes")?));
+        }
+        Ok(())
+    }
+
     /// The next offset of each queue that the ledger has consumed up to: name and offset.
     pub fn queue_offsets(&mut self) -> anyhow::Result<Vec<(String, u64)>> {
         Ok(self.connection.query("SELECT queue, next_offset FROM queue_offsets")?)

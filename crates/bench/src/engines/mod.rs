@@ -8,6 +8,7 @@ pub mod mariadb;
 pub mod redis;
 pub mod rocketmq;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -26,10 +27,26 @@ use self::rocketmq::Broker;
 use crate::process::log_tail;
 use crate::usage::Watched;
 
+/// What reports show of each engine.
+const REDIS_SETTINGS: &[&str] =
+    &["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads"];
+const MARIADB_SETTINGS: &[&str] = &[
+    "innodb_flush_log_at_trx_commit",
+    "sync_binlog",
+    "log_bin",
+    "innodb_buffer_pool_size",
+    "max_connections",
+];
+const BROKER_SETTINGS: &[&str] =
+    &["flushDiskType", "brokerRole", "mappedFileSizeCommitLog", "sendMessageThreadPoolNums"];
+
 /// Between two sets; one uses less than this.
 pub const PORTS_PER_SET: u16 = 100;
 /// How often a raised stop flag is looked for while the engines start.
 const STOP_POLL: Duration = Duration::from_millis(100);
+/// A process that was killed has its threads and ports for a moment.
+const GONE_PATIENCE: Duration = Duration::from_secs(10);
+const GONE_POLL: Duration = Duration::from_millis(2);
 
 /// When the broker has written a message to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +68,53 @@ impl BrokerFlush {
     }
 }
 
+/// What Redis keeps of the gate's memory on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RedisLog {
+    /// The append-only file, synced before each answer.
+    Always,
+    EverySecond,
+    /// Written, and synced when the system pleases.
+    Never,
+    /// A snapshot each second in which something changed, and no file of commands.
+    Snapshots,
+    Nothing,
+}
+
+impl RedisLog {
+    /// `appendonly`, `appendfsync` and `save`.
+    fn settings(self) -> [&'static str; 3] {
+        match self {
+            Self::Always => ["yes", "always", ""],
+            Self::EverySecond => ["yes", "everysec", ""],
+            Self::Never => ["yes", "no", ""],
+            Self::Snapshots => ["no", "everysec", "1 1"],
+            Self::Nothing => ["no", "everysec", ""],
+        }
+    }
+}
+
+/// The settings that decide what a crash may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flushes {
+    pub redis: RedisLog,
+    pub broker: BrokerFlush,
+    /// InnoDB's log and the binary log are synced at each commit; or neither.
+    pub mariadb: bool,
+}
+
+impl Flushes {
+    /// As the cluster is run by default, but for the broker.
+    pub fn with_broker(broker: BrokerFlush) -> Self {
+        Self { redis: RedisLog::EverySecond, broker, mariadb: true }
+    }
+
+    fn mariadb_setting(self) -> &'static str {
+        if self.mariadb { "1" } else { "0" }
+    }
+}
+
 /// Where a set is made.
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -69,10 +133,19 @@ pub struct Versions {
     pub rocketmq: String,
 }
 
+/// What an engine said of itself, read back from it while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSettings {
+    pub engine: String,
+    pub version: String,
+    pub settings: BTreeMap<String, String>,
+}
+
 #[derive(Debug)]
 pub struct EngineSet {
     place: Place,
-    flush: BrokerFlush,
+    flushes: Flushes,
     members: Vec<Member>,
 }
 
@@ -90,8 +163,16 @@ impl EngineSet {
     /// # Errors
     /// If one of them can't be started, or has another setting than it was to have.
     pub fn start(place: Place, flush: BrokerFlush, stop: &AtomicBool) -> anyhow::Result<Self> {
+        Self::start_with(place, Flushes::with_broker(flush), stop)
+    }
+
+    /// The same with all of its settings.
+    ///
+    /// # Errors
+    /// As [`EngineSet::start`].
+    pub fn start_with(place: Place, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
-        let mut set = Self { place, flush, members: Vec::new() };
+        let mut set = Self { place, flushes, members: Vec::new() };
         set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
         set.check()?;
         Ok(set)
@@ -106,11 +187,11 @@ impl EngineSet {
         place: Place,
         flush: BrokerFlush,
         names: &[&str],
-        environment: &[(&str, &str)],
+        environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
-        let mut set = Self { place, flush, members: Vec::new() };
+        let mut set = Self { place, flushes: Flushes::with_broker(flush), members: Vec::new() };
         set.up(names, environment, stop)?;
         Ok(set)
     }
@@ -122,11 +203,11 @@ impl EngineSet {
     pub fn up(
         &mut self,
         names: &[&str],
-        environment: &[(&str, &str)],
+        environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<()> {
         let mut command = self.script("up");
-        command.args(names).envs(environment.iter().copied());
+        command.args(names).envs(environment.iter().map(|(name, value)| (name, value)));
         let log = self.place.folder.join("up.log");
         let complaints = File::create(&log).context("the log of dev/up")?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
@@ -190,7 +271,7 @@ impl EngineSet {
     }
 
     pub fn flush(&self) -> BrokerFlush {
-        self.flush
+        self.flushes.broker
     }
 
     /// # Errors
@@ -202,6 +283,37 @@ impl EngineSet {
             mariadb,
             rocketmq: self.broker()?.version()?,
         })
+    }
+
+    /// What the figures depend on, as each engine of the set says it.
+    ///
+    /// # Errors
+    /// If one of them does not say.
+    pub fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
+        let versions = self.versions()?;
+        let mut redis = Redis::connect(self.address("redis")?)?;
+        let of_redis = REDIS_SETTINGS.iter().map(|name| Ok(((*name).to_owned(), redis.setting(name)?)));
+        let of_mariadb = self.database(None)?.settings(MARIADB_SETTINGS)?;
+        let broker = self.broker()?.settings()?;
+        let of_broker =
+            BROKER_SETTINGS.iter().filter_map(|name| Some(((*name).to_owned(), broker.get(*name)?.clone())));
+        Ok(vec![
+            EngineSettings {
+                engine: "Redis".to_owned(),
+                version: versions.redis,
+                settings: of_redis.collect::<anyhow::Result<_>>()?,
+            },
+            EngineSettings {
+                engine: "MariaDB".to_owned(),
+                version: versions.mariadb,
+                settings: of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            },
+            EngineSettings {
+                engine: "RocketMQ".to_owned(),
+                version: versions.rocketmq,
+                settings: of_broker.collect(),
+            },
+        ])
     }
 
     /// Bytes of the set's data on the disk.
@@ -222,38 +334,77 @@ impl EngineSet {
     }
 
     fn script(&self, name: &str) -> Command {
+        let [appendonly, appendfsync, save] = self.flushes.redis.settings();
         let mut command = Command::new(self.place.scripts.join(name));
         // A group of its own: Ctrl-C on the terminal ends only us, and we stop the engines, in our order.
         command
             .process_group(0)
             .env("DOORBUSTER_DEV_DIR", &self.place.folder)
             .env("DOORBUSTER_DEV_PORT_BASE", self.place.port_base.to_string())
-            .env("DOORBUSTER_REDIS_APPENDFSYNC", "everysec")
+            .env("DOORBUSTER_REDIS_APPENDONLY", appendonly)
+            .env("DOORBUSTER_REDIS_APPENDFSYNC", appendfsync)
+            .env("DOORBUSTER_REDIS_SAVE", save)
             // Millions of idempotency keys are kept there.
             .env("DOORBUSTER_REDIS_MAXMEMORY", "3gb")
-            .env("DOORBUSTER_ROCKETMQ_FLUSH", self.flush.setting())
-            .env("DOORBUSTER_MARIADB_FLUSH", "1");
+            .env("DOORBUSTER_ROCKETMQ_FLUSH", self.flushes.broker.setting())
+            .env("DOORBUSTER_MARIADB_FLUSH", self.flushes.mariadb_setting());
         command
     }
 
     /// Asks each engine for the settings that the figures depend on.
     fn check(&self) -> anyhow::Result<()> {
-        let mut redis = Redis::connect(self.address("redis")?)?;
-        for (name, wanted) in
-            [("appendonly", "yes"), ("appendfsync", "everysec"), ("maxmemory-policy", "noeviction")]
-        {
-            expect("Redis", name, &redis.setting(name)?, wanted)?;
+        let [appendonly, appendfsync, save] = self.flushes.redis.settings();
+        let wanted = [
+            ("appendonly", appendonly),
+            ("appendfsync", appendfsync),
+            ("save", save),
+            ("maxmemory-policy", "noeviction"),
+        ];
+        let mut found = self.settings()?;
+        let mut check = |engine: &str, name: &str, wanted: &str| {
+            let of = found.iter_mut().find(|of| of.engine == engine).context("it was just asked")?;
+            expect(engine, name, of.settings.get(name).map_or("", String::as_str), wanted)
+        };
+        for (name, wanted) in wanted {
+            check("Redis", name, wanted)?;
         }
-        let mut database = self.database(None)?;
-        for (name, found) in
-            database.settings(&["innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"])?
-        {
-            expect("MariaDB", name, &found, "1")?;
-        }
-        let settings = self.broker()?.settings()?;
-        let found = settings.get("flushDiskType").map_or("", String::as_str);
-        expect("the broker", "flushDiskType", found, self.flush.setting())
+        let flush = self.flushes.mariadb_setting();
+        check("MariaDB", "innodb_flush_log_at_trx_commit", flush)?;
+        check("MariaDB", "sync_binlog", flush)?;
+        check("MariaDB", "log_bin", "1")?;
+        check("RocketMQ", "flushDiskType", self.flushes.broker.setting())
     }
+
+    /// Kills a member (SIGKILL) and waits until it is gone; its data stay.
+    ///
+    /// # Errors
+    /// If there is no such member, or it survives.
+    pub fn kill(&mut self, name: &str) -> anyhow::Result<()> {
+        let pid = self.member(name)?.pid;
+        let status = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &pid.to_string()]).status()?;
+        ensure!(status.success(), "{name}, pid {pid}, can't be killed");
+        let begun = Instant::now();
+        while !is_gone(pid) {
+            ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
+            std::thread::sleep(GONE_POLL);
+        }
+        Ok(())
+    }
+
+    /// Starts a member that was killed, on the data that it left.
+    ///
+    /// # Errors
+    /// As [`EngineSet::up`].
+    pub fn restart(&mut self, name: &str, stop: &AtomicBool) -> anyhow::Result<()> {
+        self.up(&[name], &[], stop)
+    }
+}
+
+/// No process any more, or one that only waits to be buried by its parent.
+fn is_gone(pid: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads <= 1 && status.lines().any(|line| line.starts_with("State:\tZ"))
 }
 
 impl Drop for EngineSet {

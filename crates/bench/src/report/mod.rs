@@ -1,3 +1,20 @@
-//! Reports: one structure, and the forms in which people and programs read it.
+//! Reports: one structure, the forms in which people and programs read it, and what is asked of two of them.
+//!
+//! [`model`] is written by the suite; everything else here reads it. Nothing here measures.
 
+pub mod compare;
+pub mod csv;
+pub mod figures;
+mod format;
+pub mod html;
+pub mod json;
+pub mod markdown;
 pub mod model;
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod schema_test;
+pub mod statistics;
+pub mod summary;
+pub mod thresholds;
+mod words;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::engines::EngineSettings;
 use crate::environment::Environment;
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 
@@ -25,12 +26,16 @@ pub struct Report {
     pub command: Vec<String>,
     pub started_unix_s: u64,
     pub elapsed_s: f64,
+    /// False: it was stopped, or more was to come when it was written.
+    pub complete: bool,
     pub size: Size,
     /// Times that each case was measured.
     pub repeats: usize,
     pub seed: u64,
     pub environment: Environment,
     pub scenarios: Vec<ScenarioReport>,
+    /// Scenarios that were asked for and gave no figures.
+    pub failures: Vec<FailedScenario>,
     pub peak: Option<PeakReport>,
     pub durability: Vec<DurabilityRow>,
     /// What the caller asked for, and whether it was met.
@@ -45,6 +50,14 @@ pub enum Size {
     Quick,
     /// The published sizes.
     Full,
+}
+
+/// A scenario that could not be run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedScenario {
+    pub name: String,
+    pub error: String,
 }
 
 /// One scenario: an experiment with its cases.
@@ -65,15 +78,6 @@ pub struct ScenarioReport {
     pub shapes: Vec<Shape>,
     pub audit: Option<Audit>,
     pub limiter: Option<Limiter>,
-}
-
-/// What an engine said of itself, read back from it while it ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineSettings {
-    pub engine: String,
-    pub version: String,
-    pub settings: BTreeMap<String, String>,
 }
 
 /// One point of an experiment: the same thing measured `repeats` times.
@@ -158,6 +162,24 @@ pub struct Audit {
     pub orders: u64,
     /// How it was found out: `every acknowledged order looked up`, `three-way`.
     pub method: String,
+}
+
+impl Audit {
+    /// What is wrong with it, if anything is.
+    pub fn broken(&self) -> Option<String> {
+        let Self {
+            initial_units, remaining_units, held_units, sold_units, accepted, unknown, orders, ..
+        } = self;
+        if remaining_units + held_units + sold_units != *initial_units {
+            return Some(format!(
+                "{initial_units} units at first became {remaining_units} remaining, {held_units} held and {sold_units} sold"
+            ));
+        }
+        let most = accepted + unknown;
+        (!(*accepted..=most).contains(orders)).then(|| {
+            format!("{accepted} orders were accepted and {unknown} have an unknown outcome, and the ledger holds {orders}")
+        })
+    }
 }
 
 /// What kept the figure from being higher.

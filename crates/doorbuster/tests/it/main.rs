@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
 
 mod arguments;
+mod bench_cli;
+mod bench_durability;
+mod bench_peak;
 mod client;
 mod cluster;
 mod crash;

@@ -1,60 +1,21 @@
-//! `doorbuster bench`: measures this very program, as a child process, beside a reference.
+//! `doorbuster bench embedded` and `bench cluster`: each profile of this very program beside a reference.
 //!
 //! Must not: know a scenario or a goal; those are the bench crate's.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench::cluster::Part;
 use bench::{ClusterOptions, ClusterReport, EmbeddedOptions};
-use clap::{Args, Subcommand, ValueEnum};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use clap::{Args, ValueEnum};
 
+use super::stop_on_signals;
 use crate::failure::Failure;
-use crate::gate_client::{self, GateClientArguments};
 use crate::output;
 
-/// Measure this program.
 #[derive(Args, Debug)]
-pub(crate) struct BenchArguments {
-    #[command(subcommand)]
-    command: BenchCommand,
-}
-
-#[derive(Subcommand, Debug)]
-enum BenchCommand {
-    /// Measure the embedded profile beside nginx
-    #[command(after_help = "\
-Starts servers and an nginx (1 worker, empty replies) on loopback, in a directory that is removed, and sends both
-the same requests in turn. Every accepted answer is looked for in the ledger afterwards: no figure without a clean
-audit. The figures are medians; 5 rounds of 5 seconds take some twenty minutes.
-
-Examples:
-  doorbuster bench embedded --quick               does it work? A minute; figures not to be compared
-  doorbuster bench embedded --json result.json")]
-    Embedded(EmbeddedArguments),
-    /// Measure the cluster profile on real Redis, RocketMQ and MariaDB
-    #[command(after_help = "\
-Starts engines on loopback by dev/up, in a directory that is removed, and servers on them: orders end to end with both
-ways in which the broker flushes, the gate beside redis-benchmark, the published submit-order experiment, and the edge
-beside nginx. Orders are counted in the ledger. Run it in the folder of the sources.
-
-Examples:
-  doorbuster bench cluster --quick                does it work? Some minutes; figures not to be compared
-  doorbuster bench cluster --only submit          one part
-  doorbuster bench cluster --json result.json
-  doorbuster bench cluster --show result.json     an earlier result again, here as Markdown")]
-    Cluster(ClusterArguments),
-    /// What the cluster's benchmark measures the gate with
-    #[command(hide = true)]
-    GateClient(GateClientArguments),
-}
-
-#[derive(Args, Debug)]
-struct EmbeddedArguments {
+pub(super) struct EmbeddedArguments {
     /// Times that each scenario is measured; 5 at least for a result
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -69,7 +30,7 @@ struct EmbeddedArguments {
 }
 
 #[derive(Args, Debug)]
-struct ClusterArguments {
+pub(super) struct ClusterArguments {
     /// Times that each scenario is measured; 5 at least for a result
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -129,18 +90,7 @@ impl From<PartArgument> for Part {
     }
 }
 
-pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
-    match &arguments.command {
-        BenchCommand::Embedded(arguments) => run_embedded(arguments),
-        BenchCommand::Cluster(arguments) => match &arguments.show {
-            Some(file) => show(file),
-            None => run_cluster(arguments),
-        },
-        BenchCommand::GateClient(arguments) => gate_client::run(arguments),
-    }
-}
-
-fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure> {
+pub(super) fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let mut options = EmbeddedOptions::new(program);
     if arguments.quick {
@@ -154,7 +104,10 @@ fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure> {
     tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
 }
 
-fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
+pub(super) fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
+    if let Some(file) = &arguments.show {
+        return show(file);
+    }
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let mut options = ClusterOptions::new(program);
     if arguments.quick {
@@ -192,14 +145,4 @@ fn tell(arguments: &ReportArguments, json: &str, text: &str, missed: usize) -> R
         missed if arguments.strict && missed > 0 => Err(Failure::check(format!("{missed} goal(s) missed"))),
         _ => Ok(()),
     }
-}
-
-/// A benchmark that is interrupted must end its children first; a second signal does not wait for that.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))
-            .and_then(|_id| signal_hook::flag::register(signal, Arc::clone(stop)))
-            .map_err(Failure::unavailable)?;
-    }
-    Ok(())
 }

@@ -1,0 +1,155 @@
+//! One kill in mid-load: what was acknowledged, what of it is gone, and when orders are accepted again.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use super::DurabilityOptions;
+use super::stand::{Profile, Stand, Victim, surprise};
+use crate::audit::invariants::{Matched, STILL};
+use crate::audit::receipts::Kept;
+use crate::drivers::http::{Http, once};
+use crate::load::record::Record;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, RunError, Settings};
+use crate::report::model::Kill;
+use crate::target::TOKEN_SECRET;
+use crate::traffic::OwnOrders;
+
+/// Of the load's length: where the kill falls.
+const KILL_AT: f64 = 0.5;
+/// The buyers who try until they are served again are numbered from here, this far apart for each kill.
+const PROBE_BUYER_FIRST: u64 = 7_000_000_000;
+const PROBE_BUYERS: u64 = 1_000_000;
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
+const BACK_PATIENCE: Duration = Duration::from_secs(150);
+const STILL_POLL: Duration = Duration::from_millis(500);
+const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What the buyers were told who tried until they were served again.
+#[derive(Debug, Default)]
+struct Probed {
+    accepted: Vec<u8>,
+    unknown: u64,
+    back_after: Duration,
+}
+
+pub(super) fn kill(options: &DurabilityOptions, stand: &mut Stand, victim: Victim) -> anyhow::Result<Kill> {
+    let first = stand.receipts.count();
+    let (record, probed) = load_and_kill(options, stand, victim)?;
+    stand.told.add(&record);
+    ensure!(record.outcomes.won > 0, "no order was accepted before the kill: {}", surprise(&record));
+    stand.receipts.keep(&probed.accepted);
+    stand.told.accepted += 1;
+    stand.told.unknown += probed.unknown;
+    let matched = settled(stand, first)?;
+    ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
+    Ok(Kill {
+        victim: victim.name().to_owned(),
+        acknowledged: stand.receipts.count() - first,
+        acknowledged_lost: u64::try_from(matched.lost.len())?,
+        unknown: record.outcomes.unknown + probed.unknown,
+        back_after_s: probed.back_after.as_secs_f64(),
+    })
+}
+
+/// The load runs on a thread of its own; this one kills, starts again at once, and has a buyer try meanwhile.
+fn load_and_kill(
+    options: &DurabilityOptions,
+    stand: &mut Stand,
+    victim: Victim,
+) -> anyhow::Result<(Record, Probed)> {
+    let address = stand.address();
+    let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (stand.told.accepted % 1_000_000);
+    let Stand { traffic, receipts, profile, .. } = stand;
+    let mut kept = Kept { inner: traffic, receipts };
+    let mut http = Http { workload: &mut kept };
+    let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
+        .context("connecting to the server")?;
+    let given_up = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| -> Result<Record, RunError> {
+            generator.run(Schedule::closed(options.load), &mut http, &options.stop)
+        });
+        std::thread::sleep(options.load.mul_f64(KILL_AT));
+        let killed = Instant::now();
+        let probed = match (victim, profile) {
+            (Victim::Server, Profile::Embedded(target)) => {
+                target.kill()?;
+                target.start_again()?;
+                probe(target.address(), buyer, killed, &options.stop)
+            }
+            (Victim::Server, Profile::Cluster { shop, .. }) => {
+                let server = shop.first_server();
+                server.kill()?;
+                server.start_again()?;
+                probe(server.address(), buyer, killed, &options.stop)
+            }
+            (Victim::Engine(member, _), Profile::Cluster { set, .. }) => {
+                set.kill(member)?;
+                let prober = scope.spawn(move || probe(address, buyer, killed, given_up));
+                let restarted = set.restart(member, &options.stop);
+                // Whatever happened, the thread must end.
+                given_up.store(restarted.is_err(), Ordering::Relaxed);
+                let probed = prober.join().expect("a buyer does not panic");
+                restarted?;
+                probed
+            }
+            (Victim::Engine(member, _), Profile::Embedded(_)) => bail!("no {member} in this profile"),
+        }?;
+        Ok((load.join().expect("the load does not panic")?, probed))
+    })
+}
+
+/// One order after the other, each by another buyer, until one is accepted.
+fn probe(address: SocketAddr, buyer: u64, killed: Instant, given_up: &AtomicBool) -> anyhow::Result<Probed> {
+    let mut orders = OwnOrders::new(TOKEN_SECRET, buyer);
+    let mut probed = Probed::default();
+    while killed.elapsed() < BACK_PATIENCE {
+        ensure!(!given_up.load(Ordering::Relaxed), "nobody waits for the answer any more");
+        match once::exchange(address, orders.next()) {
+            Ok(answer) if matches!(answer.status, 201 | 202) => {
+                probed.back_after = killed.elapsed();
+                probed.accepted = answer.body;
+                return Ok(probed);
+            }
+            // A refusal: certainly no order. Everything else may be one.
+            Ok(answer) if answer.status == 429 || (answer.status == 503 && !is_unknown(&answer.body)) => {}
+            Ok(_) => probed.unknown += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+            Err(_) => probed.unknown += 1,
+        }
+        std::thread::sleep(PROBE_PAUSE);
+    }
+    bail!("no order is accepted {} s after the kill", BACK_PATIENCE.as_secs())
+}
+
+fn is_unknown(body: &[u8]) -> bool {
+    const TYPE: &[u8] = b"/outcome-unknown\"";
+    body.windows(TYPE.len()).any(|bytes| bytes == TYPE)
+}
+
+/// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
+fn settled(stand: &mut Stand, first: u64) -> anyhow::Result<Matched> {
+    let still = match stand.profile {
+        // Without a queue, what was acknowledged is in the ledger or is lost.
+        Profile::Embedded(_) => Duration::ZERO,
+        Profile::Cluster { .. } => STILL,
+    };
+    let begun = Instant::now();
+    let (mut orders, mut grown) = (stand.orders()?, Instant::now());
+    loop {
+        let matched = stand.look_up(first)?;
+        if matched.lost.is_empty() || grown.elapsed() >= still {
+            return Ok(matched);
+        }
+        ensure!(begun.elapsed() < DRAIN_PATIENCE, "the ledger still takes in orders");
+        std::thread::sleep(STILL_POLL);
+        let now = stand.orders()?;
+        if now > orders {
+            (orders, grown) = (now, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The price list of durability: `doorbuster bench durability`.
+//!
+//! For each combination of flush settings: what it carries, how long buyers wait, and what is gone after SIGKILL of
+//! each process in mid-load, every acknowledged order looked up by its id. What a *power cut* would risk can't be measured
+//! here; it is reasoned, and labelled so. The rows are the default, each setting changed alone, and both extremes:
+//! the full product is asked for with [`Extent::Full`]. It must not print: the caller does.
+
+mod combination;
+mod crash;
+mod stand;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use self::combination::Combination;
+use self::stand::Stand;
+use crate::engines::find_scripts;
+use crate::progress::Progress;
+use crate::report::model::DurabilityRow;
+
+pub use self::combination::Extent;
+
+#[derive(Debug)]
+pub struct DurabilityOptions {
+    pub extent: Extent,
+    /// Only the rows whose names hold this text: `embedded`, `Redis none`, `flush async`.
+    pub only: Option<String>,
+    /// Times that throughput and latency are measured in each row.
+    pub repeats: usize,
+    /// Length of each of these, and of each load in the middle of which a process is killed.
+    pub load: Duration,
+    /// Users of the closed loop.
+    pub users: usize,
+    /// The `doorbuster` program to measure.
+    pub program: PathBuf,
+    /// The folder of the scripts `up` and `down`.
+    pub scripts: PathBuf,
+    /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
+    pub folder: PathBuf,
+    /// The engines take 100 ports from here.
+    pub port_base: u16,
+    pub progress: Progress,
+    /// Raised on SIGINT or SIGTERM: it ends with an error, its engines and files are removed.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl DurabilityOptions {
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            extent: Extent::OneAtATime,
+            only: None,
+            repeats: 6,
+            load: Duration::from_secs(8),
+            users: 100,
+            program,
+            scripts: PathBuf::from("dev"),
+            folder: std::env::temp_dir(),
+            port_base: 27000,
+            progress: Progress::start(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// Few rows, short loads, one repeat.
+    pub fn quick(self) -> Self {
+        Self { extent: Extent::Quick, repeats: 1, load: Duration::from_secs(2), ..self }
+    }
+}
+
+/// Measures every row.
+///
+/// # Errors
+/// If anything can't be started or measured, if the stop flag is raised, or if a ledger breaks an invariant. Orders
+/// lost by a kill are a result, and no error.
+pub fn run(options: &DurabilityOptions) -> anyhow::Result<Vec<DurabilityRow>> {
+    ensure!(options.repeats > 0 && options.users > 0 && !options.load.is_zero(), "a row needs a load");
+    let rows: Vec<_> = Combination::all(options.extent)
+        .into_iter()
+        .filter(|row| options.only.as_ref().is_none_or(|only| row.name().contains(only.as_str())))
+        .collect();
+    ensure!(!rows.is_empty(), "no row of that name");
+    let cluster = rows.iter().any(|row| matches!(row, Combination::Cluster(_)));
+    let scripts = if cluster { find_scripts(&options.scripts)? } else { PathBuf::new() };
+    let folder = tempfile::Builder::new()
+        .prefix("doorbuster-bench-")
+        .tempdir_in(&options.folder)
+        .with_context(|| format!("a folder in {}", options.folder.display()))?;
+    let mut measured = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        options.progress.doing(&format!("{}/{}: {}", number + 1, rows.len(), row.name()));
+        let folder = folder.path().join(format!("row-{number}"));
+        let done = measure(options, &scripts, &folder, *row).with_context(|| row.name())?;
+        // The engines are down by now; a long list must not need the disk of all rows together.
+        std::fs::remove_dir_all(&folder).context("removing a row's folder")?;
+        options.progress.done(&told(&done, *row));
+        measured.push(done);
+    }
+    Ok(measured)
+}
+
+fn measure(
+    options: &DurabilityOptions,
+    scripts: &Path,
+    folder: &Path,
+    row: Combination,
+) -> anyhow::Result<DurabilityRow> {
+    std::fs::create_dir(folder).context("a row's folder")?;
+    let mut stand = Stand::open(options, scripts, folder, row)?;
+    let mut figures = Vec::new();
+    for _ in 0..options.repeats {
+        figures.push(stand.load(options)?);
+    }
+    let engines = stand.engines()?;
+    let mut kills = Vec::new();
+    for victim in stand.victims() {
+        ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
+        options.progress.doing(&format!("{}: killing {}", row.name(), victim.name()));
+        kills.push(crash::kill(options, &mut stand, *victim)?);
+    }
+    stand.wait_until_still(&options.stop)?;
+    let lost: u64 = kills.iter().map(|kill| kill.acknowledged_lost).sum();
+    let mut notes = Vec::new();
+    let audit = stand.close(lost)?;
+    if audit.is_none() {
+        notes.push(format!(
+            "No clean audit: {lost} acknowledged orders were lost, so the sums can't agree with what buyers were told."
+        ));
+    }
+    if let Combination::Embedded(_) = row {
+        notes.push("SQLite tells no other process its settings: as configured, not read back.".to_owned());
+    }
+    Ok(DurabilityRow {
+        profile: row.profile().to_owned(),
+        settings: row.settings(),
+        engines,
+        orders_per_s: figures.iter().map(|(per_s, _)| *per_s).collect(),
+        p99_us: figures.iter().map(|(_, p99_us)| *p99_us).collect(),
+        kills,
+        power_cut: row.power_cut(),
+        audit,
+        notes,
+    })
+}
+
+fn told(done: &DurabilityRow, row: Combination) -> String {
+    let kills: Vec<_> = done
+        .kills
+        .iter()
+        .map(|kill| {
+            format!(
+                "{}: {} of {} lost, {} unknown, back after {:.1} s",
+                kill.victim, kill.acknowledged_lost, kill.acknowledged, kill.unknown, kill.back_after_s
+            )
+        })
+        .collect();
+    let per_s = done.orders_per_s.iter().sum::<f64>() / done.orders_per_s.len().max(1) as f64;
+    format!("{}: {per_s:.0}/s; {}", row.name(), kills.join("; "))
+}

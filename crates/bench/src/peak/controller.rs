@@ -1,0 +1,443 @@
+//! The search for the peak: a state machine that says what to measure next and is told what was found. Pure: no I/O, no
+//! clock.
+//!
+//! Phases: **anchor** (a closed loop gives a first guess), **bracket** (up or down in steps until one load passed and
+//! one failed), **bisect** (until they are within [`Rules::precision`] of each other), **confirm** (the load that passed,
+//! again, on fresh trials, in turn with a control load of [`CONTROL_SHARE`] of it), **recheck** (the load that failed,
+//! again; if it passes now, the search goes on above it), **overload** at twice the peak, and **recover**: the control load again until it is within the limits.
+//!
+//! The confirmation is needed because the highest of several loads that passed is likely one that was lucky. If it
+//! fails, the next candidate is lower by the precision. If the control load fails, the machine is not what it was, and nothing is
+//! confirmed. Likewise the lowest load that failed may have been unlucky, hence the recheck. A trial that the generator spoiled says nothing of the target: it is tried again, a bounded number of
+//! times, and then the search ends there, limited by the generator. Every loop here has a bound in [`Rules`].
+
+use super::judge::{Limits, Plan, Seen, judge};
+use crate::report::model::Verdict;
+
+/// Of the candidate: a load that a machine in the same state carries easily.
+pub const CONTROL_SHARE: f64 = 0.5;
+const OVERLOAD_FACTOR: f64 = 2.0;
+/// Of the closed-loop maximum: the first load of the bracket.
+const FIRST_SHARE: f64 = 0.75;
+const BRACKET_UP: f64 = 1.25;
+const BRACKET_DOWN: f64 = 0.6;
+
+/// What bounds the search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    pub limits: Limits,
+    pub plan: Plan,
+    /// The search is done when the lowest failed load is at most so many times the highest passed: 1.05.
+    pub precision: f64,
+    /// Requests per second; below that nothing is searched.
+    pub rate_min: f64,
+    /// What the generator can make.
+    pub rate_max: f64,
+    /// Of one load, before the generator is given up.
+    pub invalid_max: usize,
+    pub candidates_max: usize,
+    pub rechecks_max: usize,
+    pub probes_max: usize,
+    /// Of the whole search, whatever happens.
+    pub measurements_max: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Anchor,
+    Bracket,
+    Bisect,
+    Confirm,
+    Control,
+    Recheck,
+    Overload,
+    Recover,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anchor => "anchor",
+            Self::Bracket => "bracket",
+            Self::Bisect => "bisect",
+            Self::Confirm => "confirm",
+            Self::Control => "control",
+            Self::Recheck => "recheck",
+            Self::Overload => "overload",
+            Self::Recover => "recover",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// Every user asks again as soon as it has an answer.
+    Closed,
+    /// So many requests per second, whatever comes back.
+    Open { per_s: f64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    Measure { load: Load, phase: Phase },
+    Done(Outcome),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measurement {
+    Valid(Seen),
+    /// The generator's fault: it says nothing of the target.
+    Invalid,
+}
+
+/// Why the search ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ending {
+    /// Bracketed within the precision.
+    Converged,
+    /// Not even the lowest load is within the limits.
+    NothingPasses,
+    /// The generator could not make more than this, and the target carried it.
+    GeneratorCeiling { per_s: f64 },
+    /// The generator could not make this load soundly: nothing is known of the target there.
+    GeneratorInvalid { per_s: f64 },
+    /// The control load was no longer carried either.
+    ControlFailed,
+    /// No candidate passed a second time.
+    NeverConfirmed,
+    /// A bound of the search was reached first.
+    Exhausted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    pub highest_passed: Option<f64>,
+    pub lowest_failed: Option<f64>,
+    /// Good answers per second in the closed loop.
+    pub closed_loop: f64,
+    /// The highest passed load passed again, on trials of its own.
+    pub confirmed: bool,
+    pub ending: Ending,
+    /// Whether a probe after the overload was within the limits; `None` without an overload.
+    pub recovered: Option<bool>,
+}
+
+/// One load of the curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    pub per_s: f64,
+    pub phase: Phase,
+    pub verdict: Verdict,
+    /// Which measurements it was judged by, counted from 0 in the order in which they were made.
+    pub measurements: Vec<usize>,
+}
+
+/// A load under test.
+#[derive(Debug, Clone)]
+struct Tested {
+    per_s: f64,
+    phase: Phase,
+    trials: Vec<Seen>,
+    measurements: Vec<usize>,
+    invalid: usize,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Anchor { invalid: usize },
+    Search(Tested),
+    Confirm { candidate: Tested, control: Tested },
+    Overload { invalid: usize },
+    Recover { probes: usize },
+    Ended,
+}
+
+#[derive(Debug)]
+pub struct Controller {
+    rules: Rules,
+    stage: Stage,
+    closed_loop: f64,
+    passed: Option<f64>,
+    failed: Option<f64>,
+    candidates: usize,
+    rechecks: usize,
+    /// What passed twice.
+    confirmed: Option<f64>,
+    /// Of the search; overload and recovery follow it.
+    ending: Ending,
+    recovered: Option<bool>,
+    curve: Vec<Point>,
+    observed: usize,
+}
+
+impl Tested {
+    fn new(per_s: f64, phase: Phase) -> Self {
+        Self { per_s, phase, trials: Vec::new(), measurements: Vec::new(), invalid: 0 }
+    }
+
+    fn add(&mut self, measurement: Measurement, number: usize) {
+        self.measurements.push(number);
+        match measurement {
+            Measurement::Valid(seen) => self.trials.push(seen),
+            Measurement::Invalid => self.invalid += 1,
+        }
+    }
+
+    fn verdict(&self, rules: &Rules) -> Option<Verdict> {
+        if self.invalid > rules.invalid_max {
+            return Some(Verdict::Invalid);
+        }
+        judge(&self.trials, rules.limits, rules.plan)
+    }
+
+    fn point(&self, verdict: Verdict) -> Point {
+        let Self { per_s, phase, measurements, .. } = self;
+        Point { per_s: *per_s, phase: *phase, verdict, measurements: measurements.clone() }
+    }
+
+    fn failed_for_certain(&self, rules: &Rules) -> bool {
+        judge(&self.trials, rules.limits, rules.plan) == Some(Verdict::Fail)
+    }
+}
+
+impl Controller {
+    /// # Panics
+    /// If the rules bound nothing.
+    pub fn new(rules: Rules) -> Self {
+        assert!(rules.rate_min > 0.0 && rules.rate_max >= rules.rate_min, "a range to search: {rules:?}");
+        assert!(rules.precision > 1.0 && rules.plan.trials_max() > 0, "a search that can end: {rules:?}");
+        Self {
+            rules,
+            stage: Stage::Anchor { invalid: 0 },
+            closed_loop: 0.0,
+            passed: None,
+            failed: None,
+            candidates: 0,
+            rechecks: 0,
+            confirmed: None,
+            ending: Ending::Exhausted,
+            recovered: None,
+            curve: Vec::new(),
+            observed: 0,
+        }
+    }
+
+    /// The loads that were judged, in the order of their verdicts.
+    pub fn curve(&self) -> &[Point] {
+        &self.curve
+    }
+
+    pub fn next(&self) -> Step {
+        let measure = |per_s, phase| Step::Measure { load: Load::Open { per_s }, phase };
+        match &self.stage {
+            Stage::Anchor { .. } => Step::Measure { load: Load::Closed, phase: Phase::Anchor },
+            Stage::Search(tested) => measure(tested.per_s, tested.phase),
+            // In turn, the control first, so that a drift of the machine meets both.
+            Stage::Confirm { candidate, control }
+                if control.measurements.len() > candidate.measurements.len() =>
+            {
+                measure(candidate.per_s, candidate.phase)
+            }
+            Stage::Confirm { control, .. } => measure(control.per_s, control.phase),
+            Stage::Overload { .. } => measure(self.overload(), Phase::Overload),
+            Stage::Recover { .. } => measure(self.peak() * CONTROL_SHARE, Phase::Recover),
+            Stage::Ended => Step::Done(Outcome {
+                highest_passed: self.passed,
+                lowest_failed: self.failed,
+                closed_loop: self.closed_loop,
+                confirmed: self.confirmed.is_some() && self.confirmed == self.passed,
+                ending: self.ending,
+                recovered: self.recovered,
+            }),
+        }
+    }
+
+    /// What came of the step that `next` gave.
+    ///
+    /// # Panics
+    /// If the search is done.
+    pub fn observe(&mut self, measurement: Measurement) {
+        let number = self.observed;
+        self.observed += 1;
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Anchor { invalid } => self.anchored(measurement, invalid),
+            Stage::Search(tested) => self.searched(tested, measurement, number),
+            Stage::Confirm { candidate, control } => self.confirming(candidate, control, measurement, number),
+            Stage::Overload { invalid } => self.overloaded(measurement, invalid),
+            Stage::Recover { probes } => self.recovering(measurement, probes),
+            Stage::Ended => panic!("nothing was to be measured"),
+        };
+        if self.observed >= self.rules.measurements_max && !matches!(self.stage, Stage::Ended) {
+            if self.confirmed.is_none() {
+                self.ending = Ending::Exhausted;
+            }
+            self.passed = self.confirmed.or(self.passed);
+            self.stage = Stage::Ended;
+        }
+    }
+
+    fn anchored(&mut self, measurement: Measurement, invalid: usize) -> Stage {
+        match measurement {
+            Measurement::Valid(seen) => self.closed_loop = seen.good_per_s,
+            // Only a guess is lost: without it the search begins at the bottom.
+            Measurement::Invalid if invalid < self.rules.invalid_max => {
+                return Stage::Anchor { invalid: invalid + 1 };
+            }
+            Measurement::Invalid => {}
+        }
+        let first = (self.closed_loop * FIRST_SHARE).clamp(self.rules.rate_min, self.rules.rate_max);
+        Stage::Search(Tested::new(first, Phase::Bracket))
+    }
+
+    fn searched(&mut self, mut tested: Tested, measurement: Measurement, number: usize) -> Stage {
+        tested.add(measurement, number);
+        let Some(verdict) = tested.verdict(&self.rules) else { return Stage::Search(tested) };
+        self.curve.push(tested.point(verdict));
+        if tested.phase == Phase::Recheck {
+            if verdict != Verdict::Pass {
+                return Stage::Overload { invalid: 0 };
+            }
+            self.failed = None;
+        }
+        match verdict {
+            Verdict::Pass => self.passed = Some(tested.per_s),
+            Verdict::Fail | Verdict::Undecided => self.failed = Some(tested.per_s),
+            Verdict::Invalid => return self.settle(Ending::GeneratorInvalid { per_s: tested.per_s }),
+        }
+        let Rules { rate_min, rate_max, precision, .. } = self.rules;
+        match (self.passed, self.failed) {
+            (Some(passed), Some(failed)) if failed / passed <= precision => self.settle(Ending::Converged),
+            (Some(passed), Some(failed)) => {
+                Stage::Search(Tested::new((passed * failed).sqrt(), Phase::Bisect))
+            }
+            (Some(passed), None) if passed >= rate_max => {
+                self.settle(Ending::GeneratorCeiling { per_s: rate_max })
+            }
+            (Some(passed), None) => {
+                Stage::Search(Tested::new((passed * BRACKET_UP).min(rate_max), Phase::Bracket))
+            }
+            (None, Some(failed)) if failed <= rate_min => self.settle(Ending::NothingPasses),
+            (None, failed) => {
+                let failed = failed.expect("the load just judged passed or failed");
+                Stage::Search(Tested::new((failed * BRACKET_DOWN).max(rate_min), Phase::Bracket))
+            }
+        }
+    }
+
+    /// The search is over; what passed is to be confirmed.
+    fn settle(&mut self, ending: Ending) -> Stage {
+        self.ending = ending;
+        self.passed.map_or(Stage::Ended, to_confirm)
+    }
+
+    fn confirming(
+        &mut self,
+        mut candidate: Tested,
+        mut control: Tested,
+        measurement: Measurement,
+        number: usize,
+    ) -> Stage {
+        if control.measurements.len() > candidate.measurements.len() {
+            candidate.add(measurement, number);
+        } else {
+            control.add(measurement, number);
+            if control.invalid <= self.rules.invalid_max {
+                return Stage::Confirm { candidate, control };
+            }
+        }
+        let verdict = if control.invalid > self.rules.invalid_max {
+            Verdict::Invalid
+        } else {
+            match candidate.verdict(&self.rules) {
+                Some(verdict) => verdict,
+                None => return Stage::Confirm { candidate, control },
+            }
+        };
+        let control_failed = control.failed_for_certain(&self.rules);
+        self.curve.push(control.point(if control_failed { Verdict::Fail } else { Verdict::Pass }));
+        self.curve.push(candidate.point(verdict));
+        match verdict {
+            Verdict::Invalid => self.end(Ending::GeneratorInvalid { per_s: candidate.per_s }),
+            _ if control_failed => self.end(Ending::ControlFailed),
+            Verdict::Pass => self.confirm(candidate.per_s),
+            Verdict::Fail | Verdict::Undecided => self.step_down(candidate.per_s),
+        }
+    }
+
+    fn step_down(&mut self, failed: f64) -> Stage {
+        self.failed = Some(failed);
+        self.candidates += 1;
+        let next = failed / self.rules.precision;
+        // Back at a load that passed twice already, before a recheck led further up.
+        if let Some(confirmed) = self.confirmed.filter(|confirmed| next <= *confirmed) {
+            return self.confirm(confirmed);
+        }
+        if self.candidates >= self.rules.candidates_max || next < self.rules.rate_min {
+            self.passed = None;
+            return self.end(Ending::NeverConfirmed);
+        }
+        self.passed = Some(next);
+        // A ceiling that passed once and not twice is no ceiling: the target's limit is below it.
+        if matches!(self.ending, Ending::GeneratorCeiling { .. }) {
+            self.ending = Ending::Converged;
+        }
+        to_confirm(next)
+    }
+
+    fn confirm(&mut self, per_s: f64) -> Stage {
+        self.confirmed = Some(per_s);
+        self.passed = Some(per_s);
+        match self.failed {
+            Some(failed) if self.rechecks < self.rules.rechecks_max => {
+                self.rechecks += 1;
+                Stage::Search(Tested::new(failed, Phase::Recheck))
+            }
+            _ => Stage::Overload { invalid: 0 },
+        }
+    }
+
+    /// Without confirming the candidate; what passed twice before it stays.
+    fn end(&mut self, ending: Ending) -> Stage {
+        self.ending = ending;
+        if self.confirmed.is_some() && ending != Ending::ControlFailed {
+            self.passed = self.confirmed;
+            return Stage::Overload { invalid: 0 };
+        }
+        Stage::Ended
+    }
+
+    fn peak(&self) -> f64 {
+        self.passed.expect("overload and recovery follow a load that passed")
+    }
+
+    fn overload(&self) -> f64 {
+        (self.peak() * OVERLOAD_FACTOR).min(self.rules.rate_max)
+    }
+
+    fn overloaded(&mut self, measurement: Measurement, invalid: usize) -> Stage {
+        // It is shown, and decides nothing: the target may be recovering from it either way.
+        if measurement == Measurement::Invalid && invalid < self.rules.invalid_max {
+            return Stage::Overload { invalid: invalid + 1 };
+        }
+        self.recovered = Some(false);
+        Stage::Recover { probes: 0 }
+    }
+
+    fn recovering(&mut self, measurement: Measurement, probes: usize) -> Stage {
+        match measurement {
+            Measurement::Valid(seen) if !seen.is_over(self.rules.limits) => {
+                self.recovered = Some(true);
+                Stage::Ended
+            }
+            _ if probes + 1 >= self.rules.probes_max => Stage::Ended,
+            _ => Stage::Recover { probes: probes + 1 },
+        }
+    }
+}
+
+fn to_confirm(per_s: f64) -> Stage {
+    Stage::Confirm {
+        candidate: Tested::new(per_s, Phase::Confirm),
+        control: Tested::new(per_s * CONTROL_SHARE, Phase::Control),
+    }
+}

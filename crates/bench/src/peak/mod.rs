@@ -1,0 +1,327 @@
+//! The load that an installation carries within a latency limit: `doorbuster bench peak`.
+//!
+//! Preflight (idle noise, the generator's own ceiling), then the [`controller`]'s search with real trials, then the
+//! audit, then the admission settings that follow. Within the limit means: the p99 of the *response* time, from the
+//! planned send, over all answers; and at most the given share of requests not carried. **Not carried** is every
+//! request that was not won: failed, unknown, never answered, and refused by admission (limited, busy) too. A server
+//! that refuses a load quickly has not carried it. There is stock enough that nothing is sold out.
+//!
+//! Without a clean audit there is no result. It must not print: the caller does.
+
+pub mod admission;
+pub mod controller;
+pub mod judge;
+mod preflight;
+#[cfg(test)]
+mod simulation;
+mod stand;
+mod trials;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
+use self::judge::{Limits, Plan, median_interval};
+use self::stand::Stand;
+use self::trials::{Measured, Trials};
+use crate::cluster::limit::limit;
+use crate::progress::Progress;
+use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
+
+/// Of what the generator alone can send: an open loop that is on time needs some air.
+const CEILING_SHARE: f64 = 0.8;
+const RATE_MIN: f64 = 10.0;
+const PRECISION: f64 = 1.05;
+
+/// Whom to search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeakTarget {
+    /// A server of our own, on the default configuration.
+    Embedded,
+    /// Servers of our own on Redis, RocketMQ and MariaDB of our own, with the safe settings.
+    Cluster { servers: usize },
+    /// A server that runs. With the operator's token its own audit is asked for, and nobody else may order meanwhile.
+    Running { address: SocketAddr, order: Order, operator_token: Option<String> },
+}
+
+/// How orders are placed at a running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// `POST /seckillOrder/generateOrder` for a product with stock enough, as at `serve --demo`: (3, 29).
+    Published { sale: u64, product: u64 },
+    /// `POST /api/v1/orders` with tokens signed by this secret, in a sale that the operator's token creates.
+    Own { token_secret: String },
+}
+
+#[derive(Debug)]
+pub struct PeakOptions {
+    pub target: PeakTarget,
+    pub p99: Duration,
+    /// Requests that may be left uncarried, among all, 0 to 1.
+    pub errors: f64,
+    /// Length of each trial.
+    pub trial: Duration,
+    pub plan: Plan,
+    /// Users of the closed loop.
+    pub users: usize,
+    /// Requests that the open loop can have under way at once.
+    pub in_flight_max: usize,
+    /// The `doorbuster` program to measure.
+    pub program: PathBuf,
+    /// The folder of the scripts `up` and `down`, for a cluster.
+    pub scripts: PathBuf,
+    /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
+    pub folder: PathBuf,
+    /// The engines of a cluster take 100 ports from here.
+    pub port_base: u16,
+    pub progress: Progress,
+    /// Raised on SIGINT or SIGTERM: the search ends with an error, its servers and files are removed.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl PeakOptions {
+    pub fn new(program: PathBuf, target: PeakTarget) -> Self {
+        Self {
+            target,
+            p99: Duration::from_millis(50),
+            errors: 0.001,
+            trial: Duration::from_secs(10),
+            plan: Plan::FULL,
+            users: 200,
+            in_flight_max: 1000,
+            program,
+            scripts: PathBuf::from("dev"),
+            folder: std::env::temp_dir(),
+            port_base: 27000,
+            progress: Progress::start(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// A first impression in about two minutes: shorter trials, and a weaker plan.
+    pub fn quick(self) -> Self {
+        Self { trial: Duration::from_millis(1500), plan: Plan::QUICK, ..self }
+    }
+
+    fn limits(&self) -> anyhow::Result<Limits> {
+        ensure!(
+            !self.p99.is_zero() && !self.trial.is_zero(),
+            "a peak needs a limit, and trials with a length"
+        );
+        ensure!((0.0..1.0).contains(&self.errors), "the share of errors is between 0 and 1");
+        ensure!(self.users > 0 && self.in_flight_max > 0, "a load needs connections");
+        Ok(Limits { p99_us: u64::try_from(self.p99.as_micros())?, lost_share: self.errors })
+    }
+}
+
+/// Searches the peak.
+///
+/// # Errors
+/// If anything can't be started or measured, if the stop flag is raised, or if the audit fails.
+pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
+    let limits = options.limits()?;
+    let folder = tempfile::Builder::new()
+        .prefix("doorbuster-bench-")
+        .tempdir_in(&options.folder)
+        .with_context(|| format!("a folder in {}", options.folder.display()))?;
+    options.progress.doing("looking at the idle machine");
+    let idle_noise_us = preflight::idle_noise(&options.stop)?;
+    options.progress.doing("starting what is measured");
+    let mut stand = Stand::open(options, folder.path())?;
+    options.progress.doing("measuring the generator alone");
+    let ceiling = preflight::ceiling(
+        folder.path(),
+        &mut stand.traffic,
+        options.users,
+        options.trial.min(Duration::from_secs(3)),
+        &options.stop,
+    )?;
+    options.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
+    let found = search(options, limits, ceiling, &mut stand, folder.path())?;
+    let servers = stand.addresses().len() as u64;
+    let local = stand.is_local();
+    options.progress.doing("auditing");
+    let audit = stand.close(&options.stop)?;
+    let said = if audit.is_some() { "audited: every acknowledged order is there" } else { "no audit" };
+    options.progress.done(said);
+    let peak = found.outcome.highest_passed.filter(|_| found.outcome.confirmed);
+    let mut notes = notes(options, &found.outcome, local);
+    if audit.is_none() {
+        notes.push("Not audited: a running server's ledger needs the operator's token.".to_owned());
+    }
+    Ok(PeakReport {
+        target: match &options.target {
+            PeakTarget::Embedded => "embedded".to_owned(),
+            PeakTarget::Cluster { servers } => format!("cluster of {servers}"),
+            PeakTarget::Running { address, .. } => address.to_string(),
+        },
+        p99_limit_us: limits.p99_us,
+        errors_limit: limits.lost_share,
+        highest_passed: found.outcome.highest_passed,
+        lowest_failed: found.outcome.lowest_failed,
+        closed_loop_max: found.outcome.closed_loop,
+        generator_ceiling: ceiling,
+        idle_noise_us,
+        confirmed: found.outcome.confirmed,
+        limiter: found.limiter(),
+        curve: found.curve(),
+        overload: found.overload(),
+        admission: peak.map(|peak| admission::admission(peak, limits.p99_us, servers)),
+        audit,
+        notes,
+    })
+}
+
+/// What a search came to.
+struct Found {
+    outcome: Outcome,
+    points: Vec<Point>,
+    measured: Vec<Measured>,
+}
+
+fn search(
+    options: &PeakOptions,
+    limits: Limits,
+    ceiling: f64,
+    stand: &mut Stand,
+    folder: &Path,
+) -> anyhow::Result<Found> {
+    let mut controller = Controller::new(Rules {
+        limits,
+        plan: options.plan,
+        precision: PRECISION,
+        rate_min: RATE_MIN,
+        rate_max: (ceiling * CEILING_SHARE).max(RATE_MIN),
+        invalid_max: 3,
+        candidates_max: 6,
+        rechecks_max: 2,
+        probes_max: 30,
+        measurements_max: 400,
+    });
+    let mut trials = Trials::new(options, limits, stand, folder);
+    trials.warm_up()?;
+    let mut measured: Vec<Measured> = Vec::new();
+    let mut told = 0;
+    loop {
+        match controller.next() {
+            Step::Done(outcome) => {
+                let points = controller.curve().to_vec();
+                return Ok(Found { outcome, points, measured });
+            }
+            Step::Measure { load, phase } => {
+                let one = trials.measure(load, phase)?;
+                controller.observe(one.measurement);
+                measured.push(one);
+            }
+        }
+        for point in &controller.curve()[told..] {
+            options.progress.done(&told_of(point, &measured));
+        }
+        told = controller.curve().len();
+    }
+}
+
+/// A line for a load that was judged: with the interval of the median of its trials' p99.
+fn told_of(point: &Point, measured: &[Measured]) -> String {
+    let seen: Vec<_> = point.measurements.iter().filter_map(|at| measured[*at].seen()).collect();
+    let p99 = median_interval(&seen).map_or(String::new(), |(low, high)| {
+        format!(", p99 {:.1} to {:.1} ms", low as f64 / 1e3, high as f64 / 1e3)
+    });
+    format!("{}: {:.0}/s: {:?}{p99} ({} trials)", point.phase.name(), point.per_s, point.verdict, seen.len())
+}
+
+impl Found {
+    fn trials_of(&self, point: &Point) -> Vec<Trial> {
+        point.measurements.iter().map(|at| self.measured[*at].trial.clone()).collect()
+    }
+
+    /// The closed loop first, then every load in the order of its verdict.
+    fn curve(&self) -> Vec<PeakPoint> {
+        let anchors: Vec<_> = self.measured.iter().filter(|of| of.phase == Phase::Anchor).collect();
+        let valid = anchors.iter().any(|of| of.seen().is_some());
+        let anchor = PeakPoint {
+            rate: self.outcome.closed_loop,
+            phase: Phase::Anchor.name().to_owned(),
+            // It is no load that could pass: it only says what comes back when everybody asks at once.
+            verdict: if valid { Verdict::Undecided } else { Verdict::Invalid },
+            trials: anchors.iter().map(|of| of.trial.clone()).collect(),
+        };
+        let points = self.points.iter().map(|point| PeakPoint {
+            rate: point.per_s,
+            phase: point.phase.name().to_owned(),
+            verdict: point.verdict,
+            trials: self.trials_of(point),
+        });
+        std::iter::once(anchor).chain(points).collect()
+    }
+
+    fn overload(&self) -> Option<Overload> {
+        let over = self.measured.iter().rfind(|of| of.phase == Phase::Overload)?;
+        let back = self.measured.last().filter(|_| self.outcome.recovered == Some(true));
+        let trial = over.trial.clone();
+        Some(Overload {
+            rate: over.per_s,
+            good_per_s: trial.good_per_s(),
+            refused_per_s: trial.outcomes.refused() as f64 / trial.seconds.max(1e-9),
+            trial,
+            recovery_s: back.map(|back| back.begun.saturating_duration_since(over.ended).as_secs_f64()),
+        })
+    }
+
+    /// From what the machine did under the lowest load that failed.
+    fn limiter(&self) -> Option<Limiter> {
+        let failed = self.outcome.lowest_failed?;
+        let point = self.points.iter().rfind(|point| point.per_s == failed)?;
+        let usage = self.measured[*point.measurements.last()?].trial.usage.as_ref()?;
+        let evidence = usage.processes.iter().map(|of| {
+            format!(
+                "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
+                of.name,
+                of.processors,
+                of.busiest_thread,
+                of.busiest_thread_share * 100.0
+            )
+        });
+        Some(Limiter { what: limit(usage, None), evidence: evidence.collect() })
+    }
+}
+
+fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "A load passes when the median of its trials' p99 is within the limit by an order-statistic bound: a load \
+             at the limit passes by chance with a probability of at most {:.1}%, and must pass twice.",
+            options.plan.false_pass() * 100.0
+        ),
+        "Refused by admission (limited, busy) counts as not carried, like failed and unknown.".to_owned(),
+    ];
+    notes.push(match outcome.ending {
+        Ending::Converged => "The search converged.".to_owned(),
+        Ending::NothingPasses => format!("Not even {RATE_MIN:.0}/s is carried within the limit."),
+        Ending::GeneratorCeiling { per_s } => {
+            format!("Limited by the generator: {per_s:.0}/s is the most that it makes, and it was carried.")
+        }
+        Ending::GeneratorInvalid { per_s } => {
+            format!(
+                "Limited by the generator: it could not make {per_s:.0}/s soundly; nothing is known there."
+            )
+        }
+        Ending::ControlFailed => {
+            "Not confirmed: half of that load was not carried either, so the machine has changed.".to_owned()
+        }
+        Ending::NeverConfirmed => "Not confirmed: no load passed a second time.".to_owned(),
+        Ending::Exhausted => "The search was cut off by its bound on measurements.".to_owned(),
+    });
+    if outcome.recovered == Some(false) {
+        notes.push("After the overload the control load was not within the limit any more.".to_owned());
+    }
+    if local {
+        notes.push("Co-located: generator and target share this machine's processors.".to_owned());
+    }
+    notes
+}

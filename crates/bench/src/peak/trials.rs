@@ -1,0 +1,215 @@
+//! The search's trials, made for real: one load, one length, one verdict on whether the generator was sound.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::PeakOptions;
+use super::controller::{Load, Measurement, Phase};
+use super::judge::{Limits, Seen};
+use super::stand::Stand;
+use crate::audit::receipts::Kept;
+use crate::drivers::http::Http;
+use crate::environment;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Settings};
+use crate::report::model::{Flag, Trial};
+use crate::scenarios::measure::{self, Surroundings};
+
+/// Of the trial's length: how exactly the recovery is told.
+const PROBE_SHARE: f64 = 0.25;
+const PROBE_MIN: Duration = Duration::from_millis(500);
+const WARM_UP_MIN: Duration = Duration::from_secs(2);
+/// Of the latency limit: a generator that is later than this by itself makes the load another one.
+const LAG_SHARE: u64 = 10;
+/// Of what was offered: a target that answers less falls behind.
+const KEPT_UP: f64 = 0.95;
+/// Of the connections, on average over the trial: so many in flight are a backlog.
+const BACKLOG_SHARE: f64 = 0.5;
+/// Of a processor: the generator's thread had no time left.
+const THREAD_FULL: f64 = 0.9;
+
+/// One measurement and its trial.
+pub(super) struct Measured {
+    pub(super) phase: Phase,
+    /// Offered; 0 for the closed loop.
+    pub(super) per_s: f64,
+    pub(super) trial: Trial,
+    pub(super) measurement: Measurement,
+    pub(super) begun: Instant,
+    /// When the last request was due.
+    pub(super) ended: Instant,
+}
+
+impl Measured {
+    pub(super) fn seen(&self) -> Option<Seen> {
+        match self.measurement {
+            Measurement::Valid(seen) => Some(seen),
+            Measurement::Invalid => None,
+        }
+    }
+}
+
+pub(super) struct Trials<'a> {
+    options: &'a PeakOptions,
+    limits: Limits,
+    stand: &'a mut Stand,
+    disk: Option<String>,
+    made: usize,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(options: &'a PeakOptions, limits: Limits, stand: &'a mut Stand, folder: &Path) -> Self {
+        Self { options, limits, stand, disk: environment::disk(folder), made: 0 }
+    }
+
+    /// Its answers count for the audit only.
+    pub(super) fn warm_up(&mut self) -> anyhow::Result<()> {
+        self.options.progress.doing("warming up");
+        let length = self.options.trial.min(WARM_UP_MIN);
+        self.trial(Schedule::closed(length), self.options.users)?;
+        self.stand.rest()
+    }
+
+    pub(super) fn measure(&mut self, load: Load, phase: Phase) -> anyhow::Result<Measured> {
+        let length = match phase {
+            Phase::Recover => self.options.trial.mul_f64(PROBE_SHARE).max(PROBE_MIN),
+            _ => self.options.trial,
+        };
+        let (schedule, connections, per_s) = match load {
+            Load::Closed => (Schedule::closed(length), self.options.users, 0.0),
+            Load::Open { per_s } => (Schedule::constant(per_s, length), self.options.in_flight_max, per_s),
+        };
+        let what = if per_s > 0.0 { format!("{per_s:.0}/s") } else { schedule.to_string() };
+        self.options.progress.doing(&format!("{}: {what}", phase.name()));
+        let (mut trial, begun) = self.trial(schedule, connections)?;
+        // Recovery is measured from the end of the overload: nothing is waited for in between.
+        if !matches!(phase, Phase::Overload | Phase::Recover) {
+            self.stand.rest()?;
+        }
+        let measurement = match load {
+            Load::Closed => Measurement::Valid(seen(&trial)),
+            Load::Open { per_s } => judge(&mut trial, per_s, connections, self.limits),
+        };
+        Ok(Measured { phase, per_s, trial, measurement, begun, ended: begun + length })
+    }
+
+    fn trial(&mut self, schedule: Schedule, connections: usize) -> anyhow::Result<(Trial, Instant)> {
+        let addresses = self.stand.addresses();
+        let watched = self.stand.watched();
+        let co_located = self.stand.is_local();
+        let mut kept = Kept { inner: &mut self.stand.traffic, receipts: &mut self.stand.receipts };
+        let mut http = Http { workload: &mut kept };
+        let mut generator = Generator::connect(Settings::spread(addresses, connections), &mut http)
+            .context("connecting to the target")?;
+        let around = Surroundings {
+            watched: &watched,
+            disk: self.disk.as_deref(),
+            co_located,
+            stop: &self.options.stop,
+        };
+        self.made += 1;
+        let begun = Instant::now();
+        let trial = measure::trial(&mut generator, schedule, &mut http, self.made, around)?;
+        self.stand.told.accepted += trial.outcomes.won;
+        self.stand.told.unknown += trial.outcomes.unknown;
+        Ok((trial, begun))
+    }
+}
+
+fn seen(trial: &Trial) -> Seen {
+    let asked = trial.outcomes.total() + trial.unsent;
+    Seen {
+        p99_us: trial.response.at(0.99),
+        asked,
+        lost: asked - trial.outcomes.good(),
+        good_per_s: trial.good_per_s(),
+    }
+}
+
+/// Whether an open loop's trial says something of the target.
+///
+/// A target that falls behind fills every connection, and then requests are sent late too: that is the target's doing
+/// as long as the generator had processor time left, and the trial stands (its times count from the planned send). Any
+/// other lateness is the generator's, and the trial says nothing. Requests that were never sent, because nothing was
+/// answered any more, count as lost.
+fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> Measurement {
+    let behind = falls_behind(trial, per_s, connections);
+    let most_us = limits.p99_us / LAG_SHARE;
+    let p99_us = trial.send_lag.at(0.99);
+    let flagged = trial.flags.iter().any(|flag| matches!(flag, Flag::SendLag { .. }));
+    if p99_us > most_us && !behind && !flagged {
+        trial.flags.push(Flag::SendLag { p99_us, most_us });
+    }
+    let spoiled = trial.flags.iter().any(|flag| match flag {
+        Flag::CoLocated | Flag::Unsent { .. } => false,
+        Flag::InFlightCap { .. } | Flag::SendLag { .. } => !behind,
+        _ => flag.invalidates(),
+    });
+    if spoiled { Measurement::Invalid } else { Measurement::Valid(seen(trial)) }
+}
+
+fn falls_behind(trial: &Trial, per_s: f64, connections: usize) -> bool {
+    let answered_per_s = trial.outcomes.total() as f64 / trial.seconds.max(1e-9);
+    // Little's law: the mean number in flight.
+    let in_flight = answered_per_s * trial.service.mean_us / 1e6;
+    let full = trial.usage.as_ref().is_some_and(|usage| {
+        usage.processes.iter().any(|of| of.name == "load" && of.busiest_thread_share >= THREAD_FULL)
+    });
+    answered_per_s < per_s * KEPT_UP && in_flight >= connections as f64 * BACKLOG_SHARE && !full
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::record::{Outcome, Record};
+    use crate::report::model::{Distribution, Quantile};
+
+    const LIMITS: Limits = Limits { p99_us: 50_000, lost_share: 0.001 };
+
+    fn times(us: u64) -> Distribution {
+        Distribution { mean_us: us as f64, points: vec![Quantile { q: 0.99, us }], max_us: us }
+    }
+
+    /// Ten seconds at an offered 1000/s.
+    fn trial(won: u64, busy: u64, service_us: u64, lag_us: u64) -> Trial {
+        let schedule = Schedule::constant(1000.0, Duration::from_secs(10));
+        let mut trial = Trial::new(1, &schedule, &Record::default(), None);
+        trial.seconds = 10.0;
+        trial.outcomes.add(Outcome::Won, won);
+        trial.outcomes.add(Outcome::Busy, busy);
+        trial.service = times(service_us);
+        trial.response = times(service_us + lag_us);
+        trial.send_lag = times(lag_us);
+        trial
+    }
+
+    #[test]
+    fn refusals_and_requests_never_sent_are_not_carried() {
+        let mut refused = trial(9900, 90, 2000, 10);
+        refused.unsent = 10;
+        refused.flags.push(Flag::Unsent { requests: 10 });
+        let Measurement::Valid(seen) = judge(&mut refused, 1000.0, 100, LIMITS) else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((seen.asked, seen.lost, seen.p99_us), (10_000, 100, 2010));
+        assert!(seen.is_over(LIMITS));
+    }
+
+    #[test]
+    fn a_late_generator_spoils_a_trial_and_a_late_target_fails_it() {
+        let mut late = trial(10_000, 0, 2000, 6000);
+        assert_eq!(judge(&mut late, 1000.0, 100, LIMITS), Measurement::Invalid);
+        assert_eq!(late.flags, [Flag::SendLag { p99_us: 6000, most_us: 5000 }]);
+        // 500 answers/s of 200 ms each: 100 in flight, all that there are.
+        let mut behind = trial(5000, 0, 200_000, 4_000_000);
+        assert!(matches!(judge(&mut behind, 1000.0, 100, LIMITS), Measurement::Valid(_)), "{behind:?}");
+        // The same with 1000 connections is no backlog of the target's.
+        let mut idle = trial(5000, 0, 200_000, 4_000_000);
+        assert_eq!(judge(&mut idle, 1000.0, 1000, LIMITS), Measurement::Invalid);
+        let mut capped = trial(10_000, 0, 2000, 10);
+        capped.flags.push(Flag::InFlightCap { cap: 100, times: 3 });
+        assert_eq!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Invalid);
+    }
+}

@@ -1,0 +1,237 @@
+//! Two reports against each other: for each figure how much it changed, and whether that is a change at all.
+//!
+//! The ratio is Hodges and Lehmann's estimate with its Mann-Whitney interval (`statistics.rs`); with fewer than six
+//! repeats on a side it is the ratio of the medians, without an interval, and judged all the same. A figure is missed
+//! when it got worse by more than the threshold and the interval, where there is one, excludes "no change". Figures
+//! that only one report has are listed, and judged not to be worse.
+
+use super::figures::{self, Figure};
+use super::model::{Better, EngineSettings, Report};
+use super::statistics::{self, Interval};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    pub threshold: f64,
+    pub changes: Vec<Change>,
+    /// Names of figures that were not measured on both sides.
+    pub only_before: Vec<String>,
+    pub only_after: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub name: String,
+    pub unit: String,
+    pub before: f64,
+    pub after: f64,
+    pub ratio: f64,
+    pub interval: Option<Interval>,
+    pub judgement: Judgement,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    Better,
+    /// Past the threshold, in the wrong direction.
+    Worse,
+    /// Within the threshold, or not told apart from no change.
+    Same,
+    /// Neither direction is better.
+    Unjudged,
+}
+
+impl Comparison {
+    pub fn worse(&self) -> usize {
+        self.changes.iter().filter(|change| change.judgement == Judgement::Worse).count()
+    }
+}
+
+/// `threshold` is the share by which a figure may get worse: 0.05.
+pub fn compare(before: &Report, after: &Report, threshold: f64) -> Comparison {
+    let (before, after) = (figures::all(before), figures::all(after));
+    let mut changes = Vec::new();
+    let mut only_before = Vec::new();
+    for figure in &before {
+        let other = after.iter().find(|other| other.name() == figure.name() && other.unit == figure.unit);
+        match other.and_then(|other| change(figure, other, threshold)) {
+            Some(change) => changes.push(change),
+            None if figure.values.is_empty() => {}
+            None => only_before.push(figure.name()),
+        }
+    }
+    let known = |figure: &&Figure| changes.iter().any(|change| change.name == figure.name());
+    let only_after =
+        after.iter().filter(|figure| !figure.values.is_empty() && !known(figure)).map(Figure::name).collect();
+    Comparison { threshold, changes, only_before, only_after }
+}
+
+fn change(before: &Figure, after: &Figure, threshold: f64) -> Option<Change> {
+    let (ratio, interval) = statistics::ratio(&before.values, &after.values)?;
+    let told_apart = interval.is_none_or(|interval| !interval.contains(1.0));
+    let grown = match before.better {
+        Better::Neither => None,
+        _ if !told_apart => Some(false),
+        _ => Some(ratio > 1.0 + threshold),
+    };
+    let shrunk = told_apart && ratio < 1.0 - threshold;
+    let judgement = match (before.better, grown) {
+        (_, None) => Judgement::Unjudged,
+        (Better::Higher, Some(true)) => Judgement::Better,
+        (Better::Lower, Some(true)) => Judgement::Worse,
+        (Better::Higher, _) if shrunk => Judgement::Worse,
+        (Better::Lower, _) if shrunk => Judgement::Better,
+        _ => Judgement::Same,
+    };
+    Some(Change {
+        name: before.name(),
+        unit: before.unit.clone(),
+        before: before.median()?,
+        after: after.median()?,
+        ratio,
+        interval,
+        judgement,
+    })
+}
+
+/// What is not the same around the two measurements, a line each: with any of it, a difference of the figures has
+/// more than one possible cause.
+pub fn differences(before: &Report, after: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut differ = |what: &str, before: &str, after: &str| {
+        if before != after {
+            lines.push(format!("{what}: {before} | {after}"));
+        }
+    };
+    let (here, there) = (&before.environment, &after.environment);
+    differ("processor", &here.processor, &there.processor);
+    differ("processors", &here.processors.to_string(), &there.processors.to_string());
+    differ("governor", &here.governor, &there.governor);
+    differ("memory", &format!("{} MiB", here.memory_mib), &format!("{} MiB", there.memory_mib));
+    differ("kernel", &here.kernel, &there.kernel);
+    differ("cgroup limits", &here.cgroup_limits(), &there.cgroup_limits());
+    differ("file system", &here.file_system, &there.file_system);
+    differ("co-located", &here.co_located.to_string(), &there.co_located.to_string());
+    differ("size", &format!("{:?}", before.size), &format!("{:?}", after.size));
+    for scenario in &before.scenarios {
+        let other = after.scenarios.iter().find(|other| other.name == scenario.name);
+        if let Some(other) = other {
+            engines(&scenario.name, &scenario.engines, &other.engines, &mut differ);
+        }
+    }
+    for row in &before.durability {
+        let name = figures::combination(row);
+        if let Some(other) = after.durability.iter().find(|other| figures::combination(other) == name) {
+            engines(&name, &row.engines, &other.engines, &mut differ);
+        }
+    }
+    lines
+}
+
+fn engines(
+    scenario: &str,
+    before: &[EngineSettings],
+    after: &[EngineSettings],
+    differ: &mut impl FnMut(&str, &str, &str),
+) {
+    let names = |engines: &[EngineSettings]| {
+        engines.iter().map(|of| of.engine.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    differ(&format!("{scenario}: engines"), &names(before), &names(after));
+    for (before, after) in before.iter().zip(after) {
+        let of = format!("{scenario}: {}", before.engine);
+        differ(&format!("{of} version"), &before.version, &after.version);
+        let keys = before
+            .settings
+            .keys()
+            .chain(after.settings.keys().filter(|key| !before.settings.contains_key(*key)));
+        for key in keys {
+            let value =
+                |of: &EngineSettings| of.settings.get(key).cloned().unwrap_or_else(|| "not said".to_owned());
+            differ(&format!("{of} {key}"), &value(before), &value(after));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn scaled(factor: f64, repeats: usize) -> Report {
+        let mut report = sample::report();
+        for metric in &mut report.scenarios[0].cases[1].metrics {
+            metric.values.truncate(repeats);
+            metric.values.iter_mut().for_each(|value| *value *= factor);
+        }
+        report
+    }
+
+    fn judgement(comparison: &Comparison, metric: &str) -> (Judgement, bool) {
+        let name = format!("redis-threads/set, 50 threads: {metric}");
+        let change = comparison.changes.iter().find(|change| change.name == name).unwrap();
+        (change.judgement, change.interval.is_some())
+    }
+
+    #[test]
+    fn the_direction_that_is_better_decides() {
+        let comparison = compare(&sample::report(), &scaled(0.8, 6), 0.05);
+        assert_eq!(judgement(&comparison, "throughput"), (Judgement::Worse, true));
+        assert_eq!(judgement(&comparison, "p99"), (Judgement::Better, true));
+        assert_eq!(comparison.worse(), 1);
+        let comparison = compare(&sample::report(), &scaled(1.2, 6), 0.05);
+        assert_eq!(judgement(&comparison, "throughput"), (Judgement::Better, true));
+        assert_eq!(judgement(&comparison, "p99"), (Judgement::Worse, true));
+    }
+
+    #[test]
+    fn within_the_threshold_or_the_interval_nothing_changed() {
+        // 4% is within 5%.
+        assert_eq!(compare(&sample::report(), &scaled(0.96, 6), 0.05).worse(), 0);
+        // The spread of the throughput hides 4%, even with a threshold of 1%; that of p99, which has none, does not.
+        let comparison = compare(&sample::report(), &scaled(0.96, 6), 0.01);
+        assert_eq!(judgement(&comparison, "throughput"), (Judgement::Same, true));
+        assert_eq!(judgement(&comparison, "p99"), (Judgement::Better, true));
+    }
+
+    #[test]
+    fn few_repeats_are_judged_by_their_medians() {
+        let comparison = compare(&scaled(1.0, 3), &scaled(0.8, 3), 0.05);
+        assert_eq!(judgement(&comparison, "throughput"), (Judgement::Worse, false));
+        assert_eq!(compare(&scaled(1.0, 3), &scaled(1.0, 3), 0.05).worse(), 0);
+    }
+
+    #[test]
+    fn what_only_one_has_is_listed() {
+        let mut less = sample::report();
+        less.scenarios.truncate(1);
+        let comparison = compare(&sample::report(), &less, 0.05);
+        assert_eq!(comparison.only_before, ["redis-memory/400,000 keys: used memory"]);
+        let comparison = compare(&less, &sample::report(), 0.05);
+        assert_eq!(comparison.only_after, ["redis-memory/400,000 keys: used memory"]);
+        assert_eq!(comparison.only_before, [""; 0]);
+    }
+
+    #[test]
+    fn every_difference_around_the_figures_is_found() {
+        assert_eq!(differences(&sample::report(), &sample::report()), [""; 0]);
+        let mut other = sample::report();
+        other.environment.kernel = "9.9".to_owned();
+        other.environment.processors += 1;
+        other.size = crate::report::model::Size::Quick;
+        let engine = &mut other.scenarios[0].engines[0];
+        engine.version = "7.2".to_owned();
+        engine.settings.insert("appendfsync".to_owned(), "always".to_owned());
+        engine.settings.insert("save".to_owned(), "60 1".to_owned());
+        let lines = differences(&sample::report(), &other).join("\n");
+        for line in [
+            "redis-threads: redis version: 7.0.15 | 7.2",
+            "redis-threads: redis appendfsync: everysec | always",
+            "redis-threads: redis save: not said | 60 1",
+            "size: Full | Quick",
+            "| 9.9",
+        ] {
+            assert!(lines.contains(line), "{lines}");
+        }
+        assert_eq!(lines.lines().count(), 6, "{lines}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A report as a flat list of figures: what the CSV has a row for, what thresholds name, and what two reports are
+//! compared by.
+//!
+//! Scenarios come with their metrics. The peak and the durability rows come as scenarios of the names `peak` and
+//! `durability`. Data only.
+
+use super::model::{Better, DurabilityRow, PeakReport, Published, Report};
+use super::statistics::{self, Interval};
+
+/// One metric of one case, with all that was measured of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    pub scenario: String,
+    pub case: String,
+    pub series: String,
+    /// `threads`, and how many.
+    pub x: Option<(String, f64)>,
+    pub metric: String,
+    pub unit: String,
+    pub better: Better,
+    pub values: Vec<f64>,
+    pub published: Option<Published>,
+}
+
+impl Figure {
+    pub fn median(&self) -> Option<f64> {
+        statistics::median(&self.values)
+    }
+
+    pub fn interval(&self) -> Option<Interval> {
+        statistics::median_interval(&self.values)
+    }
+
+    /// Measured by published.
+    pub fn ratio(&self) -> Option<f64> {
+        let published = self.published.as_ref()?.value;
+        (published != 0.0).then_some(self.median()? / published)
+    }
+
+    /// `scenario/case: metric`
+    pub fn name(&self) -> String {
+        format!("{}/{}: {}", self.scenario, self.case, self.metric)
+    }
+}
+
+pub fn all(report: &Report) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for scenario in &report.scenarios {
+        for case in &scenario.cases {
+            figures.extend(case.metrics.iter().map(|metric| Figure {
+                scenario: scenario.name.clone(),
+                case: case.name.clone(),
+                series: case.series.clone(),
+                x: case.x.as_ref().map(|x| (x.label.clone(), x.value)),
+                metric: metric.name.clone(),
+                unit: metric.unit.clone(),
+                better: metric.better,
+                values: metric.values.clone(),
+                published: metric.published.clone(),
+            }));
+        }
+    }
+    figures.extend(report.peak.iter().flat_map(of_peak));
+    figures.extend(report.durability.iter().flat_map(of_durability));
+    figures
+}
+
+fn of_peak(peak: &PeakReport) -> Vec<Figure> {
+    let figure = |metric: &str, value: Option<f64>, unit: &str, better| Figure {
+        scenario: "peak".to_owned(),
+        case: peak.target.clone(),
+        series: "peak".to_owned(),
+        x: None,
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values: value.into_iter().collect(),
+        published: None,
+    };
+    let recovery = peak.overload.as_ref().and_then(|overload| overload.recovery_s);
+    vec![
+        figure("highest passed", peak.highest_passed, "1/s", Better::Higher),
+        figure("lowest failed", peak.lowest_failed, "1/s", Better::Neither),
+        figure("closed-loop maximum", Some(peak.closed_loop_max), "1/s", Better::Higher),
+        figure("recovery", recovery, "s", Better::Lower),
+    ]
+}
+
+/// `embedded, sqlite synchronous = FULL`.
+pub fn combination(row: &DurabilityRow) -> String {
+    let settings = row.settings.iter().map(|(name, value)| format!(", {name} = {value}"));
+    format!("{}{}", row.profile, settings.collect::<String>())
+}
+
+fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
+    let figure = |metric: &str, values: Vec<f64>, unit: &str, better| Figure {
+        scenario: "durability".to_owned(),
+        case: combination(row),
+        series: row.profile.clone(),
+        x: None,
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values,
+        published: None,
+    };
+    let mut figures = vec![
+        figure("throughput", row.orders_per_s.clone(), "1/s", Better::Higher),
+        figure("p99", row.p99_us.iter().map(|us| *us as f64).collect(), "us", Better::Lower),
+    ];
+    for kill in &row.kills {
+        let lost = format!("acknowledged lost, {} killed", kill.victim);
+        let back = format!("back after, {} killed", kill.victim);
+        figures.push(figure(&lost, vec![kill.acknowledged_lost as f64], "orders", Better::Lower));
+        figures.push(figure(&back, vec![kill.back_after_s], "s", Better::Lower));
+    }
+    figures
+}

@@ -1,0 +1,123 @@
+//! How figures are written for people: three or four digits, and a unit that fits.
+//!
+//! The JSON and the CSV have the numbers themselves; this is for tables, pages and terminals.
+
+/// In the unit of a metric: `12,345/s`, `1.25 ms`, `28.9 MiB`.
+pub(super) fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "1/s" => format!("{}/s", number(value)),
+        "us" => time_us(value),
+        "ms" => time_us(value * 1e3),
+        "s" => time_us(value * 1e6),
+        "bytes" => bytes(value),
+        "" => number(value),
+        _ => format!("{} {unit}", number(value)),
+    }
+}
+
+/// Thousands are set apart; decimals only where they say something.
+pub(super) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "not a number".to_owned();
+    }
+    let size = value.abs();
+    let decimals = match size {
+        _ if size >= 100.0 || value.fract() == 0.0 => 0,
+        _ if size >= 10.0 => 1,
+        _ if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{size:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}{rest}", grouped(whole))
+}
+
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+pub(super) fn time_us(us: f64) -> String {
+    match us.abs() {
+        size if size >= 1e6 => format!("{} s", number(us / 1e6)),
+        size if size >= 1e3 => format!("{} ms", number(us / 1e3)),
+        _ => format!("{} us", number(us)),
+    }
+}
+
+pub(super) fn bytes(bytes: f64) -> String {
+    let size = bytes.abs();
+    for (unit, name) in [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")] {
+        if size >= unit {
+            return format!("{} {name}", number(bytes / unit));
+        }
+    }
+    format!("{} B", number(bytes))
+}
+
+/// `0.62 x`.
+pub(super) fn times(ratio: f64) -> String {
+    if ratio >= 100.0 { format!("{} x", number(ratio)) } else { format!("{ratio:.2} x") }
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// `2026-11-21 23:35:46 UTC` of seconds since 1970, by the civil calendar.
+pub(super) fn utc(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    // Days since 0000-03-01, so that the leap day is a year's last: then months have a regular pattern.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        for (value, unit, text) in [
+            (1_234_567.8, "1/s", "1,234,568/s"),
+            (999.4, "1/s", "999/s"),
+            (12.34, "1/s", "12.3/s"),
+            (0.1234, "1/s", "0.123/s"),
+            (850.0, "us", "850 us"),
+            (1250.0, "us", "1.25 ms"),
+            (2_500_000.0, "us", "2.50 s"),
+            (4.12, "s", "4.12 s"),
+            (0.035, "s", "35 ms"),
+            (30_303_846.0, "bytes", "28.9 MiB"),
+            (512.0, "bytes", "512 B"),
+            (-1234.0, "", "-1,234"),
+            (3.0, "keys", "3 keys"),
+            (f64::NAN, "1/s", "not a number/s"),
+        ] {
+            assert_eq!(figure(value, unit), text);
+        }
+        assert_eq!((times(0.618), times(1234.0)), ("0.62 x".to_owned(), "1,234 x".to_owned()));
+    }
+
+    #[test]
+    fn days_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_795_304_146), "2026-11-21 23:35:46 UTC");
+    }
+}

@@ -1,0 +1,379 @@
+//! The report as one HTML page that needs nothing beside it: no host, no script, no file.
+//!
+//! Light and dark, on paper, and on a phone. `markup.rs` escapes, `svg.rs` draws, `charts.rs` says what is drawn; here
+//! is the order of the page.
+
+mod charts;
+mod markup;
+mod svg;
+
+use self::markup::{Cell, element, escaped, list, table, text};
+use super::figures::{self, Figure};
+use super::format::{figure, number, percent, time_us, utc};
+use super::markdown::durability_cells;
+use super::model::{
+    DurabilityRow, PeakPoint, PeakReport, Report, ScenarioReport, Shape, ThresholdResult, Trial,
+};
+use super::{statistics, words};
+
+const STYLE: &str = include_str!("style.css");
+const TITLE: &str = "Doorbuster benchmark";
+
+pub fn render(report: &Report) -> String {
+    let figures = figures::all(report);
+    let mut body = header(report);
+    body += &thresholds(&report.thresholds);
+    for of in &report.scenarios {
+        body += &scenario(of, &figures);
+    }
+    if !report.failures.is_empty() {
+        let lines = report.failures.iter().map(|failed| format!("{}: {}", failed.name, failed.error));
+        body += &section(
+            "not-run",
+            "Not run",
+            &element("ul", &lines.map(|line| text("li", &line)).collect::<String>()),
+        );
+    }
+    body += &report.peak.iter().map(peak).collect::<String>();
+    body += &durability(&report.durability);
+    body += &environment(report);
+    body += &element(
+        "footer",
+        "Medians of all valid repeats. Intervals are distribution-free and shown with six repeats or more. Response \
+         times count from the planned send. Published figures come from five published documents; (?) marks those \
+         that may be wrong.",
+    );
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{TITLE}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n{body}</body>\n</html>\n"
+    )
+}
+
+fn section(id: &str, title: &str, inner: &str) -> String {
+    let head = format!("<h2 id=\"{}\">{}</h2>\n", escaped(id), escaped(title));
+    element("section", &(head + inner))
+}
+
+fn header(report: &Report) -> String {
+    let revision =
+        report.git_revision.as_ref().map(|revision| format!(", sources {revision}")).unwrap_or_default();
+    let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
+    let mut facts = Vec::new();
+    let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
+    if !report.complete {
+        fact("not complete: stopped before its end".to_owned(), "bad");
+    }
+    let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    let invalid = trials().filter(|trial| !trial.is_valid()).count();
+    fact(format!("scenarios: {}, trials: {}", report.scenarios.len(), trials().count()), "");
+    if invalid > 0 {
+        fact(format!("invalid trials: {invalid}"), "bad");
+    }
+    if !report.failures.is_empty() {
+        fact(format!("scenarios not run: {}", report.failures.len()), "bad");
+    }
+    let audits = report.scenarios.iter().filter_map(|of| of.audit.as_ref());
+    let audits = audits.chain(report.peak.iter().filter_map(|of| of.audit.as_ref()));
+    let audits = audits.chain(report.durability.iter().filter_map(|of| of.audit.as_ref())).count();
+    if audits > 0 {
+        fact(format!("audits, all clean: {audits}"), "good");
+    }
+    if !report.thresholds.is_empty() {
+        let met = report.thresholds.iter().filter(|of| of.met).count();
+        let class = if met == report.thresholds.len() { "good" } else { "bad" };
+        fact(format!("thresholds met: {met} of {}", report.thresholds.len()), class);
+    }
+    let repeats = if report.repeats == 1 { "once" } else { "repeatedly" };
+    fact(format!("{}, measured {repeats}", size(report)), "");
+    if report.environment.co_located {
+        fact("co-located: the load shares the target's processors".to_owned(), "");
+    }
+    text("h1", TITLE)
+        + &text("p class=\"sub\"", &line)
+        + &element("ul class=\"facts\"", &facts.concat())
+        + &contents(report)
+}
+
+fn size(report: &Report) -> &'static str {
+    match report.size {
+        super::model::Size::Quick => "quick sizes",
+        super::model::Size::Full => "published sizes",
+    }
+}
+
+fn contents(report: &Report) -> String {
+    let link =
+        |id: &str, name: &str| element("li", text(&format!("a href=\"#{}\"", escaped(id)), name).trim_end());
+    let mut links: String = report.scenarios.iter().map(|of| link(&of.name, &of.title)).collect();
+    if report.peak.is_some() {
+        links += &link("peak", "Peak");
+    }
+    if !report.durability.is_empty() {
+        links += &link("durability", "Durability");
+    }
+    links += &link("environment", "Environment");
+    element("nav", &element("ul", &links))
+}
+
+fn thresholds(thresholds: &[ThresholdResult]) -> String {
+    if thresholds.is_empty() {
+        return String::new();
+    }
+    let row = |of: &ThresholdResult| {
+        let measured = of.measured.map_or_else(|| "not measured".to_owned(), number);
+        let met = if of.met { "met" } else { "MISSED" };
+        vec![Cell::words(&of.threshold), Cell::figure(measured), Cell::marked(met, Some(of.met))]
+    };
+    section(
+        "thresholds",
+        "Thresholds",
+        &table(&["threshold", "measured", "result"], thresholds.iter().map(row)),
+    )
+}
+
+fn scenario(scenario: &ScenarioReport, figures: &[Figure]) -> String {
+    let mut inner = format!(
+        "<h2 id=\"{}\">{} <code>{}</code></h2>\n",
+        escaped(&scenario.name),
+        escaped(&scenario.title),
+        escaped(&scenario.name)
+    );
+    if let Some(reference) = &scenario.reference {
+        inner += &text("p class=\"sub\"", &format!("Published figures: {reference}"));
+    }
+    inner +=
+        &element("div class=\"charts\"", &(charts::main(scenario, figures) + &charts::latency(scenario)));
+    inner += &measured(scenario, figures);
+    if !scenario.shapes.is_empty() {
+        let row = |shape: &Shape| {
+            vec![
+                Cell::words(&shape.claim),
+                Cell::words(&shape.published),
+                Cell::words(&shape.measured),
+                Cell::marked(words::holds(shape.holds), shape.holds),
+            ]
+        };
+        inner += &text("h3", "Shapes");
+        inner += &table(&["shape", "published", "measured", "result"], scenario.shapes.iter().map(row));
+    }
+    if let Some(limiter) = &scenario.limiter {
+        inner += &list(&format!("Limited by {}", limiter.what), limiter.evidence.iter().cloned());
+    }
+    inner += &list("Scaled down", scenario.scaled_down.iter().cloned());
+    inner += &list("Notes", scenario.notes.iter().cloned());
+    inner += &list("Validity", words::flags(scenario));
+    inner += &list("Audit, clean", scenario.audit.iter().map(words::audit));
+    inner += &list("Engines, as they said themselves", scenario.engines.iter().map(words::engine));
+    inner += &each_case(scenario);
+    element("section", &inner)
+}
+
+/// Published against measured.
+fn measured(scenario: &ScenarioReport, figures: &[Figure]) -> String {
+    let rows: Vec<words::Row> =
+        scenario.cases.iter().flat_map(|case| words::rows(&scenario.name, case, figures)).collect();
+    let intervals = rows.iter().any(|row| !row.interval.is_empty());
+    let published = rows.iter().any(|row| !row.published.is_empty());
+    let mut titles = vec!["case", "metric", "measured"];
+    titles.extend(intervals.then_some("interval"));
+    titles.extend(published.then_some(["published", "measured/published"]).into_iter().flatten());
+    let mut case_before = String::new();
+    let cells = rows.into_iter().map(|row| {
+        // The figures of one case stand together: its name is said once.
+        let case = if row.case == case_before { String::new() } else { row.case.clone() };
+        case_before = row.case;
+        let invalid = (row.invalid > 0).then(|| format!("{} trials invalid", row.invalid));
+        let doubt = row.dubious.map(|why| format!("(?) {why}"));
+        let mut cells = vec![
+            Cell::words(case),
+            Cell::words(row.metric),
+            Cell { note: invalid, ..Cell::figure(row.measured) },
+        ];
+        cells.extend(intervals.then(|| Cell::figure(row.interval)));
+        if published {
+            cells.extend([Cell { note: doubt, ..Cell::figure(row.published) }, Cell::figure(row.ratio)]);
+        }
+        cells
+    });
+    table(&titles, cells)
+}
+
+/// Below the scenario, closed at first: every repeat, and the charts of each case.
+fn each_case(scenario: &ScenarioReport) -> String {
+    let cases: String = scenario
+        .cases
+        .iter()
+        .filter(|case| !case.trials.is_empty())
+        .map(|case| {
+            text("h3", &case.name)
+                + &element("div class=\"charts\"", &charts::of_case(case))
+                + &repeats(&case.trials)
+        })
+        .collect();
+    if cases.is_empty() {
+        return cases;
+    }
+    element("details", &(text("summary", "Each case: latency, the course of it, every repeat") + &cases))
+}
+
+fn repeats(trials: &[Trial]) -> String {
+    let titles = [
+        "repeat",
+        "arrivals",
+        "good",
+        "p50",
+        "p99",
+        "p99.9",
+        "refused",
+        "failed",
+        "unknown",
+        "load's processor",
+        "validity",
+    ];
+    let row = |trial: &Trial| {
+        let time = |q| time_us(trial.response.at(q) as f64);
+        let count = |count: u64| Cell::figure(number(count as f64));
+        let load = trial.usage.as_ref().and_then(|usage| usage.processes.iter().find(|of| of.name == "load"));
+        let flags: Vec<String> =
+            trial.flags.iter().filter(|flag| flag.invalidates()).map(words::flag).collect();
+        vec![
+            Cell::figure(trial.repeat.to_string()),
+            Cell::words(&trial.arrivals),
+            Cell::figure(figure(trial.good_per_s(), "1/s")),
+            Cell::figure(time(0.5)),
+            Cell::figure(time(0.99)),
+            Cell::figure(time(0.999)),
+            count(trial.outcomes.refused()),
+            count(trial.outcomes.failed),
+            count(trial.outcomes.unknown),
+            Cell::figure(load.map(|load| percent(load.processors)).unwrap_or_default()),
+            if flags.is_empty() {
+                Cell::marked("valid", Some(true))
+            } else {
+                Cell::marked(flags.join("; "), Some(false))
+            },
+        ]
+    };
+    let surprises = trials.iter().filter_map(|trial| trial.first_surprise.as_ref()).take(1);
+    let surprise: String = surprises
+        .map(|told| text("p class=\"sub\"", &format!("The first unexpected answer: {told}")))
+        .collect();
+    table(&titles, trials.iter().map(row)) + &surprise
+}
+
+fn peak(peak: &PeakReport) -> String {
+    let rate =
+        |rate: Option<f64>| Cell::figure(rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s")));
+    let limit = format!(
+        "p99 at most {}, errors at most {}",
+        time_us(peak.p99_limit_us as f64),
+        percent(peak.errors_limit)
+    );
+    let facts = [
+        ("highest load that passed", rate(peak.highest_passed)),
+        ("lowest load that failed", rate(peak.lowest_failed)),
+        (
+            "confirmed by interleaved repeats",
+            Cell::marked(if peak.confirmed { "yes" } else { "no" }, Some(peak.confirmed)),
+        ),
+        ("closed-loop maximum", rate(Some(peak.closed_loop_max))),
+        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
+        ("idle noise, p99", Cell::figure(time_us(peak.idle_noise_us.at(0.99) as f64))),
+    ];
+    let mut inner = text("p", &format!("Of {}: {limit}.", peak.target));
+    inner += &element("div class=\"charts\"", &charts::peak(peak));
+    inner += &table(&["", ""], facts.into_iter().map(|(name, cell)| vec![Cell::words(name), cell]));
+    let mut curve: Vec<&PeakPoint> = peak.curve.iter().collect();
+    curve.sort_by(|left, right| left.rate.total_cmp(&right.rate));
+    inner += &text("h3", "Every load");
+    inner +=
+        &table(&["offered", "phase", "verdict", "good", "p99", "trials"], curve.into_iter().map(peak_row));
+    if let Some(of) = &peak.overload {
+        let [offered, good, refused] =
+            [of.rate, of.good_per_s, of.refused_per_s].map(|rate| figure(rate, "1/s"));
+        let recovery = of.recovery_s.map_or_else(
+            || "it did not recover while it was watched".to_owned(),
+            |s| format!("within the limit again after {}", figure(s, "s")),
+        );
+        inner +=
+            &list("Overload", [format!("{offered} offered: {good} good, {refused} refused; {recovery}")]);
+    }
+    if let Some(admission) = &peak.admission {
+        let (low, high) = admission.everyday_per_s;
+        inner += &text("h3", "The admission that follows");
+        inner += &text("p", &format!("Every day: {} to {}.", figure(low, "1/s"), figure(high, "1/s")));
+        inner += &text("pre", admission.config.trim_end());
+    }
+    if let Some(limiter) = &peak.limiter {
+        inner += &list(&format!("Limited by {}", limiter.what), limiter.evidence.iter().cloned());
+    }
+    inner += &list("Audit, clean", peak.audit.iter().map(words::audit));
+    inner += &list("Notes", peak.notes.iter().cloned());
+    section("peak", "Peak under the limit", &inner)
+}
+
+fn peak_row(point: &PeakPoint) -> Vec<Cell> {
+    let told = |values: Vec<f64>, unit| {
+        statistics::median(&values).map(|value| figure(value, unit)).unwrap_or_default()
+    };
+    let good = told(point.trials.iter().map(Trial::good_per_s).collect(), "1/s");
+    let p99 = told(point.trials.iter().map(|trial| trial.response.at(0.99) as f64).collect(), "us");
+    let passed = match point.verdict {
+        super::model::Verdict::Pass => Some(true),
+        super::model::Verdict::Fail => Some(false),
+        super::model::Verdict::Undecided | super::model::Verdict::Invalid => None,
+    };
+    vec![
+        Cell::figure(figure(point.rate, "1/s")),
+        Cell::words(&point.phase),
+        Cell::marked(words::verdict(point.verdict), passed),
+        Cell::figure(good),
+        Cell::figure(p99),
+        Cell::figure(point.trials.len().to_string()),
+    ]
+}
+
+fn durability(rows: &[DurabilityRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let titles = [
+        "settings",
+        "orders/s",
+        "p99",
+        "killed",
+        "acknowledged",
+        "lost",
+        "unknown",
+        "back after",
+        "a power cut may lose (not measured)",
+    ];
+    let cells = rows.iter().flat_map(durability_cells).map(|cells| {
+        let words_at = [0, 3, 8];
+        let of = |(column, cell): (usize, String)| {
+            if words_at.contains(&column) { Cell::words(cell) } else { Cell::figure(cell) }
+        };
+        cells.into_iter().enumerate().map(of).collect()
+    });
+    let mut inner = text(
+        "p",
+        "What each combination of settings costs, and what it lost when a process was killed under load.",
+    );
+    inner += &table(&titles, cells);
+    for row in rows {
+        inner += &list(&figures::combination(row), row.notes.iter().cloned());
+    }
+    section("durability", "What durability costs", &inner)
+}
+
+fn environment(report: &Report) -> String {
+    let rows = words::environment(report)
+        .into_iter()
+        .map(|(name, value)| vec![Cell::words(name), Cell::words(value)]);
+    section("environment", "Environment", &table(&["", ""], rows))
+}
+
+#[cfg(test)]
+#[path = "page_test.rs"]
+mod tests;

@@ -1,0 +1,267 @@
+//! A report with everything in it, for the tests of all forms.
+
+use std::collections::BTreeMap;
+
+use super::model::*;
+use crate::environment::Environment;
+use crate::load::record::Outcomes;
+use crate::usage::{ProcessUsage, Usage};
+
+/// Text that must be escaped wherever it is shown.
+pub(crate) const HOSTILE: &str = "<script>alert(\"1 & 2\")</script> | `a`";
+
+pub(crate) fn report() -> Report {
+    Report {
+        schema: SCHEMA.to_owned(),
+        program: "doorbuster 0.1.0".to_owned(),
+        git_revision: Some("abcdef0".to_owned()),
+        command: ["doorbuster", "bench", "run", "--only", HOSTILE].map(str::to_owned).to_vec(),
+        started_unix_s: 1_795_304_146,
+        elapsed_s: 754.0,
+        complete: true,
+        size: Size::Full,
+        repeats: 6,
+        seed: 7,
+        environment: Environment::read(std::path::Path::new("/")),
+        scenarios: vec![threads(), memory()],
+        failures: vec![FailedScenario { name: "broken".to_owned(), error: HOSTILE.to_owned() }],
+        peak: Some(peak()),
+        durability: vec![durability()],
+        thresholds: vec![
+            ThresholdResult {
+                threshold: "redis-threads:p99<=1s".to_owned(),
+                measured: Some(2000.0),
+                met: true,
+            },
+            ThresholdResult { threshold: "nothing:x>=1".to_owned(), measured: None, met: false },
+        ],
+    }
+}
+
+fn threads() -> ScenarioReport {
+    let mut cases = vec![case(5, 9000, Some(9704.0)), case(50, 40_000, Some(42_634.0))];
+    let mut invalid = case(5000, 0, None);
+    for trial in &mut invalid.trials {
+        trial.flags.push(Flag::SendLag { p99_us: 9000, most_us: 5000 });
+    }
+    for metric in &mut invalid.metrics {
+        metric.values.clear();
+    }
+    invalid.metrics.truncate(1);
+    cases.push(invalid);
+    ScenarioReport {
+        name: "redis-threads".to_owned(),
+        title: "Redis Cluster: threads".to_owned(),
+        reference: Some("redis-cluster.csv".to_owned()),
+        scaled_down: vec!["one host instead of three".to_owned()],
+        notes: vec![HOSTILE.to_owned()],
+        engines: vec![engine()],
+        cases,
+        shapes: vec![
+            shape("levels off at 50 threads", Some(true)),
+            shape("reads are slower", Some(false)),
+            shape("swap halves it", None),
+        ],
+        audit: Some(audit()),
+        limiter: Some(limiter()),
+    }
+}
+
+fn shape(claim: &str, holds: Option<bool>) -> Shape {
+    Shape { claim: claim.to_owned(), published: "42,634/s".to_owned(), measured: HOSTILE.to_owned(), holds }
+}
+
+fn memory() -> ScenarioReport {
+    let metric = Metric {
+        name: "used memory".to_owned(),
+        unit: "bytes".to_owned(),
+        better: Better::Lower,
+        values: vec![30e6],
+        published: Some(Published { value: 30_303_846.0, dubious: Some(HOSTILE.to_owned()) }),
+    };
+    ScenarioReport {
+        name: "redis-memory".to_owned(),
+        title: "Memory per key".to_owned(),
+        reference: None,
+        scaled_down: Vec::new(),
+        notes: Vec::new(),
+        engines: Vec::new(),
+        cases: vec![Case {
+            name: "400,000 keys".to_owned(),
+            series: "memory".to_owned(),
+            x: None,
+            metrics: vec![metric],
+            trials: Vec::new(),
+        }],
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
+    }
+}
+
+fn case(threads: u32, rate: u32, published: Option<f64>) -> Case {
+    let published = published.map(|value| Published { value, dubious: None });
+    let metric = |name: &str, unit: &str, better, values, published| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values,
+        published,
+    };
+    // 50 threads: 40,000 to 45,000, the median 42,500; 5 threads: 9,000 each.
+    let step = if threads == 50 { 1000 } else { 0 };
+    let rates: Vec<u32> = (0..6).map(|n| rate + step * n).collect();
+    let values: Vec<f64> = rates.iter().copied().map(f64::from).collect();
+    Case {
+        name: format!("set, {threads} threads"),
+        series: "set".to_owned(),
+        x: Some(X { label: "threads".to_owned(), value: threads.into() }),
+        trials: rates.iter().enumerate().map(|(repeat, rate)| trial(repeat, *rate)).collect(),
+        metrics: vec![
+            metric("throughput", "1/s", Better::Higher, values, published),
+            metric("p99", "us", Better::Lower, vec![2000.0; 6], None),
+        ],
+    }
+}
+
+pub(crate) fn trial(repeat: usize, rate: u32) -> Trial {
+    let distribution = |scale: u64| Distribution {
+        mean_us: 1100.0,
+        points: [(0.0, 100), (0.5, 1000), (0.9, 1500), (0.99, 2000), (0.999, 9000), (1.0, 12_000)]
+            .map(|(q, us)| Quantile { q, us: us * scale })
+            .to_vec(),
+        max_us: 12_000 * scale,
+    };
+    let good = u64::from(rate);
+    let second = |at: u32| Second {
+        at_s: f64::from(at),
+        good,
+        refused: 3,
+        bad: u64::from(at == 2),
+        p50_us: 1000,
+        p99_us: 2000 * u64::from(at),
+        in_flight: 50,
+    };
+    Trial {
+        repeat,
+        arrivals: "closed loop".to_owned(),
+        seconds: 3.0,
+        outcomes: Outcomes { served: 3 * good, ..Outcomes::default() },
+        unsent: 0,
+        reconnects: 0,
+        response: distribution(2),
+        service: distribution(1),
+        send_lag: distribution(1),
+        generator_lag: distribution(1),
+        seconds_series: (1..=3).map(second).collect(),
+        usage: Some(usage()),
+        flags: vec![Flag::CoLocated],
+        first_surprise: Some(HOSTILE.to_owned()),
+    }
+}
+
+fn usage() -> Usage {
+    let process = ProcessUsage {
+        name: "load".to_owned(),
+        cpu_seconds: 1.5,
+        processors: 0.5,
+        busiest_thread: "doorbuster".to_owned(),
+        busiest_thread_share: 0.5,
+    };
+    Usage {
+        seconds: 3.0,
+        processors: 2,
+        machine_busy: 0.9,
+        steal: 0.0,
+        others: 0.1,
+        disk_busy: Some(0.2),
+        processes: vec![process],
+    }
+}
+
+fn engine() -> EngineSettings {
+    EngineSettings {
+        engine: "redis".to_owned(),
+        version: "7.0.15".to_owned(),
+        settings: BTreeMap::from([("appendfsync".to_owned(), "everysec".to_owned())]),
+    }
+}
+
+fn audit() -> Audit {
+    Audit {
+        initial_units: 100,
+        remaining_units: 40,
+        held_units: 60,
+        sold_units: 0,
+        accepted: 60,
+        unknown: 1,
+        orders: 60,
+        method: "every acknowledged order looked up".to_owned(),
+    }
+}
+
+fn limiter() -> Limiter {
+    Limiter { what: "processor".to_owned(), evidence: vec![HOSTILE.to_owned()] }
+}
+
+fn peak() -> PeakReport {
+    let point = |rate: u32, phase: &str, verdict| PeakPoint {
+        rate: rate.into(),
+        phase: phase.to_owned(),
+        verdict,
+        trials: vec![trial(0, rate)],
+    };
+    PeakReport {
+        target: "embedded".to_owned(),
+        p99_limit_us: 50_000,
+        errors_limit: 0.001,
+        highest_passed: Some(2400.0),
+        lowest_failed: Some(2500.0),
+        closed_loop_max: 3000.0,
+        generator_ceiling: 90_000.0,
+        idle_noise_us: trial(0, 1).service,
+        curve: vec![
+            point(3000, "anchor", Verdict::Undecided),
+            point(2500, "bisect", Verdict::Fail),
+            point(2400, "confirm", Verdict::Pass),
+            point(2450, "bisect", Verdict::Invalid),
+        ],
+        confirmed: true,
+        overload: Some(Overload {
+            rate: 4800.0,
+            good_per_s: 2300.0,
+            refused_per_s: 2500.0,
+            trial: trial(0, 2300),
+            recovery_s: Some(1.5),
+        }),
+        admission: Some(Admission {
+            orders_per_s: 2400.0,
+            in_flight: 120,
+            everyday_per_s: (800.0, 1200.0),
+            config: "[admission]\norders_per_s = 2400 # <b>\n".to_owned(),
+        }),
+        audit: Some(audit()),
+        limiter: Some(limiter()),
+        notes: vec![HOSTILE.to_owned()],
+    }
+}
+
+fn durability() -> DurabilityRow {
+    DurabilityRow {
+        profile: "cluster".to_owned(),
+        settings: BTreeMap::from([("redis appendfsync".to_owned(), "everysec".to_owned())]),
+        engines: vec![engine()],
+        orders_per_s: vec![1000.0, 1100.0, 1200.0],
+        p99_us: vec![20_000, 21_000, 22_000],
+        kills: vec![Kill {
+            victim: "redis".to_owned(),
+            acknowledged: 5000,
+            acknowledged_lost: 0,
+            unknown: 4,
+            back_after_s: 0.7,
+        }],
+        power_cut: "up to a second of reservations".to_owned(),
+        audit: Some(audit()),
+        notes: vec![HOSTILE.to_owned()],
+    }
+}

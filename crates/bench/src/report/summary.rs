@@ -1,0 +1,145 @@
+//! The summary that a terminal shows after a run: a line for each figure, and what must not be overlooked.
+//!
+//! Plain text, no escapes: it is read in logs too.
+
+use std::fmt::Write as _;
+
+use super::compare::{Comparison, Judgement};
+use super::figures;
+use super::format::{figure, times};
+use super::model::Report;
+use super::words;
+
+pub fn of_report(report: &Report) -> String {
+    let figures = figures::all(report);
+    let mut rows = vec![["scenario", "case", "metric", "published", "measured", "ratio"].map(str::to_owned)];
+    for of in &figures {
+        let published = of.published.as_ref().map(|published| {
+            let doubt = if published.dubious.is_some() { " ?" } else { "" };
+            format!("{}{doubt}", figure(published.value, &of.unit))
+        });
+        let measured =
+            of.median().map_or_else(|| "not measured".to_owned(), |median| figure(median, &of.unit));
+        rows.push([
+            plain(&of.scenario),
+            plain(&of.case),
+            plain(&of.metric),
+            published.unwrap_or_default(),
+            measured,
+            of.ratio().map(times).unwrap_or_default(),
+        ]);
+    }
+    let mut text = String::new();
+    if figures.is_empty() {
+        text.push_str("no figures\n");
+    } else {
+        text.push_str(&table(&rows));
+    }
+    let mut say = |line: String| {
+        text.push_str(&plain(&line));
+        text.push('\n');
+    };
+    for scenario in &report.scenarios {
+        for shape in scenario.shapes.iter().filter(|shape| shape.holds == Some(false)) {
+            say(format!("{}: shape not found: {}; measured: {}", scenario.name, shape.claim, shape.measured));
+        }
+        for flag in words::flags(scenario).iter().filter(|line| line.starts_with("INVALID")) {
+            say(format!("{}: {flag}", scenario.name));
+        }
+    }
+    for failed in &report.failures {
+        say(format!("{}: NOT RUN: {}", failed.name, failed.error));
+    }
+    for threshold in &report.thresholds {
+        say(format!("{}: {}", threshold.threshold, if threshold.met { "met" } else { "MISSED" }));
+    }
+    text
+}
+
+pub fn of_comparison(comparison: &Comparison) -> String {
+    let mut rows = vec![["figure", "before", "after", "after/before", "interval", ""].map(str::to_owned)];
+    for change in &comparison.changes {
+        let interval = change.interval.map_or_else(
+            || "none: under 6 repeats".to_owned(),
+            |interval| format!("{:.3} to {:.3}", interval.low, interval.high),
+        );
+        let judgement = match change.judgement {
+            Judgement::Better => "better",
+            Judgement::Worse => "WORSE",
+            Judgement::Same => "",
+            Judgement::Unjudged => "not judged",
+        };
+        rows.push([
+            plain(&change.name),
+            figure(change.before, &change.unit),
+            figure(change.after, &change.unit),
+            format!("{:.3} x", change.ratio),
+            interval,
+            judgement.to_owned(),
+        ]);
+    }
+    let mut text = table(&rows);
+    for (where_to, names) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+        for name in names {
+            writeln!(text, "only {where_to}: {}", plain(name)).expect("a String takes every write");
+        }
+    }
+    if comparison.changes.iter().any(|change| change.interval.is_none()) {
+        text.push_str(
+            "Figures without an interval are judged by their medians: noise may look like a change.\n",
+        );
+    }
+    text
+}
+
+/// The last column is set left, so that words can stand in it; figures are set right.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let figure = column + 3 >= N && column + 1 < N;
+            let written =
+                if figure { write!(line, "{cell:>width$}  ") } else { write!(line, "{cell:<width$}  ") };
+            written.expect("a String takes every write");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Text from elsewhere drives no terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{compare, sample};
+
+    #[test]
+    fn nothing_that_matters_is_overlooked() {
+        let text = of_report(&sample::report());
+        for wanted in [
+            "redis-threads  set, 50 threads",
+            "28.9 MiB ?",
+            "redis-threads: shape not found: reads are slower",
+            "redis-threads: INVALID: set, 5000 threads, repeat 0",
+            "broken: NOT RUN",
+            "nothing:x>=1: MISSED",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_says_what_it_rests_on() {
+        let text = of_comparison(&compare::compare(&sample::report(), &sample::report(), 0.05));
+        assert!(text.contains("none: under 6 repeats") && text.contains("judged by their medians"), "{text}");
+        assert!(text.contains("1.000 x"), "{text}");
+    }
+}

@@ -1,0 +1,187 @@
+//! The suite: the scenarios that were asked for, one after the other, and the report that grows with each.
+//!
+//! The report is written after every scenario, so that neither a crash nor a signal loses what was measured. A
+//! scenario that can't be run does not keep the others from running; a broken audit does, and then no score counts.
+//! Called by `doorbuster bench run`; it prints nothing but the progress.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+
+use crate::environment::{self, Environment};
+use crate::progress::Progress;
+use crate::report::model::{FailedScenario, Report, SCHEMA, ScenarioReport, Size, Trial};
+use crate::report::thresholds::Threshold;
+use crate::report::{figures, json};
+use crate::scenarios::{Scenario, Stage, Target};
+
+/// Errors of a broken audit have this in them, wherever they were found.
+const AUDIT_FAILED: &str = "AUDIT FAILED";
+/// A scenario may use so many ports from its base; they are those of the one before, which has ended.
+pub const PORTS: u16 = 200;
+
+#[derive(Debug)]
+pub struct SuiteOptions {
+    pub scenarios: Vec<&'static Scenario>,
+    pub size: Size,
+    pub repeats: usize,
+    pub seed: u64,
+    pub target: Target,
+    /// The `doorbuster` program to measure, and its version.
+    pub program: PathBuf,
+    pub version: String,
+    /// As it was called.
+    pub command: Vec<String>,
+    pub scripts: PathBuf,
+    /// On a real disk: each scenario gets a folder in it, which is removed.
+    pub folder: PathBuf,
+    pub port_base: u16,
+    pub only: Option<String>,
+    pub allow_swap: bool,
+    pub thresholds: Vec<Threshold>,
+    /// Where the report is kept as JSON while it grows.
+    pub report: PathBuf,
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All that was asked for was measured, is valid, and every threshold is met.
+    Met,
+    /// A threshold is missed.
+    Missed,
+    /// A trial says nothing about its target: see its flags.
+    Invalid,
+    /// A scenario could not be run.
+    Unavailable,
+    /// A signal came; what was measured before it is in the report.
+    Stopped,
+    /// An invariant is broken: no figure counts. The scenarios after it were not run.
+    AuditFailed,
+}
+
+/// # Errors
+/// If the report can't be written, or the folder not made. What becomes of a scenario is in the report.
+pub fn run(options: &SuiteOptions) -> anyhow::Result<(Report, End)> {
+    run_with(options, &Progress::start())
+}
+
+fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Report, End)> {
+    std::fs::create_dir_all(&options.folder)
+        .with_context(|| format!("{}: can't be made", options.folder.display()))?;
+    let begun = Instant::now();
+    let mut report = empty(options);
+    // Found out now, and not when the first scenario is over: the report can be written.
+    json::write(&report, &options.report)?;
+    let mut stopped_by = None;
+    for (index, scenario) in options.scenarios.iter().enumerate() {
+        let left = likely_left(begun.elapsed(), index, options.scenarios.len());
+        progress.scenario(index + 1, options.scenarios.len(), scenario.name, left);
+        match one(options, scenario, progress) {
+            Ok(measured) => {
+                progress.done(&format!("{}: {} cases", scenario.name, measured.cases.len()));
+                report.scenarios.push(measured);
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                progress.done(&format!("{}: {error}", scenario.name));
+                if error.contains(AUDIT_FAILED) {
+                    stopped_by = Some(End::AuditFailed);
+                } else if options.stop.load(Ordering::Relaxed) {
+                    stopped_by = Some(End::Stopped);
+                }
+                report.failures.push(FailedScenario { name: scenario.name.to_owned(), error });
+            }
+        }
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        json::write(&report, &options.report)?;
+        if stopped_by.is_some() {
+            break;
+        }
+    }
+    progress.finish();
+    report.complete = stopped_by.is_none();
+    let figures = figures::all(&report);
+    report.thresholds = options.thresholds.iter().map(|threshold| threshold.judge(&figures)).collect();
+    json::write(&report, &options.report)?;
+    let end = stopped_by.unwrap_or_else(|| end_of(&report));
+    Ok((report, end))
+}
+
+/// What weighs most: figures that can't be believed are worse than thresholds that are missed.
+fn end_of(report: &Report) -> End {
+    let mut trials = report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    if !report.failures.is_empty() {
+        End::Unavailable
+    } else if !trials.all(Trial::is_valid) {
+        End::Invalid
+    } else if report.thresholds.iter().any(|threshold| !threshold.met) {
+        End::Missed
+    } else {
+        End::Met
+    }
+}
+
+fn empty(options: &SuiteOptions) -> Report {
+    #[expect(clippy::disallowed_methods, reason = "the date of a report; nothing is measured with it")]
+    let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
+    Report {
+        schema: SCHEMA.to_owned(),
+        program: options.version.clone(),
+        git_revision: environment::git_revision(&options.scripts),
+        command: options.command.clone(),
+        started_unix_s: started.map_or(0, |since| since.as_secs()),
+        elapsed_s: 0.0,
+        complete: false,
+        size: options.size,
+        repeats: options.repeats,
+        seed: options.seed,
+        environment: Environment {
+            co_located: options.target == Target::Spawn,
+            ..Environment::read(&options.folder)
+        },
+        scenarios: Vec::new(),
+        failures: Vec::new(),
+        peak: None,
+        durability: Vec::new(),
+        thresholds: Vec::new(),
+    }
+}
+
+fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyhow::Result<ScenarioReport> {
+    ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
+    let folder = tempfile::Builder::new().prefix(scenario.name).tempdir_in(&options.folder)?;
+    let mut stage = Stage {
+        size: options.size,
+        repeats: options.repeats,
+        seed: options.seed,
+        target: options.target.clone(),
+        program: options.program.clone(),
+        scripts: options.scripts.clone(),
+        folder: folder.path().to_owned(),
+        port_base: options.port_base,
+        only: options.only.clone(),
+        allow_swap: options.allow_swap,
+        progress: progress.clone(),
+        stop: Arc::clone(&options.stop),
+    };
+    let measured = (scenario.run)(&mut stage)?;
+    if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
+        anyhow::bail!("{AUDIT_FAILED}: {broken}");
+    }
+    Ok(measured)
+}
+
+/// The scenarios differ, so this is only a guess; there is none before the first is over.
+fn likely_left(elapsed: Duration, finished: usize, all: usize) -> Option<Duration> {
+    let each = elapsed.as_secs_f64() / finished as f64;
+    (finished > 0).then(|| Duration::from_secs_f64(each * (all - finished) as f64))
+}
+
+#[cfg(test)]
+#[path = "suite_test.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! The suite with scenarios that measure nothing: what it keeps, and when it stops.
+
+use super::*;
+use crate::report::model::Flag;
+use crate::report::sample;
+use crate::scenarios::Engine;
+
+fn measured(stage: &Stage, name: &str) -> ScenarioReport {
+    assert!(stage.folder.is_dir(), "it has a folder");
+    std::fs::write(stage.folder.join("data"), "left behind").unwrap();
+    let mut report = sample::report().scenarios.remove(0);
+    report.name = name.to_owned();
+    report.cases.truncate(2);
+    report.cases.retain(|case| stage.wants(&case.name));
+    report
+}
+
+const fn scenario(name: &'static str, run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> Scenario {
+    Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], run }
+}
+
+static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage, "fine")));
+static LATE: Scenario = scenario("late", |stage| {
+    let mut report = measured(stage, "late");
+    report.cases[0].trials[0].flags.push(Flag::Unsent { requests: 3 });
+    Ok(report)
+});
+static MISSING: Scenario = scenario("missing", |_stage| anyhow::bail!("redis-server: not found"));
+static LOSES: Scenario =
+    scenario("loses", |_stage| Err(anyhow::anyhow!("AUDIT FAILED: 3 lost").context("orders")));
+static OVERSELLS: Scenario = scenario("oversells", |stage| {
+    let mut report = measured(stage, "oversells");
+    report.audit.as_mut().unwrap().held_units += 1;
+    Ok(report)
+});
+static STOPPED: Scenario = scenario("stopped", |stage| {
+    stage.stop.store(true, Ordering::Relaxed);
+    anyhow::bail!("stopped by a signal")
+});
+
+struct Ran {
+    report: Report,
+    end: End,
+    _folder: tempfile::TempDir,
+}
+
+fn ran(scenarios: &[&'static Scenario], thresholds: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SuiteOptions {
+        scenarios: scenarios.to_vec(),
+        size: Size::Quick,
+        repeats: 1,
+        seed: 1,
+        target: Target::Spawn,
+        program: "doorbuster".into(),
+        version: "doorbuster 0.0.0".to_owned(),
+        command: Vec::new(),
+        scripts: "dev".into(),
+        folder: folder.path().join("work"),
+        port_base: 35_000,
+        only: None,
+        allow_swap: false,
+        thresholds: thresholds.iter().map(|text| text.parse().unwrap()).collect(),
+        report: folder.path().join("report.json"),
+        stop: Arc::default(),
+    };
+    let (report, end) = run(&options).unwrap();
+    // What is kept is what is returned, and the scenarios' folders are gone.
+    assert_eq!(
+        json::to_text(&json::read(&options.report).unwrap()).unwrap(),
+        json::to_text(&report).unwrap()
+    );
+    assert_eq!(std::fs::read_dir(&options.folder).unwrap().count(), 0);
+    Ran { report, end, _folder: folder }
+}
+
+fn names(report: &Report) -> Vec<&str> {
+    report.scenarios.iter().map(|scenario| scenario.name.as_str()).collect()
+}
+
+#[test]
+fn everything_asked_for_is_measured_in_order() {
+    let ran = ran(&[&FINE, &FINE], &["fine:throughput>=1"]);
+    assert_eq!((ran.end, ran.report.complete), (End::Met, true));
+    assert_eq!(names(&ran.report), ["fine", "fine"]);
+    assert!(ran.report.environment.co_located && ran.report.started_unix_s > 1_700_000_000);
+}
+
+#[test]
+fn a_missed_threshold_is_told_apart_from_an_invalid_trial() {
+    let missed = ran(&[&FINE], &["fine:throughput>=1000000", "fine:p99<=1s"]);
+    assert_eq!(missed.end, End::Missed);
+    assert_eq!(missed.report.thresholds.iter().map(|of| of.met).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(ran(&[&FINE, &LATE], &["fine:throughput>=1000000"]).end, End::Invalid);
+}
+
+#[test]
+fn what_can_not_be_started_keeps_nothing_else_from_running() {
+    let ran = ran(&[&MISSING, &FINE], &[]);
+    assert_eq!((ran.end, ran.report.complete), (End::Unavailable, true));
+    assert_eq!(names(&ran.report), ["fine"]);
+    assert_eq!(ran.report.failures[0].error, "redis-server: not found");
+}
+
+#[test]
+fn a_broken_audit_ends_the_run_wherever_it_was_found() {
+    for broken in [&LOSES, &OVERSELLS] {
+        let ran = ran(&[&FINE, broken, &FINE], &[]);
+        assert_eq!((ran.end, ran.report.complete), (End::AuditFailed, false));
+        assert_eq!(names(&ran.report), ["fine"]);
+        assert!(ran.report.failures[0].error.contains("AUDIT FAILED"), "{:?}", ran.report.failures);
+    }
+}
+
+#[test]
+fn a_signal_keeps_what_was_measured() {
+    let ran = ran(&[&FINE, &STOPPED, &FINE], &[]);
+    assert_eq!((ran.end, ran.report.complete), (End::Stopped, false));
+    assert_eq!(names(&ran.report), ["fine"]);
+}
+
+#[test]
+fn time_left_is_guessed_from_the_scenarios_before() {
+    assert_eq!(likely_left(Duration::ZERO, 0, 3), None);
+    assert_eq!(likely_left(Duration::from_secs(20), 2, 5), Some(Duration::from_secs(30)));
+}

@@ -1,0 +1,101 @@
+//! `doorbuster bench`: measures this very program, and the engines that it stands on, as child processes.
+//!
+//! Must not: know a scenario or a goal; those are the bench crate's. One file per group of commands.
+
+mod compare;
+mod profiles;
+mod report;
+mod suite;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, Subcommand};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use self::compare::CompareArguments;
+use self::profiles::{ClusterArguments, EmbeddedArguments};
+use self::report::ReportArguments;
+use self::suite::RunArguments;
+use crate::failure::Failure;
+use crate::gate_client::{self, GateClientArguments};
+use crate::output;
+
+/// Measure this program, and reproduce the published experiments.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Start here:
+  doorbuster bench list                      what can be measured, and which engines it needs
+  doorbuster bench run --all --quick         everything in small, into ./bench-report/
+
+Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
+signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.")]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum BenchCommand {
+    /// List the scenarios: what they measure, what they reproduce, what they need
+    List,
+    Run(Box<RunArguments>),
+    Report(ReportArguments),
+    Compare(CompareArguments),
+    /// Print the JSON schema of the reports
+    Schema,
+    /// Measure the embedded profile beside nginx
+    #[command(after_help = "\
+Starts servers and an nginx (1 worker, empty replies) on loopback, in a directory that is removed, and sends both
+the same requests in turn. Every accepted answer is looked for in the ledger afterwards: no figure without a clean
+audit. The figures are medians; 5 rounds of 5 seconds take some twenty minutes.
+
+Examples:
+  doorbuster bench embedded --quick               does it work? A minute; figures not to be compared
+  doorbuster bench embedded --json result.json")]
+    Embedded(EmbeddedArguments),
+    /// Measure the cluster profile on real Redis, RocketMQ and MariaDB
+    #[command(after_help = "\
+Starts engines on loopback by dev/up, in a directory that is removed, and servers on them: orders end to end with both
+ways in which the broker flushes, the gate beside redis-benchmark, the published submit-order experiment, and the edge
+beside nginx. Orders are counted in the ledger. Run it in the folder of the sources.
+
+Examples:
+  doorbuster bench cluster --quick                does it work? Some minutes; figures not to be compared
+  doorbuster bench cluster --only submit          one part
+  doorbuster bench cluster --json result.json
+  doorbuster bench cluster --show result.json     an earlier result again, here as Markdown")]
+    Cluster(ClusterArguments),
+    /// What the cluster's benchmark measures the gate with
+    #[command(hide = true)]
+    GateClient(GateClientArguments),
+}
+
+pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        BenchCommand::List => suite::list(),
+        BenchCommand::Run(arguments) => suite::run(arguments),
+        BenchCommand::Report(arguments) => report::run(arguments),
+        BenchCommand::Compare(arguments) => compare::run(arguments),
+        BenchCommand::Schema => output::print(::bench::report::json::JSON_SCHEMA),
+        BenchCommand::Embedded(arguments) => profiles::run_embedded(arguments),
+        BenchCommand::Cluster(arguments) => profiles::run_cluster(arguments),
+        BenchCommand::GateClient(arguments) => gate_client::run(arguments),
+    }
+}
+
+/// Only what `bench run` wrote, of this version of it.
+fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
+    ::bench::report::json::read(file).map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// A benchmark that is interrupted must end its children first; a second signal does not wait for that.
+fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))
+            .and_then(|_id| signal_hook::flag::register(signal, Arc::clone(stop)))
+            .map_err(Failure::unavailable)?;
+    }
+    Ok(())
+}

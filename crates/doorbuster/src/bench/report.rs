@@ -1,0 +1,76 @@
+//! `doorbuster bench report`: an earlier result in its other forms; and how `bench run` writes all of them.
+//!
+//! Must not: compute a figure; the forms are the bench crate's.
+
+use std::path::{Path, PathBuf};
+
+use ::bench::report::model::Report;
+use ::bench::report::{csv, html, json, markdown, summary};
+use clap::Args;
+
+use super::read_report;
+use crate::failure::Failure;
+use crate::output;
+
+/// Show an earlier report again, or write it in other forms
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without an option the summary is printed. What the JSON holds is all that is needed: nothing is measured.
+
+Examples:
+  doorbuster bench report bench-report/report.json
+  doorbuster bench report old.json --html old.html --markdown old.md --csv old.csv")]
+pub(super) struct ReportArguments {
+    /// The report.json of a run
+    #[arg(value_name = "FILE.json")]
+    file: PathBuf,
+    /// Write one self-contained page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write Markdown to FILE
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write a row for each case, metric and repeat to FILE
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
+    let report = read_report(&arguments.file)?;
+    let mut written = false;
+    for (file, form) in
+        [(&arguments.html, Form::Html), (&arguments.markdown, Form::Markdown), (&arguments.csv, Form::Csv)]
+    {
+        if let Some(file) = file {
+            write(&report, form, file)?;
+            written = true;
+        }
+    }
+    if written { Ok(()) } else { output::print(&summary::of_report(&report)) }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Html,
+    Markdown,
+    Csv,
+}
+
+fn write(report: &Report, form: Form, file: &Path) -> Result<(), Failure> {
+    let text = match form {
+        Form::Html => Ok(html::render(report)),
+        Form::Markdown => Ok(markdown::render(report)),
+        Form::Csv => csv::render(report),
+    };
+    text.and_then(|text| json::write_text(&text, file)).map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// Beside the JSON, which is there already.
+pub(super) fn write_all(report: &Report, folder: &Path) -> Result<(), Failure> {
+    for (form, name) in
+        [(Form::Html, "report.html"), (Form::Markdown, "report.md"), (Form::Csv, "report.csv")]
+    {
+        write(report, form, &folder.join(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! `doorbuster bench list` and `bench run`: the suite of published experiments.
+//!
+//! Raw arguments become checked options here. Must not: measure or judge; that is the bench crate's.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ::bench::report::model::{Report, Size};
+use ::bench::report::summary;
+use ::bench::report::thresholds::Threshold;
+use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
+use ::bench::suite::{self, End, SuiteOptions};
+use clap::{ArgGroup, Args};
+use serde::Deserialize;
+
+use super::{report, stop_on_signals};
+use crate::failure::Failure;
+use crate::output;
+
+/// Enough for intervals, and what `--full` runs.
+const REPEATS_FULL: u16 = 6;
+/// Names at least so like a wrong one are suggested.
+const ALIKE_MIN: f64 = 0.5;
+
+/// Run scenarios, and write their report as JSON, CSV, Markdown and HTML
+#[derive(Args, Debug)]
+#[command(after_help = "\
+By default the servers are started with the settings under test, on loopback, in a folder that is removed; each
+setting is read back from them. With --target-... options running servers are measured instead, and left as they are
+but for the keys, topics, tables and orders of the scenarios: never point them at servers that hold anything of worth.
+
+A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times may have a unit (50ms). It is judged by the
+median. Without a case it holds for each case that has the metric; a figure that was not measured misses it. A file
+has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
+
+The report is written after every scenario: what was measured before a signal is kept, and marked as not complete.
+After a broken audit no score is printed.
+
+Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 a
+trial is invalid (the report says why); 64 wrong arguments; 69 a scenario could not be run.
+
+Examples:
+  doorbuster bench run --all --quick
+  doorbuster bench run redis-get-set --only '100 ' --repeats 6 --out result
+  doorbuster bench run --all --full --threshold 'redis-get-set:throughput>=40000' --threshold 'stock:p99<=50ms'
+  doorbuster bench run redis-get-set --target-redis 10.0.0.5:6379")]
+#[command(group = ArgGroup::new("what").args(["names", "all"]).required(true))]
+pub(super) struct RunArguments {
+    /// Scenarios to run: see `bench list`
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Run all scenarios
+    #[arg(long)]
+    all: bool,
+    /// The same shapes in small, once: about a quarter of an hour for all (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The published sizes, six times
+    #[arg(long)]
+    full: bool,
+    /// Times that each case is measured [default: 1, with --full 6]; intervals need 6
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: Option<u16>,
+    /// What random choices are made from: the same seed, the same requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only the cases whose names hold TEXT
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// The folder of the report; files of an earlier one in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "bench-report")]
+    out: PathBuf,
+    /// What a figure must reach; may be repeated
+    #[arg(long = "threshold", value_name = "THRESHOLD")]
+    threshold: Vec<Threshold>,
+    /// A TOML file with more thresholds
+    #[arg(long, value_name = "FILE")]
+    thresholds: Option<PathBuf>,
+    #[command(flatten)]
+    target: TargetArguments,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Target")]
+struct TargetArguments {
+    /// Start the servers, with the settings under test (the default)
+    #[arg(long, conflicts_with_all = ["target_http", "target_redis", "target_redis_cluster", "target_rocketmq", "target_mysql"])]
+    spawn: bool,
+    /// A running doorbuster
+    #[arg(long, value_name = "ADDR")]
+    target_http: Option<SocketAddr>,
+    /// A running Redis
+    #[arg(long, value_name = "ADDR")]
+    target_redis: Option<SocketAddr>,
+    /// Any node of a running Redis Cluster
+    #[arg(long, value_name = "ADDR")]
+    target_redis_cluster: Option<SocketAddr>,
+    /// The name server of a running RocketMQ
+    #[arg(long, value_name = "ADDR")]
+    target_rocketmq: Option<SocketAddr>,
+    /// A running MySQL or MariaDB: mysql://user:password@host:port/database
+    #[arg(long, value_name = "URL")]
+    target_mysql: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Place")]
+struct PlaceArguments {
+    /// The servers take 200 ports from this one
+    #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
+    port_base: u16,
+    /// The folder of the scripts that start the engines
+    #[arg(long, value_name = "DIR", default_value = "dev")]
+    scripts: PathBuf,
+    /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
+    /// folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// The host may be made to swap, where a scenario is about that
+    #[arg(long)]
+    allow_swap: bool,
+}
+
+/// A file of thresholds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThresholdsFile {
+    thresholds: Vec<String>,
+}
+
+pub(super) fn list() -> Result<(), Failure> {
+    let rows: Vec<[String; 4]> = scenarios::all()
+        .map(|scenario| {
+            let needs: Vec<&str> = scenario.needs.iter().map(|engine| engine_name(*engine)).collect();
+            [
+                scenario.name.to_owned(),
+                scenario.about.to_owned(),
+                scenario.reference.unwrap_or("-").to_owned(),
+                needs.join(", "),
+            ]
+        })
+        .collect();
+    let columns = ["scenario", "what it measures", "reproduces", "needs"].map(output::words);
+    output::print(&output::table(columns, &rows))
+}
+
+fn engine_name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Redis => "redis",
+        Engine::RedisCluster => "redis cluster",
+        Engine::RocketMq => "rocketmq",
+        Engine::MariaDb => "mariadb",
+        Engine::Nginx => "nginx",
+        Engine::Doorbuster => "doorbuster",
+    }
+}
+
+pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    std::fs::create_dir_all(&arguments.out)
+        .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
+    stop_on_signals(&options.stop)?;
+    let (report, end) = suite::run(&options).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
+    if end != End::AuditFailed {
+        report::write_all(&report, &arguments.out)?;
+        let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", arguments.out.display());
+        output::print(&(summary::of_report(&report) + &place))?;
+    }
+    verdict(&report, end, &arguments.out)
+}
+
+/// The exit code, with the reason.
+fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
+    let file = out.join("report.json");
+    let last = || {
+        report.failures.last().map(|failed| format!("{}: {}", failed.name, failed.error)).unwrap_or_default()
+    };
+    let nothing =
+        report.scenarios.iter().all(|scenario| scenario.cases.is_empty()) && report.failures.is_empty();
+    match end {
+        // Whoever asked for something must not take silence for success.
+        End::Met | End::Missed if nothing => {
+            Err(Failure::usage("nothing was measured: no case was asked for by --only"))
+        }
+        End::Met => Ok(()),
+        End::Missed => {
+            let missed = report.thresholds.iter().filter(|threshold| !threshold.met).count();
+            Err(Failure::check(format!("{missed} threshold(s) missed")))
+        }
+        End::Invalid => Err(Failure::Invalid(
+            "a trial is invalid, and its figures are left out; see the report".to_owned(),
+        )),
+        End::Unavailable => Err(Failure::unavailable(format!(
+            "{} scenario(s) could not be run; the last: {}",
+            report.failures.len(),
+            last()
+        ))),
+        End::Stopped => {
+            Err(Failure::check(format!("stopped by a signal; what was measured is in {}", file.display())))
+        }
+        // The message has AUDIT FAILED in it.
+        End::AuditFailed => Err(Failure::check(format!("{}\nNo figure of this run counts.", last()))),
+    }
+}
+
+fn options(arguments: &RunArguments) -> Result<SuiteOptions, Failure> {
+    let scenarios = chosen(arguments)?;
+    let thresholds = thresholds(arguments, &scenarios)?;
+    let program = std::env::current_exe().map_err(Failure::unavailable)?;
+    let size = if arguments.full { Size::Full } else { Size::Quick };
+    let repeats = arguments.repeats.unwrap_or(if arguments.full { REPEATS_FULL } else { 1 });
+    Ok(SuiteOptions {
+        scenarios,
+        size,
+        repeats: repeats.into(),
+        seed: arguments.seed,
+        target: target(&arguments.target),
+        program,
+        version: format!("doorbuster {}", env!("CARGO_PKG_VERSION")),
+        command: command_line(std::env::args()),
+        scripts: arguments.place.scripts.clone(),
+        folder: arguments.place.folder.clone().unwrap_or_else(std::env::temp_dir),
+        port_base: arguments.place.port_base,
+        only: arguments.only.clone(),
+        allow_swap: arguments.place.allow_swap,
+        thresholds,
+        report: arguments.out.join("report.json"),
+        stop: Arc::new(AtomicBool::new(false)),
+    })
+}
+
+fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
+    if arguments.all {
+        return Ok(scenarios::all().collect());
+    }
+    let mut chosen: Vec<&'static Scenario> = Vec::new();
+    for name in &arguments.names {
+        let scenario =
+            scenarios::find(name).ok_or_else(|| unknown(name, scenarios::all().map(|of| of.name)))?;
+        if chosen.iter().all(|of| of.name != scenario.name) {
+            chosen.push(scenario);
+        }
+    }
+    Ok(chosen)
+}
+
+/// A threshold of a scenario that is not run could never be met: better said before than after an hour.
+fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Result<Vec<Threshold>, Failure> {
+    let mut thresholds = arguments.threshold.clone();
+    if let Some(file) = &arguments.thresholds {
+        let wrong = |error: String| Failure::usage(format!("{}: {error}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("can't be read: {error}")))?;
+        let read: ThresholdsFile =
+            toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
+        for text in read.thresholds {
+            thresholds.push(text.parse().map_err(wrong)?);
+        }
+    }
+    for threshold in &thresholds {
+        if scenarios::find(&threshold.scenario).is_none() {
+            return Err(unknown(&threshold.scenario, scenarios::all().map(|of| of.name)));
+        }
+        if scenarios.iter().all(|scenario| scenario.name != threshold.scenario) {
+            return Err(Failure::usage(format!("'{threshold}': {} is not run", threshold.scenario)));
+        }
+    }
+    Ok(thresholds)
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let tip = match nearest(name, known) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => "; `doorbuster bench list` shows all".to_owned(),
+    };
+    Failure::usage(format!("there is no scenario '{}'{tip}", output::plain(name)))
+}
+
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
+        .filter(|(alike, _)| *alike >= ALIKE_MIN)
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))
+        .map(|(_, known)| known)
+}
+
+fn target(arguments: &TargetArguments) -> Target {
+    let addresses = Addresses {
+        http: arguments.target_http,
+        redis: arguments.target_redis,
+        redis_cluster: arguments.target_redis_cluster,
+        rocketmq_namesrv: arguments.target_rocketmq,
+        mysql: arguments.target_mysql.clone(),
+    };
+    if addresses == Addresses::default() { Target::Spawn } else { Target::Running(addresses) }
+}
+
+/// As it was called, for the report, which others read: without the password of a database.
+fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    arguments.map(|argument| without_password(&argument)).collect()
+}
+
+/// `mysql://user:password@host` becomes `mysql://user:...@host`.
+fn without_password(argument: &str) -> String {
+    let hidden = || {
+        let (before, rest) = argument.split_once("://")?;
+        let (login, place) = rest.rsplit_once('@')?;
+        let (user, _password) = login.split_once(':')?;
+        Some(format!("{before}://{user}:...@{place}"))
+    };
+    hidden().unwrap_or_else(|| argument.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use ::bench::report::model::FailedScenario;
+
+    use super::*;
+
+    #[test]
+    fn near_names_are_suggested_and_far_ones_are_not() {
+        let known = ["redis-get-set", "redis-hot-key", "static-page"];
+        assert_eq!(nearest("redis-getset", known.into_iter()), Some("redis-get-set"));
+        assert_eq!(nearest("hot-key", known.into_iter()), Some("redis-hot-key"));
+        assert_eq!(nearest("zzz", known.into_iter()), None);
+    }
+
+    #[test]
+    fn every_end_has_its_exit_code() {
+        let mut report = read();
+        for (end, code) in [
+            (End::Met, 0),
+            (End::Missed, 1),
+            (End::Invalid, 2),
+            (End::Unavailable, 69),
+            (End::Stopped, 1),
+            (End::AuditFailed, 1),
+        ] {
+            let ended = verdict(&report, end, Path::new("out"));
+            let ended = ended.map_or_else(|failure| failure.exit_code(), |()| ExitCode::SUCCESS);
+            assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(code)), "{end:?}");
+        }
+        report.failures.clear();
+        assert!(matches!(verdict(&report, End::Met, Path::new("out")), Err(Failure::Usage(_))));
+    }
+
+    /// Nothing but a failure in it.
+    fn read() -> Report {
+        let environment = ::bench::environment::Environment::read(Path::new("/"));
+        Report {
+            schema: String::new(),
+            program: String::new(),
+            git_revision: None,
+            command: Vec::new(),
+            started_unix_s: 0,
+            elapsed_s: 0.0,
+            complete: true,
+            size: Size::Quick,
+            repeats: 1,
+            seed: 1,
+            environment,
+            scenarios: Vec::new(),
+            failures: vec![FailedScenario { name: "orders".to_owned(), error: "AUDIT FAILED".to_owned() }],
+            peak: None,
+            durability: Vec::new(),
+            thresholds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn reports_hold_no_password() {
+        for (argument, kept) in [
+            ("mysql://root:se@cret@127.0.0.1:3306/shop", "mysql://root:...@127.0.0.1:3306/shop"),
+            ("--target-mysql=mysql://root:secret@db/shop", "--target-mysql=mysql://root:...@db/shop"),
+            ("mysql://root@db/shop", "mysql://root@db/shop"),
+            ("--only", "--only"),
+        ] {
+            assert_eq!(without_password(argument), kept);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `doorbuster bench` without a measurement: its lists, its refusals, and what becomes of a report that exists.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::run;
+
+/// As `bench run` writes it, with one figure: so much throughput in each repeat.
+fn report(throughput: &[f64]) -> Value {
+    json!({
+        "schema": "doorbuster-bench/1", "program": "doorbuster 0.1.0", "git_revision": null, "command": [],
+        "started_unix_s": 1_795_304_146, "elapsed_s": 10.0, "complete": true, "size": "full",
+        "repeats": throughput.len(), "seed": 1,
+        "environment": {
+            "processor": "some", "processors": 2, "memory_mib": 1000, "swap_mib": 0, "governor": "none",
+            "cgroup_processors": null, "cgroup_memory_mib": null, "kernel": "6.1", "nginx": "nginx/1.22",
+            "file_system": "ext4 on /dev/vda", "load_before": "0.1", "co_located": true
+        },
+        "scenarios": [{
+            "name": "threads", "title": "Threads", "reference": null, "scaled_down": [], "notes": ["<b>"],
+            "engines": [{"engine": "redis", "version": "7", "settings": {"save": ""}}],
+            "cases": [{
+                "name": "set, 50 threads", "series": "set", "x": {"label": "threads", "value": 50.0}, "trials": [],
+                "metrics": [{
+                    "name": "throughput", "unit": "1/s", "better": "higher", "values": throughput,
+                    "published": {"value": 42_634.0, "dubious": null}
+                }]
+            }],
+            "shapes": [], "audit": null, "limiter": null
+        }],
+        "failures": [], "peak": null, "durability": [], "thresholds": []
+    })
+}
+
+const STEADY: [f64; 6] = [40_000.0, 40_100.0, 40_200.0, 40_300.0, 40_400.0, 40_500.0];
+
+fn write(folder: &Path, name: &str, report: &Value) {
+    std::fs::write(folder.join(name), report.to_string()).unwrap();
+}
+
+fn slower(share: f64) -> Value {
+    report(&STEADY.map(|value| value * (1.0 - share)))
+}
+
+#[test]
+fn the_list_and_the_schema_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, stdout, stderr) = run(folder.path(), &["bench", "list"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.starts_with("scenario"), "{stdout}");
+    let (code, stdout, _) = run(folder.path(), &["bench", "schema"]);
+    let schema: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, schema["properties"]["schema"]["const"].as_str()), (0, Some("doorbuster-bench/1")));
+    for command in ["run", "report", "compare"] {
+        let (code, stdout, _) = run(folder.path(), &["bench", command, "--help"]);
+        assert!(code == 0 && stdout.contains("Examples:"), "{command}: {stdout}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("limits.toml"), "thresholds = [\"a:b\"]").unwrap();
+    std::fs::write(folder.path().join("other.toml"), "limits = []").unwrap();
+    for (arguments, reason) in [
+        (&["run"][..], "<NAME|--all>"),
+        (&["run", "no-such-scenario"], "there is no scenario 'no-such-scenario'"),
+        (&["run", "x", "--all"], "cannot be used with"),
+        (&["run", "--all", "--quick", "--full"], "cannot be used with"),
+        (&["run", "--all", "--repeats", "0"], "invalid value '0' for '--repeats <N>'"),
+        (&["run", "--all", "--spawn", "--target-redis", "127.0.0.1:1"], "cannot be used with"),
+        (&["run", "--all", "--target-redis", "here"], "invalid value 'here'"),
+        (&["run", "--all", "--threshold", "fast"], "no >=, <=, > or <"),
+        (&["run", "--all", "--threshold", "nothing:p99<=50ms"], "there is no scenario 'nothing'"),
+        (&["run", "--all", "--thresholds", "limits.toml"], "limits.toml: 'a:b': no >=, <=, > or <"),
+        (&["run", "--all", "--thresholds", "other.toml"], "other.toml: unknown field"),
+        (&["run", "--all", "--thresholds", "none.toml"], "none.toml: can't be read"),
+        (&["report", "none.json"], "none.json: No such file"),
+        (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
+        (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),
+    ] {
+        let arguments: Vec<&str> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
+        let (code, stdout, stderr) = run(folder.path(), &arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+        assert!(stderr.lines().count() <= 2, "{arguments:?}: {stderr}");
+    }
+    assert!(!folder.path().join("bench-report").exists(), "nothing ran");
+}
+
+#[test]
+fn a_report_is_shown_and_written_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "report.json", &report(&STEADY));
+    let (code, stdout, stderr) = run(folder.path(), &["bench", "report", "report.json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("42,634/s  40,250/s  0.94 x"), "{stdout}");
+    let arguments =
+        ["bench", "report", "report.json", "--html", "r.html", "--markdown", "r.md", "--csv", "r.csv"];
+    assert_eq!(run(folder.path(), &arguments), (0, String::new(), String::new()));
+    let written = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(written("r.html").starts_with("<!DOCTYPE html>") && written("r.html").contains("&lt;b&gt;"));
+    assert!(written("r.md").contains("| 40,000/s to 40,500/s | 0.94 x |"), "{}", written("r.md"));
+    assert_eq!(written("r.csv").lines().count(), 7);
+}
+
+#[test]
+fn a_comparison_exits_by_what_it_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let compare = |before: &Value, after: &Value, more: &[&str]| {
+        write(folder.path(), "a.json", before);
+        write(folder.path(), "b.json", after);
+        let arguments = ["bench", "compare", "a.json", "b.json"];
+        run(folder.path(), &arguments.iter().chain(more).copied().collect::<Vec<_>>())
+    };
+    let base = report(&STEADY);
+    let (code, stdout, stderr) = compare(&base, &base, &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let (code, stdout, stderr) = compare(&base, &slower(0.2), &[]);
+    assert!(
+        code == 1 && stdout.contains("WORSE") && stderr.contains("1 figure(s) got worse"),
+        "{stdout}{stderr}"
+    );
+    assert_eq!(compare(&base, &slower(0.2), &["--threshold", "25%"]).0, 0);
+    assert_eq!(compare(&base, &slower(-0.2), &[]).0, 0, "quicker is no failure");
+    // Without six repeats the medians are judged, and it says so.
+    let (code, stdout, _) = compare(&report(&STEADY[..3]), &report(&[30_000.0]), &[]);
+    assert!(code == 1 && stdout.contains("judged by their medians"), "{stdout}");
+}
+
+#[test]
+fn different_environments_are_compared_only_if_told() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.json", &report(&STEADY));
+    let changes: [(&str, Value); 3] = [
+        ("/environment/kernel", json!("6.2")),
+        ("/scenarios/0/engines/0/settings/save", json!("60 1")),
+        ("/size", json!("quick")),
+    ];
+    for (place, value) in changes {
+        let mut other = report(&STEADY);
+        *other.pointer_mut(place).unwrap() = value;
+        write(folder.path(), "b.json", &other);
+        let (code, stdout, stderr) = run(folder.path(), &["bench", "compare", "a.json", "b.json"]);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{place}");
+        assert!(stderr.contains("different environments"), "{stderr}");
+        let arguments = ["bench", "compare", "a.json", "b.json", "--any-environment"];
+        let (code, stdout, _) = run(folder.path(), &arguments);
+        assert!(code == 0 && stdout.contains("environments differ"), "{stdout}");
+    }
+    let mut unrelated = report(&STEADY);
+    unrelated["scenarios"][0]["name"] = json!("other");
+    write(folder.path(), "b.json", &unrelated);
+    let (code, _, stderr) = run(folder.path(), &["bench", "compare", "a.json", "b.json"]);
+    assert!(code == 64 && stderr.contains("no figure in common"), "{stderr}");
+}

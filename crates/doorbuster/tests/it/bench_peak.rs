@@ -1,0 +1,77 @@
+//! The search for the peak, against the real program; and that it takes the settings which follow from one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bench::peak::admission::admission;
+use bench::peak::{Order, PeakOptions, PeakTarget};
+use bench::report::model::PeakReport;
+
+use crate::run;
+use crate::serving::{OPERATOR, Serving};
+
+/// Beside those of the other tests' engines.
+const PORT_BASE: u16 = 34_100;
+
+fn search(target: PeakTarget) -> PeakReport {
+    let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
+    let folder = tempfile::tempdir().unwrap();
+    options.folder = folder.path().to_owned();
+    options.trial = Duration::from_millis(200);
+    options.users = 20;
+    options.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
+    options.port_base = PORT_BASE;
+    let report = bench::peak::run(&options).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
+    report
+}
+
+/// What holds however busy this machine is; the search itself is tested on simulated queues.
+fn check(report: &PeakReport) {
+    let audit = report.audit.as_ref().unwrap();
+    assert!(audit.accepted > 0 && audit.orders >= audit.accepted, "{audit:?}");
+    assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units + audit.sold_units);
+    assert!(report.closed_loop_max > 0.0 && report.generator_ceiling > report.closed_loop_max, "{report:?}");
+    assert_eq!(report.curve[0].phase, "anchor");
+    let trials = report.curve.iter().flat_map(|point| &point.trials);
+    let won: u64 = trials.map(|trial| trial.outcomes.won).sum();
+    assert!(won > 0 && won <= audit.accepted, "{won} of {audit:?}");
+    assert_eq!(report.admission.is_some(), report.confirmed && report.highest_passed.is_some());
+    if let (Some(passed), Some(failed)) = (report.highest_passed, report.lowest_failed) {
+        assert!(failed > passed, "{passed} {failed}");
+    }
+}
+
+#[test]
+fn a_server_of_its_own_is_searched_and_audited() {
+    check(&search(PeakTarget::Embedded));
+}
+
+#[test]
+fn a_cluster_of_its_own_is_searched_and_audited() {
+    check(&search(PeakTarget::Cluster { servers: 2 }));
+}
+
+#[test]
+fn a_running_demo_is_searched_by_the_published_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = crate::doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    let serving = Serving::start(command);
+    let report = search(PeakTarget::Running {
+        address: serving.address,
+        order: Order::Published { sale: 3, product: 29 },
+        operator_token: Some(OPERATOR.to_owned()),
+    });
+    check(&report);
+}
+
+#[test]
+fn the_settings_that_follow_from_a_peak_are_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    for (peak, p99_us, servers) in [(12_345.6, 50_000, 1), (0.4, 1000, 3), (1e12, 60_000_000, 1)] {
+        std::fs::write(directory.path().join("peak.toml"), admission(peak, p99_us, servers).config).unwrap();
+        let (code, _, complaint) = run(directory.path(), &["config", "--check", "peak.toml"]);
+        assert_eq!(code, 0, "{peak}: {complaint}");
+    }
+}
