@@ -4,7 +4,7 @@
 //! scenario that can't be run does not keep the others from running; a broken audit does, and then no score counts.
 //! Called by `doorbuster bench run`; it prints nothing but the progress.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -19,7 +19,7 @@ use crate::report::{figures, json};
 use crate::scenarios::{Scenario, Stage, Target};
 
 /// Errors of a broken audit have this in them, wherever they were found.
-const AUDIT_FAILED: &str = "AUDIT FAILED";
+pub const AUDIT_FAILED: &str = "AUDIT FAILED";
 /// A scenario may use so many ports from its base; they are those of the one before, which has ended.
 pub const PORTS: u16 = 200;
 
@@ -74,7 +74,7 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("{}: can't be made", options.folder.display()))?;
     let begun = Instant::now();
-    let mut report = empty(options);
+    let mut report = empty(options.about(), &options.folder, &options.scripts);
     // Found out now, and not when the first scenario is over: the report can be written.
     json::write(&report, &options.report)?;
     let mut stopped_by = None;
@@ -126,29 +126,53 @@ fn end_of(report: &Report) -> End {
     }
 }
 
-fn empty(options: &SuiteOptions) -> Report {
+/// What a report says of a run besides its figures.
+#[derive(Debug)]
+pub struct About {
+    pub version: String,
+    pub command: Vec<String>,
+    pub size: Size,
+    pub repeats: usize,
+    pub seed: u64,
+    /// The target runs on this machine.
+    pub co_located: bool,
+}
+
+/// A report without figures, and not complete. `data` lies on the disk that is measured; the sources' revision is
+/// that of the folder `sources`.
+pub fn empty(about: About, data: &Path, sources: &Path) -> Report {
     #[expect(clippy::disallowed_methods, reason = "the date of a report; nothing is measured with it")]
     let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
     Report {
         schema: SCHEMA.to_owned(),
-        program: options.version.clone(),
-        git_revision: environment::git_revision(&options.scripts),
-        command: options.command.clone(),
+        program: about.version,
+        git_revision: environment::git_revision(sources),
+        command: about.command,
         started_unix_s: started.map_or(0, |since| since.as_secs()),
         elapsed_s: 0.0,
         complete: false,
-        size: options.size,
-        repeats: options.repeats,
-        seed: options.seed,
-        environment: Environment {
-            co_located: options.target == Target::Spawn,
-            ..Environment::read(&options.folder)
-        },
+        size: about.size,
+        repeats: about.repeats,
+        seed: about.seed,
+        environment: Environment { co_located: about.co_located, ..Environment::read(data) },
         scenarios: Vec::new(),
         failures: Vec::new(),
         peak: None,
         durability: Vec::new(),
         thresholds: Vec::new(),
+    }
+}
+
+impl SuiteOptions {
+    fn about(&self) -> About {
+        About {
+            version: self.version.clone(),
+            command: self.command.clone(),
+            size: self.size,
+            repeats: self.repeats,
+            seed: self.seed,
+            co_located: self.target == Target::Spawn,
+        }
     }
 }
 

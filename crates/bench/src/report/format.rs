@@ -2,6 +2,8 @@
 //!
 //! The JSON and the CSV have the numbers themselves; this is for tables, pages and terminals.
 
+use std::time::Duration;
+
 /// In the unit of a metric: `12,345/s`, `1.25 ms`, `28.9 MiB`.
 pub(super) fn figure(value: f64, unit: &str) -> String {
     match unit {
@@ -71,6 +73,16 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
+/// `2 h 5 min`, `5 min 40 s`, `12 s`.
+pub(super) fn duration(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// `2026-11-21 23:35:46 UTC` of seconds since 1970, by the civil calendar.
 pub(super) fn utc(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
@@ -112,6 +124,12 @@ mod tests {
             assert_eq!(figure(value, unit), text);
         }
         assert_eq!((times(0.618), times(1234.0)), ("0.62 x".to_owned(), "1,234 x".to_owned()));
+    }
+
+    #[test]
+    fn durations_have_two_parts_at_most() {
+        assert_eq!([0.4, 59.9, 340.0, 7540.0].map(duration), ["0 s", "59 s", "5 min 40 s", "2 h 5 min"]);
+        assert_eq!(duration(f64::NAN), "0 s");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! No markup: each form escapes and marks up by itself.
 
-use super::format::{figure, number, percent, time_us, times, utc};
+use super::format::{duration, figure, number, percent, time_us, times, utc};
 use super::model::{Audit, Case, EngineSettings, Flag, Report, ScenarioReport, Size, Verdict};
 use super::statistics::REPEATS_FOR_INTERVAL;
 
@@ -113,7 +113,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
         ("sources", report.git_revision.clone().unwrap_or_else(|| "not at hand".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),
-        ("took", time_us(report.elapsed_s * 1e6)),
+        ("took", duration(report.elapsed_s)),
         ("size", size.to_owned()),
         ("repeats", repeats(report.repeats)),
         ("seed", report.seed.to_string()),

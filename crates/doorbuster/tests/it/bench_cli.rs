@@ -52,7 +52,7 @@ fn the_list_and_the_schema_are_printed() {
     let (code, stdout, _) = run(folder.path(), &["bench", "schema"]);
     let schema: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((code, schema["properties"]["schema"]["const"].as_str()), (0, Some("doorbuster-bench/1")));
-    for command in ["run", "report", "compare"] {
+    for command in ["run", "peak", "durability", "report", "compare"] {
         let (code, stdout, _) = run(folder.path(), &["bench", command, "--help"]);
         assert!(code == 0 && stdout.contains("Examples:"), "{command}: {stdout}");
     }
@@ -76,6 +76,10 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["run", "--all", "--thresholds", "limits.toml"], "limits.toml: 'a:b': no >=, <=, > or <"),
         (&["run", "--all", "--thresholds", "other.toml"], "other.toml: unknown field"),
         (&["run", "--all", "--thresholds", "none.toml"], "none.toml: can't be read"),
+        (&["peak", "--p99", "50"], "write a time with its unit"),
+        (&["peak", "--errors", "5"], "write a share below 100%"),
+        (&["peak", "--cluster", "2", "--target-http", "127.0.0.1:1"], "cannot be used with"),
+        (&["durability", "--extent", "some"], "invalid value 'some'"),
         (&["report", "none.json"], "none.json: No such file"),
         (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
         (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),

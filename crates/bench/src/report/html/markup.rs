@@ -44,7 +44,7 @@ pub(super) fn list(title: &str, lines: impl IntoIterator<Item = String>) -> Stri
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     pub(super) text: String,
-    /// `num`, `good`, `bad`, ``.
+    /// `num`, `num bad`, `good`, `bad`, `open` or nothing.
     pub(super) class: &'static str,
     /// Below the text, smaller.
     pub(super) note: Option<String>,
@@ -76,7 +76,7 @@ pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) 
     let mut classes: Vec<&str> = Vec::new();
     for row in rows {
         if classes.is_empty() {
-            classes = row.iter().map(|cell| if cell.class == "num" { "num" } else { "" }).collect();
+            classes = row.iter().map(|cell| if cell.class.starts_with("num") { "num" } else { "" }).collect();
         }
         let mut cells = String::new();
         for cell in row {

@@ -350,9 +350,11 @@ fn durability(rows: &[DurabilityRow]) -> String {
         "a power cut may lose (not measured)",
     ];
     let cells = rows.iter().flat_map(durability_cells).map(|cells| {
-        let words_at = [0, 3, 8];
-        let of = |(column, cell): (usize, String)| {
-            if words_at.contains(&column) { Cell::words(cell) } else { Cell::figure(cell) }
+        let of = |(column, cell): (usize, String)| match column {
+            0 | 3 | 8 => Cell::words(cell),
+            // An acknowledged order that is gone is what this table is for.
+            5 if !matches!(cell.as_str(), "" | "0") => Cell { class: "num bad", ..Cell::words(cell) },
+            _ => Cell::figure(cell),
         };
         cells.into_iter().enumerate().map(of).collect()
     });

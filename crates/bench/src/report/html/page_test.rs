@@ -104,3 +104,11 @@ fn every_link_within_the_page_leads_somewhere() {
         assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
     }
 }
+
+#[test]
+fn a_lost_order_stands_out() {
+    let mut report = sample::report();
+    assert!(!render(&report).contains("num bad\">"));
+    report.durability[0].kills[0].acknowledged_lost = 17;
+    assert!(render(&report).contains("<td class=\"num bad\">17</td>"));
+}

@@ -10,7 +10,8 @@ use super::markup::escaped;
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 270.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 14.0;
+/// Half of the longest label may stand beyond the last tick.
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 const COLOURS: usize = 6;

@@ -10,9 +10,10 @@ use anyhow::{Context, ensure};
 use crate::drivers::redis::{Redis as Driver, Workload};
 use crate::engines::redis::Redis;
 use crate::environment;
+use crate::goal::median;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
-use crate::report::model::{Better, Case, Metric, X};
+use crate::report::model::{Better, Case, Metric, Published, X};
 use crate::scenarios::Stage;
 use crate::scenarios::measure::{Surroundings, trial};
 use crate::usage::Watched;
@@ -26,13 +27,31 @@ pub(super) struct Point {
     pub(super) name: String,
     pub(super) series: String,
     pub(super) x: Option<X>,
+    /// By the name of the metric that they stand beside.
+    pub(super) published: Vec<(&'static str, Published)>,
 }
 
 impl Point {
+    /// A point that is a bar of its own.
+    pub(super) fn bar(series: &str, name: String) -> Self {
+        Self { name, series: series.to_owned(), x: None, published: Vec::new() }
+    }
+
+    /// With the published figure of one of its metrics, if there is one.
+    pub(super) fn beside(mut self, metric: &'static str, published: Option<Published>) -> Self {
+        self.published.extend(published.map(|published| (metric, published)));
+        self
+    }
+
     /// A point of a line: named after both.
     pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
         let x = X { label: label.to_owned(), value: value as f64 };
-        Self { name: format!("{series}, {value} {label}"), series: series.to_owned(), x: Some(x) }
+        Self {
+            name: format!("{series}, {value} {label}"),
+            series: series.to_owned(),
+            x: Some(x),
+            published: Vec::new(),
+        }
     }
 }
 
@@ -61,7 +80,7 @@ pub(super) fn measure(
         return Ok(None);
     }
     stage.progress.doing(&point.name);
-    let Point { name, series, x } = point;
+    let Point { name, series, x, published } = point;
     let mut case = Case { name, series, x, metrics: Vec::new(), trials: Vec::new() };
     for repeat in 0..stage.repeats {
         let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;
@@ -74,9 +93,18 @@ pub(super) fn measure(
         }
         case.trials.push(trial);
     }
-    let shown = case.metrics.first().map_or(0.0, median);
+    join(&mut case.metrics, &published);
+    let shown = case.metrics.first().map_or(0.0, |metric| median(metric.values.iter().copied()));
     stage.progress.done(&format!("{}: {shown:.0}/s", case.name));
     Ok(Some(case))
+}
+
+/// Puts published figures beside the measured ones.
+pub(super) fn join(metrics: &mut [Metric], published: &[(&'static str, Published)]) {
+    for metric in metrics {
+        let of = published.iter().find(|(name, _)| *name == metric.name);
+        metric.published = of.map(|(_, published)| published.clone());
+    }
 }
 
 fn of_trial(trial: &Trial) -> [Figure; 4] {
@@ -104,17 +132,11 @@ pub(super) fn add(metrics: &mut Vec<Metric>, figure: Figure) {
     }
 }
 
-fn median(metric: &Metric) -> f64 {
-    let mut values = metric.values.clone();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// The median of a metric of the case with this name; `None` if it was not measured.
 pub(super) fn value_of(cases: &[Case], case: &str, metric: &str) -> Option<f64> {
     let case = cases.iter().find(|of| of.name == case)?;
     let metric = case.metrics.iter().find(|of| of.name == metric)?;
-    (!metric.values.is_empty()).then(|| median(metric))
+    (!metric.values.is_empty()).then(|| median(metric.values.iter().copied()))
 }
 
 /// Whom a load goes to, and what is watched meanwhile.

@@ -15,7 +15,8 @@ use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::report::model::{Better, Case, ScenarioReport, Shape, X};
+use crate::reference::{self, RedisCluster};
+use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
 use crate::scenarios::{Stage, limit};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
@@ -138,6 +139,12 @@ fn sent_bytes(asked: usize) -> usize {
     asked.div_ceil(8) * 10
 }
 
+/// Of the row of a sweep.
+fn published(sweep: &str, is_it: impl Fn(&RedisCluster) -> bool) -> Option<Published> {
+    let row = reference::redis_cluster_rows().iter().find(|row| row.sweep == sweep && is_it(row))?;
+    row.throughput()
+}
+
 struct Bench<'a> {
     stage: &'a Stage,
     nodes: &'a Nodes,
@@ -164,7 +171,10 @@ impl Bench<'_> {
                 continue;
             }
             let writes = self.writes(*threads, sent_bytes(USUAL_BYTES));
-            let point = Point::at("threads", "threads", *threads as u64);
+            let point = Point::at("threads", "threads", *threads as u64).beside(
+                "throughput",
+                published("threads", |row| row.client_threads == Some(*threads as u64)),
+            );
             cases.extend(measure(self.stage, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
@@ -195,9 +205,9 @@ impl Bench<'_> {
             }
             let point = Point {
                 name: format!("value, {asked} bytes asked ({sent} sent)"),
-                series: "value".to_owned(),
-                x: Some(X { label: "value bytes asked".to_owned(), value: *asked as f64 }),
-            };
+                ..Point::at("value", "value bytes asked", *asked as u64)
+            }
+            .beside("throughput", published("value", |row| row.value_bytes == Some(*asked as u64)));
             cases.extend(measure(self.stage, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
@@ -206,7 +216,8 @@ impl Bench<'_> {
     fn by_key(&mut self) -> anyhow::Result<Vec<Case>> {
         let mut cases = Vec::new();
         for bytes in &self.sizes.keys {
-            let point = Point::at("key", "key bytes", *bytes as u64);
+            let point = Point::at("key", "key bytes", *bytes as u64)
+                .beside("throughput", published("key", |row| row.key_bytes == Some(*bytes as u64)));
             let mut filled = false;
             cases.extend(measure(self.stage, point, |repeat| {
                 if !filled {
@@ -224,8 +235,8 @@ impl Bench<'_> {
     }
 
     fn by_policy(&self, policy: &str) -> anyhow::Result<Option<Case>> {
-        let point =
-            Point { name: format!("persistence {policy}"), series: "persistence".to_owned(), x: None };
+        let point = Point::bar("persistence", format!("persistence {policy}"))
+            .beside("throughput", published("persistence", |row| row.case == policy));
         if !self.stage.wants(&point.name) {
             return Ok(None);
         }
@@ -279,7 +290,7 @@ impl Bench<'_> {
         }
         let schedule = Schedule::closed_requests(operations);
         let writes = Writes { threads: SWAP_THREADS, value_bytes, schedule, keys };
-        let point = Point { name: format!("swap {state}"), series: "swap".to_owned(), x: None };
+        let point = Point::bar("swap", format!("swap {state}"));
         measure(self.stage, point, |repeat| {
             let (trial, mut figures) = self.set(writes, repeat)?;
             let swapped: u64 = self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;

@@ -7,12 +7,14 @@ use std::process::Command as Program;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Point, Session, add, measure, ratio, shape, value_of};
+use super::case::{Figure, Point, Session, add, join, measure, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
+use crate::process;
+use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::{Stage, limit};
 
@@ -44,10 +46,17 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     // The reads below find it, whichever cases are run.
     session.fill(1, workload("SET __key__ __data__")?, 1)?;
     let mut cases = Vec::new();
-    for (series, command, connections) in
-        [("set", "SET __key__ __data__", MANY), ("get", "GET __key__", MANY), ("get", "GET __key__", FEW)]
-    {
-        let point = Point::at(series, "connections", connections as u64);
+    for (series, command, connections, row) in [
+        ("set", "SET __key__ __data__", MANY, reference::seckill_tier("redis set", 0)),
+        ("get", "GET __key__", MANY, reference::seckill_tier("redis get", 0)),
+        ("get", "GET __key__", FEW, reference::seckill_tier("redis get", 1)),
+    ] {
+        let point = Point::at(series, "connections", connections as u64)
+            .beside("throughput", row.map(SeckillTier::throughput))
+            .beside("p50", row.and_then(SeckillTier::p50_us))
+            .beside("p95", row.and_then(SeckillTier::p95_us))
+            .beside("p99", row.and_then(SeckillTier::p99_us));
+        let published = point.published.clone();
         let mut theirs = Vec::new();
         cases.extend(measure(stage, point, |repeat| {
             let schedule = Schedule::closed_requests(sizes.requests);
@@ -55,16 +64,28 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             for figure in redis_benchmark(&subject, series, connections, sizes.requests)? {
                 add(&mut theirs, figure);
             }
-            Ok((trial, Vec::new()))
+            let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
+            let mut figures = vec![Figure::new("mean", "us", Better::Lower, trial.service.mean_us)];
+            figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, sizes.requests)));
+            Ok((trial, figures))
         })?);
         if !theirs.is_empty() {
-            let Point { name, series, x } =
+            join(&mut theirs, &published);
+            let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
         }
     }
     let engines = vec![subject.said()?];
     subject.clear()?;
+    let mut notes = subject.notes();
+    notes.push(
+        "redis-benchmark runs after each of our trials, with one thread as our generator. A closed loop with C \
+         connections and a mean time T has a rate of C / T if nobody idles: where redis-benchmark's is lower, it has \
+         kept connections waiting between an answer and their next request, which its times leave out. Where the two \
+         rates differ, the one with less CPU per request leaves more of a shared host to the server."
+            .to_owned(),
+    );
     let mut scaled_down = vec!["Load and server share the processors of one host.".to_owned()];
     if sizes.requests < FULL_REQUESTS {
         scaled_down.push(format!("{} requests each instead of {FULL_REQUESTS}.", sizes.requests));
@@ -74,7 +95,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         title: "Redis: SET and GET of 8 bytes".to_owned(),
         reference: Some("seckill-tiers.csv".to_owned()),
         scaled_down,
-        notes: subject.notes(),
+        notes,
         engines,
         limiter: limit::of(&cases),
         shapes: shapes(&cases),
@@ -133,10 +154,19 @@ fn redis_benchmark(
         "set" => program.args(["SET", &key, &"x".repeat(VALUE_BYTES)]),
         _ => program.args(["GET", &key]),
     };
+    let before = process::ended_children_cpu()?;
     let output = program.env("LC_ALL", "C").output().context("running redis-benchmark")?;
+    let used = process::ended_children_cpu()?.saturating_sub(before);
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "redis-benchmark failed with {}: {said}", output.status);
-    read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))
+    let mut figures = read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))?;
+    figures.push(generator_cpu(used.as_secs_f64(), requests));
+    Ok(figures)
+}
+
+/// What the one that asks spends, its start included.
+fn generator_cpu(seconds: f64, requests: u64) -> Figure {
+    Figure::new("generator CPU per request", "us", Better::Lower, seconds * 1e6 / requests as f64)
 }
 
 /// Of the last line: name, requests per second, then times in ms: mean, least, p50, p95, p99, most.
@@ -146,13 +176,14 @@ fn read_csv(said: &str) -> Option<Vec<Figure>> {
     let mut fields: Vec<f64> =
         line.rsplit(',').map_while(|field| field.trim_matches('"').parse().ok()).collect();
     fields.reverse();
-    let [.., per_s, _mean, _least, p50, p95, p99, _most] = fields[..] else { return None };
+    let [.., per_s, mean, _least, p50, p95, p99, _most] = fields[..] else { return None };
     let time = |name, ms: f64| Figure::new(name, "us", Better::Lower, ms * 1000.0);
     Some(vec![
         Figure::new("throughput", "1/s", Better::Higher, per_s),
         time("p50", p50),
         time("p95", p95),
         time("p99", p99),
+        time("mean", mean),
     ])
 }
 
@@ -166,7 +197,10 @@ mod tests {
             \"GET key:0\",\"72411.30\",\"0.718\",\"0.100\",\"0.743\",\"0.935\",\"1.183\",\"2.159\"\n";
         let figures: Vec<_> =
             read_csv(said).unwrap().iter().map(|figure| (figure.name, figure.value)).collect();
-        assert_eq!(figures, [("throughput", 72411.30), ("p50", 743.0), ("p95", 935.0), ("p99", 1183.0)]);
+        assert_eq!(
+            figures,
+            [("throughput", 72411.30), ("p50", 743.0), ("p95", 935.0), ("p99", 1183.0), ("mean", 718.0)]
+        );
         assert!(read_csv("nothing").is_none());
     }
 }

@@ -12,7 +12,8 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::reference;
+use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
 use crate::scenarios::{Stage, limit};
 
 const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
@@ -33,7 +34,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     let subject = Subject::of(stage, no_persistence())?;
     let mut cases = Vec::new();
     for threads in &sizes.threads {
-        let point = Point::at("incr", "threads", *threads as u64);
+        let point = beside_published(Point::at("incr", "threads", *threads as u64), *threads as u64);
         cases.extend(measure(stage, point, |repeat| once(stage, &subject, *threads, sizes.window, repeat))?);
     }
     let engines = vec![subject.said()?];
@@ -65,6 +66,19 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         cases,
         audit: None,
     })
+}
+
+fn beside_published(point: Point, threads: u64) -> Point {
+    let Some(row) = reference::hot_key(threads) else { return point };
+    let sure = |value| Some(Published { value, dubious: None });
+    point
+        .beside("throughput", Some(row.throughput_by_client()))
+        .beside("time for 100 INCRs", sure(row.ms_per_100_incr_avg))
+        .beside("instantaneous_ops_per_sec", Some(row.throughput()))
+        .beside("instantaneous_input_kbps", sure(row.instantaneous_input_kbps))
+        .beside("instantaneous_output_kbps", sure(row.instantaneous_output_kbps))
+        .beside("used_cpu_sys", sure(row.used_cpu_sys))
+        .beside("used_cpu_user", sure(row.used_cpu_user))
 }
 
 fn once(

@@ -2,12 +2,13 @@
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Session, add, ensure_running, keys_of, ratio, shape, value_of};
+use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
+use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, X};
 use crate::scenarios::Stage;
 
@@ -47,6 +48,8 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             ensure_running(&stage.stop)?;
             once(stage, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));
         }
+        let published = reference::memory_recovery("memory", *count).map(MemoryRecovery::value);
+        join(&mut case.metrics, &published.map(|of| ("used memory", of)).into_iter().collect::<Vec<_>>());
         stage.progress.done(&name);
         cases.push(case);
     }

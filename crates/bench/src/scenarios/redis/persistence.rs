@@ -14,6 +14,7 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
+use crate::reference;
 use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape};
 use crate::scenarios::{Stage, Target, limit};
 
@@ -173,13 +174,24 @@ fn policy(stage: &Stage, place: &Place<'_>, sizes: &Sizes) -> anyhow::Result<Vec
     Ok(cases)
 }
 
-/// Depth and writes of a policy's cases.
+/// Depth and writes of a policy's cases, of which there are as many as published ones at most.
 fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, Point)> {
-    let single = sizes.single_of(policy).iter().map(|writes| (1, *writes));
-    let pipelined = sizes.pipelined.iter().map(|writes| (DEPTH, *writes));
-    single
-        .chain(pipelined)
-        .map(move |(depth, writes)| (depth, writes, Point::at(&series(policy, depth), "writes", writes)))
+    let single = sizes.single_of(policy).iter().zip(FULL_WRITES).map(|(writes, full)| (1, *writes, full));
+    let pipelined = sizes.pipelined.iter().zip(FULL_WRITES).map(|(writes, full)| (DEPTH, *writes, full));
+    single.chain(pipelined).map(move |(depth, writes, full)| {
+        let point = Point::at(&series(policy, depth), "writes", writes);
+        (depth, writes, beside_published(point, policy, depth, writes, full))
+    })
+}
+
+/// The rate stands beside that of the published number of writes, the rest only where as many were made.
+fn beside_published(point: Point, policy: &str, depth: usize, writes: u64, full: u64) -> Point {
+    let Some(row) = reference::redis_persistence(policy, depth as u64, full) else { return point };
+    let point = point.beside("throughput", Some(row.throughput()));
+    if writes != full {
+        return point;
+    }
+    point.beside("client time", Some(row.client_s())).beside("latest_fork_usec", row.fork_us())
 }
 
 fn series(policy: &str, depth: usize) -> String {
@@ -231,7 +243,7 @@ fn once(
     if let Some(replica) = replica {
         wait_for(stage, "the replica has every key", || Ok(keys_of(&mut replica.client()?)? == found))?;
     }
-    let mut figures = vec![Figure::new("client time", "ms", Better::Lower, trial.seconds * 1000.0)];
+    let mut figures = vec![Figure::new("client time", "s", Better::Lower, trial.seconds)];
     figures.extend(instants.figures());
     if policy == RDB {
         figures.push(fork_time(stage, &mut redis, saved)?);

@@ -8,7 +8,8 @@ use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
-use crate::report::model::{Case, ScenarioReport, Shape};
+use crate::reference;
+use crate::report::model::{Case, Published, ScenarioReport, Shape};
 use crate::scenarios::{Stage, limit};
 
 const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
@@ -16,6 +17,7 @@ const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 500
 const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 1;
 const KEYS: u64 = 400_000;
+const PUBLISHED_WRITES: u64 = 2_000_000;
 
 #[derive(Debug)]
 pub(super) struct Sizes {
@@ -33,7 +35,8 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     let session = Session::new(stage, &[subject.address()], subject.watched());
     let mut cases = Vec::new();
     for depth in &sizes.depths {
-        let point = Point::at("set", "commands in a pipeline", *depth as u64);
+        let point =
+            Point::at("set", "commands in a pipeline", *depth as u64).beside("throughput", published(*depth));
         cases.extend(measure(stage, point, |repeat| {
             let workload = Workload {
                 value_bytes: vec![VALUE_BYTES],
@@ -66,6 +69,15 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         cases,
         audit: None,
     })
+}
+
+/// Only the ends of the sweep were published, and the deep one with snapshots.
+fn published(depth: usize) -> Option<Published> {
+    let mode = if depth == 1 { "none" } else { "rdb" };
+    let row = reference::redis_persistence(mode, depth as u64, PUBLISHED_WRITES)?;
+    let dubious =
+        (mode == "rdb").then(|| "measured with snapshots, and seen in the middle of a burst".to_owned());
+    Some(Published { dubious, ..row.throughput() })
 }
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {

@@ -10,9 +10,10 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Session, add, ensure_running, keys_of, ratio, shape, value_of};
+use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
 use super::memory::{WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
+use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::{Stage, Target};
 
@@ -162,6 +163,9 @@ fn loads(
         add(&mut case.metrics, Figure::new("load time", "s", Better::Lower, load));
         add(&mut case.metrics, Figure::new("start to first answer", "s", Better::Lower, ready.as_secs_f64()));
     }
+    // Whether the published load was a cold one is not said, so it stands beside both.
+    let published = reference::memory_recovery(&case.series, made.keys).map(MemoryRecovery::value);
+    join(&mut case.metrics, &published.map(|of| ("load time", of)).into_iter().collect::<Vec<_>>());
     stage.progress.done(&name);
     Ok(Some(case))
 }

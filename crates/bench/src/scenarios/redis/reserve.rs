@@ -57,7 +57,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     }
     let (units, buyers, limit) = SALE;
     let gate = Gate { tag, units, buyers, limit };
-    let point = Point { name: "sell-out".to_owned(), series: "sell-out".to_owned(), x: None };
+    let point = Point::bar("sell-out", "sell-out".to_owned());
     cases.extend(measure(stage, point, |repeat| {
         once(stage, &subject, &gate, 8, sizes.window, repeat, &mut audit)
     })?);

@@ -55,6 +55,11 @@ fn stage() -> (Stage, tempfile::TempDir, File) {
     (stage, folder, lock)
 }
 
+/// The published figure beside the first metric of each case.
+fn published(report: &ScenarioReport) -> Vec<Option<f64>> {
+    report.cases.iter().map(|case| case.metrics[0].published.as_ref().map(|of| of.value)).collect()
+}
+
 /// Every metric has a figure for each repeat, every case is there once, and something was measured.
 fn check(report: &ScenarioReport, cases: usize) {
     let mut names: Vec<_> = report.cases.iter().map(|case| case.name.as_str()).collect();
@@ -87,6 +92,8 @@ fn get_and_set() {
     check(&report, 6);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
     assert!(report.shapes.iter().all(|shape| shape.holds.is_some()));
+    let rates = [55_447.74, 55_447.74, 72_411.30, 72_411.30, 59_541.53, 59_541.53];
+    assert_eq!(published(&report), rates.map(Some));
     assert!(report.limiter.is_some());
 }
 
@@ -96,7 +103,9 @@ fn hot_key() {
     let sizes = hot_key::Sizes { window: 3 * WINDOW, threads: vec![10, 150] };
     let report = hot_key::run_sized(&stage, &sizes).unwrap();
     check(&report, 2);
-    assert!(report.cases[0].metrics.iter().any(|metric| metric.name == "instantaneous_ops_per_sec"));
+    let instantaneous =
+        report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
+    assert_eq!(instantaneous.published.as_ref().unwrap().value, 8350.0);
 }
 
 #[test]
@@ -108,6 +117,7 @@ fn persistence_under_each_policy() {
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
     assert!(report.shapes.iter().all(|shape| shape.holds.is_some()), "{:?}", report.shapes);
+    assert_eq!(published(&report)[..4], [Some(2538.0), Some(2705.0), Some(131_611.0), Some(2840.0)]);
     let forks = |case: &&crate::report::model::Case| {
         case.metrics.iter().any(|metric| metric.name == "latest_fork_usec" && metric.values[0] > 0.0)
     };
@@ -157,6 +167,8 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
     let swapping = report.cases.iter().filter(|case| case.series == "swap").count();
     check(&report, 2 + 2 + 2 + 3 + swapping);
     assert_eq!(report.engines.len(), 2 + 2 * 3);
+    let known = published(&report).into_iter().filter(Option::is_some).count();
+    assert_eq!((published(&report)[0], known), (Some(9704.0), 2 + 2 + 2 + 3));
 
     let nodes = Nodes::of(&stage).unwrap();
     let member = *nodes.slots().unwrap().masters().last().unwrap();

@@ -1,0 +1,297 @@
+//! `doorbuster bench peak` and `bench durability`: the load that is carried within a limit, and what durability costs.
+//!
+//! Raw arguments become checked options here. Must not: measure or judge; that is the bench crate's.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use ::bench::durability::{self, DurabilityOptions, Extent};
+use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
+use ::bench::report::model::{Report, Size};
+use ::bench::report::{json, summary};
+use ::bench::suite;
+use clap::{Args, ValueEnum};
+
+use super::compare::share;
+use super::suite::{command_line, version};
+use super::{report, stop_on_signals};
+use crate::failure::Failure;
+use crate::output;
+
+/// The demo's sale and product, which the published commands order.
+const DEMO: (u64, u64) = (3, 29);
+
+/// Where a measurement is made, and where its report goes.
+#[derive(Args, Debug)]
+struct PlaceArguments {
+    /// A first impression: short loads, and fewer of them
+    #[arg(long)]
+    quick: bool,
+    /// The folder of the report; files of an earlier one in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "bench-report")]
+    out: PathBuf,
+    /// The engines take 100 ports from this one
+    #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
+    port_base: u16,
+    /// The folder of the scripts that start the engines
+    #[arg(long, value_name = "DIR", default_value = "dev")]
+    scripts: PathBuf,
+    /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
+    /// folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+/// Find the load that is carried within a latency limit, and the admission settings that follow
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Looks at the idle machine and at the generator alone, finds the closed-loop maximum, then the highest load of which
+repeated trials keep the limit and the lowest of which they don't, confirms both in turn, and offers twice the peak to
+see how it recovers. A refused order is not carried. An audit follows: no result without a clean one.
+The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
+
+A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN.
+
+Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
+was found and not confirmed; 64 wrong arguments; 69 something can't be started.
+
+Examples:
+  doorbuster bench peak --p99 50ms --errors 0.1%
+  doorbuster bench peak --cluster 2 --p99 100ms
+  doorbuster bench peak --quick --out first-look
+  doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
+pub(super) struct PeakArguments {
+    /// What 99 of 100 answers must keep: 50ms, 1s
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
+    p99: Duration,
+    /// Requests that may be left uncarried: failed, unknown or refused
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    errors: f64,
+    /// Users of the closed loop
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
+    users: u16,
+    /// Length of each trial [default: 10s, with --quick 1.5s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    trial: Option<Duration>,
+    /// Search so many servers on Redis, RocketMQ and MariaDB, instead of one embedded server
+    #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
+    cluster: Option<u8>,
+    /// Search a running server, by the published order route of the demo's product
+    #[arg(long, value_name = "ADDR")]
+    target_http: Option<SocketAddr>,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+/// Measure what each durability setting costs, and what SIGKILL loses under it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
+acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
+What a power cut may lose is reasoned, not measured.
+
+Exit codes: 0 measured; 1 a ledger broke an invariant or a signal came; 64 wrong arguments; 69 something can't be
+started.
+
+Examples:
+  doorbuster bench durability --quick
+  doorbuster bench durability --only embedded
+  doorbuster bench durability --extent full --out prices")]
+pub(super) struct DurabilityArguments {
+    /// Which combinations [default: one-at-a-time, with --quick quick]
+    #[arg(long, value_name = "EXTENT")]
+    extent: Option<ExtentArgument>,
+    /// Only the rows whose names hold TEXT: embedded, 'Redis none', 'flush async'
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Times that throughput and latency are measured in each row [default: 6, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: Option<u16>,
+    /// Users of the closed loop
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    users: u16,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+/// Rows of the price list.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExtentArgument {
+    /// The default and the fastest of each profile
+    Quick,
+    /// The default, each setting changed alone, and both extremes
+    OneAtATime,
+    /// Every combination
+    Full,
+}
+
+impl From<ExtentArgument> for Extent {
+    fn from(extent: ExtentArgument) -> Self {
+        match extent {
+            ExtentArgument::Quick => Self::Quick,
+            ExtentArgument::OneAtATime => Self::OneAtATime,
+            ExtentArgument::Full => Self::Full,
+        }
+    }
+}
+
+pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>) -> Result<(), Failure> {
+    let target = match (arguments.cluster, arguments.target_http) {
+        (Some(servers), _) => PeakTarget::Cluster { servers: servers.into() },
+        (None, Some(address)) => {
+            let (sale, product) = DEMO;
+            PeakTarget::Running { address, order: Order::Published { sale, product }, operator_token }
+        }
+        (None, None) => PeakTarget::Embedded,
+    };
+    let mut options = PeakOptions::new(program()?, target);
+    if arguments.place.quick {
+        options = options.quick();
+    }
+    options.p99 = arguments.p99;
+    options.errors = arguments.errors;
+    options.users = arguments.users.into();
+    options.trial = arguments.trial.unwrap_or(options.trial);
+    options.scripts.clone_from(&arguments.place.scripts);
+    options.folder = arguments.place.data();
+    options.port_base = arguments.place.port_base;
+    let begun = arguments.place.begin(&options.stop)?;
+    let found = peak::run(&options).map_err(failed)?;
+    options.progress.finish();
+    let (passed, confirmed) = (found.highest_passed.is_some(), found.confirmed);
+    let admission = found.admission.as_ref().map(|admission| admission.config.clone());
+    let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
+    report.peak = Some(found);
+    arguments.place.keep(&mut report, begun)?;
+    let settings = arguments.place.out.join("admission.toml");
+    match admission {
+        Some(config) => {
+            json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
+            output::print(&format!("The settings that follow: {}\n", settings.display()))?;
+        }
+        // Those of an earlier search would be taken for this one's.
+        None => drop(std::fs::remove_file(&settings)),
+    }
+    match (passed, confirmed) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::Invalid(
+            "the peak was not confirmed: the machine changed meanwhile, or the generator is the limit; see the notes \
+             in the report"
+                .to_owned(),
+        )),
+        (false, _) => Err(Failure::check("no load was within the limit; see the curve in the report")),
+    }
+}
+
+pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Failure> {
+    let mut options = DurabilityOptions::new(program()?);
+    if arguments.place.quick {
+        options = options.quick();
+    }
+    options.extent = arguments.extent.map_or(options.extent, Extent::from);
+    options.only.clone_from(&arguments.only);
+    options.repeats = arguments.repeats.map_or(options.repeats, usize::from);
+    options.users = arguments.users.into();
+    options.scripts.clone_from(&arguments.place.scripts);
+    options.folder = arguments.place.data();
+    options.port_base = arguments.place.port_base;
+    let begun = arguments.place.begin(&options.stop)?;
+    let rows = durability::run(&options).map_err(failed)?;
+    options.progress.finish();
+    let mut report = arguments.place.report(options.repeats, true);
+    report.durability = rows;
+    arguments.place.keep(&mut report, begun)
+}
+
+/// A broken audit, and a signal, say so themselves; whatever else ends a measurement kept it from being made.
+fn failed(error: impl std::fmt::Display) -> Failure {
+    let message = format!("{error:#}");
+    if message.contains(suite::AUDIT_FAILED) || message.contains("stopped by a signal") {
+        return Failure::check(message);
+    }
+    Failure::unavailable(message)
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::unavailable)
+}
+
+impl PlaceArguments {
+    fn data(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// What can be found out before minutes of measuring is found out here.
+    fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Instant, Failure> {
+        let cannot =
+            |folder: &Path, error| Failure::usage(format!("{}: can't be made: {error}", folder.display()));
+        for folder in [&self.out, &self.data()] {
+            std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
+        }
+        stop_on_signals(stop)?;
+        Ok(Instant::now())
+    }
+
+    fn report(&self, repeats: usize, co_located: bool) -> Report {
+        let size = if self.quick { Size::Quick } else { Size::Full };
+        let about = suite::About {
+            version: version(),
+            command: command_line(std::env::args()),
+            size,
+            repeats,
+            seed: 0,
+            co_located,
+        };
+        Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
+    }
+
+    fn keep(&self, report: &mut Report, begun: Instant) -> Result<(), Failure> {
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        json::write(report, &self.out.join("report.json"))
+            .map_err(|error| Failure::usage(format!("{error:#}")))?;
+        report::write_all(report, &self.out)?;
+        let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", self.out.display());
+        output::print(&(summary::of_report(report) + &place))
+    }
+}
+
+/// `50ms`, `1.5s`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let scale = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => f64::NAN,
+    };
+    let seconds = number.trim().parse().unwrap_or(f64::NAN) * scale;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "write a time with its unit, such as 50ms or 1.5s".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
+        for wrong in ["50", "0ms", "-1s", "1h", "ms", "", "1e400s"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_broken_audit_is_no_missing_engine() {
+        assert!(matches!(failed("orders: AUDIT FAILED: 3 lost"), Failure::Check(_)));
+        assert!(matches!(failed("stopped by a signal"), Failure::Check(_)));
+        assert!(matches!(failed("redis-server: not found"), Failure::Unavailable(_)));
+    }
+}
