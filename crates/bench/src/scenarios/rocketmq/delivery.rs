@@ -11,9 +11,10 @@ use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pu
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
+use crate::reference;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::Stage;
 use crate::scenarios::measure::trial;
+use crate::scenarios::{Stage, limit};
 
 /// The published command.
 const THREADS: usize = 64;
@@ -171,10 +172,10 @@ fn with_brokers(
         scaled_down: brokers.scaled_down(),
         notes,
         engines: engines?,
+        limiter: limit::of(&cases),
         cases,
         shapes,
         audit: None,
-        limiter: None,
     })
 }
 
@@ -214,9 +215,23 @@ fn produce_case(stage: &Stage, brokers: &mut Brokers, kind: Kind) -> anyhow::Res
         name: name.to_owned(),
         series: kind.series.to_owned(),
         x: threads(THREADS),
-        metrics: metrics(&trials),
+        metrics: beside_published(kind, metrics(&trials)),
         trials,
     })
+}
+
+/// With the published tier, which sent single messages.
+fn beside_published(kind: Kind, mut metrics: Vec<Metric>) -> Vec<Metric> {
+    let published = reference::seckill_tier("message broker", 0).filter(|_| kind.name == SINGLE.name);
+    for metric in &mut metrics {
+        metric.published = published.and_then(|published| match &*metric.name {
+            "throughput" => Some(published.throughput()),
+            "mean response" => Some(published.mean_us()),
+            "max response" => Some(published.max_us()),
+            _ => None,
+        });
+    }
+    metrics
 }
 
 /// A consumer of all that comes into the topic from now on.
