@@ -120,6 +120,7 @@ pub fn producer(
         bodies: Bodies::new(token::unix_ms(), options.message_bytes),
         keys: options.keys,
         batch: options.batch,
+        pipeline: 1,
     };
     let mut producer = Producer::new(sending.clone());
     let mut generator =

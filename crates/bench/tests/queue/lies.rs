@@ -48,6 +48,7 @@ fn send(address: SocketAddr) -> Record {
         bodies: Bodies::new(1, 64),
         keys: false,
         batch: 1,
+        pipeline: 1,
     };
     run(sending.settings(), &mut Producer::new(sending)).expect("it accepts")
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use super::body::{Bodies, Numbers};
-use super::frame::{self, Parsed};
+use super::frame::{self, Header, Parsed};
 use super::topic::Topic;
 use crate::load::record::Outcome;
 use crate::load::{Place, Protocol, Received, Settings, Spread, Verdicts};
@@ -34,8 +34,10 @@ pub struct Sending {
     pub bodies: Bodies,
     /// With keys, by which messages can be looked up: more work for the broker.
     pub keys: bool,
-    /// Messages in one request; 1 is no batch.
+    /// Messages in one send; 1 is no batch.
     pub batch: u32,
+    /// Sends that are under way on a connection at once, begun and timed together; 1 is what a thread does.
+    pub pipeline: u32,
 }
 
 /// The protocol. See [`Sending::settings`] for the generator that it needs.
@@ -54,11 +56,24 @@ pub struct Producer {
     body: Vec<u8>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// The request under way: one or more sends with numbers that follow each other.
+#[derive(Debug, Clone, Default)]
 struct User {
+    /// The number of the first send.
     opaque: i32,
-    /// The number of the first message of the request under way.
+    /// The number of its first message.
     first: u64,
+    /// Which of the sends are answered.
+    answered: Vec<bool>,
+}
+
+/// One send.
+#[derive(Debug, Clone, Copy)]
+struct Send {
+    opaque: i32,
+    first: u64,
+    broker: usize,
+    queue: u32,
 }
 
 impl Sending {
@@ -70,10 +85,13 @@ impl Sending {
 
 impl Producer {
     /// # Panics
-    /// If the topic has no queue, or a batch no message.
+    /// If the topic has no queue, or nothing is to be sent.
     pub fn new(sending: Sending) -> Self {
         let queues = sending.topic.all_queues();
-        assert!(!queues.is_empty() && sending.batch > 0, "there is something to send, and somewhere");
+        assert!(
+            !queues.is_empty() && sending.batch > 0 && sending.pipeline > 0,
+            "there is something to send, and somewhere"
+        );
         let users = vec![User::default(); sending.connections];
         Self {
             sending,
@@ -113,7 +131,8 @@ impl Producer {
         append(out, format_args!("UNIQ_KEY{pair}{run:016X}{number:016X}{end}WAIT{pair}true{end}"));
     }
 
-    fn header(&self, user: User, broker: usize, queue: u32, out: &mut Vec<u8>) {
+    fn header(&self, send: Send, out: &mut Vec<u8>) {
+        let Send { opaque, first, broker, queue } = send;
         let Sending { topic, batch, .. } = &self.sending;
         let (code, is_batch) =
             if *batch == 1 { (SEND_MESSAGE_V2, false) } else { (SEND_BATCH_MESSAGE, true) };
@@ -126,7 +145,7 @@ impl Producer {
         );
         append(out, format_args!(r#""g":"{}","h":"0","i":""#, self.now_ms()));
         // As JSON writes the characters 1 and 2.
-        self.properties(user.first, ("\\u0001", "\\u0002"), out);
+        self.properties(first, ("\\u0001", "\\u0002"), out);
         append(
             out,
             format_args!(
@@ -136,10 +155,7 @@ impl Producer {
         );
         append(
             out,
-            format_args!(
-                r#""opaque":{},"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}"#,
-                user.opaque
-            ),
+            format_args!(r#""opaque":{},"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}"#, opaque),
         );
     }
 
@@ -158,8 +174,31 @@ impl Producer {
         out.extend_from_slice(&properties);
     }
 
-    fn settle(&mut self, user: usize, outcome: Outcome, verdicts: &mut Verdicts) {
-        let first = self.users[user].first;
+    /// The next queue, of this broker if one is given.
+    fn next_queue(&mut self, broker: Option<usize>) -> (usize, u32) {
+        loop {
+            let queue = self.queues[self.turn];
+            self.turn = (self.turn + 1) % self.queues.len();
+            if broker.is_none_or(|broker| broker == queue.0) {
+                return queue;
+            }
+        }
+    }
+
+    fn append(&mut self, send: Send, out: &mut Vec<u8>) {
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        if self.sending.batch == 1 {
+            self.sending.bodies.append(send.first, &mut body);
+        } else {
+            let numbers = send.first..send.first + u64::from(self.sending.batch);
+            numbers.for_each(|number| self.message_of_batch(number, &mut body));
+        }
+        frame::append(out, |out| self.header(send, out), |out| out.extend_from_slice(&body));
+        self.body = body;
+    }
+
+    fn settle(&mut self, first: u64, outcome: Outcome, verdicts: &mut Verdicts) {
         for number in first..first + u64::from(self.sending.batch) {
             verdicts.add(outcome);
             if outcome == Outcome::Queued
@@ -169,27 +208,54 @@ impl Producer {
             }
         }
     }
+
+    /// Takes one answer; whether it was the last one that is due.
+    fn take(
+        &mut self,
+        user: usize,
+        header: &Header<'_>,
+        verdicts: &mut Verdicts,
+    ) -> Result<bool, &'static str> {
+        let asking = &mut self.users[user];
+        let index = usize::try_from(header.opaque.wrapping_sub(asking.opaque)).ok();
+        let answered = index.and_then(|index| asking.answered.get_mut(index));
+        let Some(answered) = answered.filter(|answered| !**answered) else {
+            return Err("an answer to another request");
+        };
+        *answered = true;
+        let is_whole = asking.answered.iter().all(|answered| *answered);
+        let index = u64::try_from(index.unwrap_or(0)).expect("a pipeline is short");
+        let first = asking.first + index * u64::from(self.sending.batch);
+        let outcome = meaning(header.code);
+        if outcome != Outcome::Queued {
+            let remark = header.remark.as_deref().unwrap_or_default();
+            verdicts.surprise(|| format!("code {}: {remark}", header.code));
+        }
+        self.settle(first, outcome, verdicts);
+        Ok(is_whole)
+    }
 }
 
 impl Protocol for Producer {
     fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
-        let (broker, queue) = self.queues[self.turn];
-        self.turn = (self.turn + 1) % self.queues.len();
-        let batch = u64::from(self.sending.batch);
+        let Sending { batch, pipeline, .. } = self.sending;
         let asking = &mut self.users[user];
-        *asking = User { opaque: asking.opaque.wrapping_add(1), first: self.next };
-        let asking = *asking;
-        self.next += batch;
-        let mut body = std::mem::take(&mut self.body);
-        body.clear();
-        if batch == 1 {
-            self.sending.bodies.append(asking.first, &mut body);
-        } else {
-            (asking.first..self.next).for_each(|number| self.message_of_batch(number, &mut body));
+        let sent = i32::try_from(asking.answered.len()).expect("a pipeline is short");
+        asking.opaque = asking.opaque.wrapping_add(sent);
+        asking.first = self.next;
+        asking.answered.clear();
+        asking.answered.resize(usize::try_from(pipeline).expect("a pipeline is short"), false);
+        let mut opaque = asking.opaque;
+        let mut lane = None;
+        for _ in 0..pipeline {
+            let (broker, queue) = self.next_queue(lane);
+            let first = self.next;
+            self.next += u64::from(batch);
+            self.append(Send { opaque, first, broker, queue }, out);
+            opaque = opaque.wrapping_add(1);
+            lane = Some(broker);
         }
-        frame::append(out, |out| self.header(asking, broker, queue, out), |out| out.extend_from_slice(&body));
-        self.body = body;
-        broker
+        lane.expect("a request has a send")
     }
 
     fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
@@ -200,16 +266,12 @@ impl Protocol for Producer {
                 // What a broker asks its clients for is none of a benchmark's business.
                 Ok(Parsed::Asked { bytes }) => consumed += bytes,
                 Ok(Parsed::Answer { header, bytes, .. }) => {
-                    if header.opaque != self.users[place.user].opaque {
-                        return Received::Broken("an answer to another request");
+                    consumed += bytes;
+                    match self.take(place.user, &header, verdicts) {
+                        Ok(false) => {}
+                        Ok(true) => return Received::Whole { consumed, keep_alive: true },
+                        Err(why) => return Received::Broken(why),
                     }
-                    let outcome = meaning(header.code);
-                    if outcome != Outcome::Queued {
-                        let remark = header.remark.unwrap_or_default();
-                        verdicts.surprise(|| format!("code {}: {remark}", header.code));
-                    }
-                    self.settle(place.user, outcome, verdicts);
-                    return Received::Whole { consumed: consumed + bytes, keep_alive: true };
                 }
                 Err(why) => return Received::Broken(why),
             }
@@ -217,7 +279,7 @@ impl Protocol for Producer {
     }
 
     fn operations(&self, _user: usize) -> u64 {
-        u64::from(self.sending.batch)
+        u64::from(self.sending.batch) * u64::from(self.sending.pipeline)
     }
 }
 
@@ -252,6 +314,7 @@ mod tests {
             bodies: Bodies::new(7, 20),
             keys,
             batch,
+            pipeline: 1,
         }
     }
 
@@ -328,18 +391,54 @@ mod tests {
         let mut producer = Producer::new(sending(2, false)).remembering();
         let mut verdicts = Verdicts::default();
         producer.request(0, &mut Vec::new());
-        let wrong = producer.receive(place, &answer(2, 0), &mut verdicts);
+        let wrong = producer.receive(place, &answer(1, 0), &mut verdicts);
         assert_eq!(wrong, Received::Broken("an answer to another request"));
         let mut both = frame::answer(r#"{"code":40,"flag":0,"opaque":5}"#, b"");
         let first = both.len();
-        both.extend(answer(1, 0));
+        both.extend(answer(0, 0));
         let part = producer.receive(place, &both[..first + 5], &mut verdicts);
         assert_eq!(part, Received::Part { consumed: first });
         let whole = producer.receive(place, &both, &mut verdicts);
         assert_eq!(whole, Received::Whole { consumed: both.len(), keep_alive: true });
         assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
         producer.request(0, &mut Vec::new());
-        producer.receive(place, &answer(2, 10), &mut verdicts);
+        producer.receive(place, &answer(1, 10), &mut verdicts);
         assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
+    }
+
+    #[test]
+    fn a_pipeline_is_whole_when_each_of_its_sends_is_answered() {
+        let place = Place { user: 0, lane: 0 };
+        let answers = |answers: &[(i32, i32)]| -> Vec<u8> {
+            let answer = |(opaque, code): &(i32, i32)| {
+                frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
+            };
+            answers.iter().flat_map(answer).collect()
+        };
+        let mut producer = Producer::new(Sending { pipeline: 3, ..sending(1, false) }).remembering();
+        let mut out = Vec::new();
+        let lane = producer.request(0, &mut out);
+        // All three go to the one broker that has two queues, or the one that has one.
+        assert_eq!(
+            String::from_utf8_lossy(&out).matches(&format!(r#""n":"{}""#, ["a", "b"][lane])).count(),
+            3
+        );
+        assert_eq!(producer.operations(0), 3);
+        let mut verdicts = Verdicts::default();
+        let two = answers(&[(2, 0), (0, 2)]);
+        assert_eq!(producer.receive(place, &two, &mut verdicts), Received::Part { consumed: two.len() });
+        let twice = producer.receive(place, &answers(&[(2, 0)]), &mut verdicts);
+        assert_eq!(twice, Received::Broken("an answer to another request"));
+        let last = answers(&[(1, 0)]);
+        let whole = Received::Whole { consumed: last.len(), keep_alive: true };
+        assert_eq!(producer.receive(place, &last, &mut verdicts), whole);
+        let acknowledged = producer.acknowledged().unwrap();
+        let mut wanted = Numbers::default();
+        assert!(wanted.insert(1) && wanted.insert(2));
+        assert_eq!((acknowledged.count(), wanted.missing_in(acknowledged)), (2, 0));
+        // The next request has numbers of its own.
+        producer.request(0, &mut Vec::new());
+        let old = producer.receive(place, &last, &mut verdicts);
+        assert_eq!(old, Received::Broken("an answer to another request"));
     }
 }

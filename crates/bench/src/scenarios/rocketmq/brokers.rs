@@ -1,7 +1,7 @@
 //! The brokers under test: a set of our own with its store kept in bounds, or one that runs already.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -10,7 +10,7 @@ use crate::engines::rocketmq::Broker;
 use crate::engines::{BrokerFlush, EngineSet, Place, expect};
 use crate::environment;
 use crate::load::Generator;
-use crate::load::record::Record;
+use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
 use crate::report::model::EngineSettings;
 use crate::scenarios::measure::Surroundings;
@@ -19,12 +19,17 @@ use crate::usage::Watched;
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
 /// 30,000 messages of 3 KB a second, a store fills a disk within the hour.
-const STORE_BYTES_RENEW: u64 = 4 << 30;
+const STORE_BYTES_RENEW: u64 = 8 << 30;
 /// No single measurement may bring it above this.
 const STORE_BYTES_MAX: u64 = 24 << 30;
 /// The broker's virtual machine compiles what is used often: the first seconds are slower than all others.
 const WARM_UP_CONNECTIONS: usize = 64;
 const WARM_UP_BYTES: usize = 1024;
+/// The least warm-up is looked at in so many steps; it goes on while a step is faster than all before it by this
+/// factor, for at most so many times its length.
+const WARM_UP_STEPS: u32 = 4;
+const FASTER: f64 = 1.05;
+const WARM_UP_TIMES_MAX: u32 = 3;
 /// Settings that the figures depend on, as the broker calls them.
 const SETTINGS: [&str; 9] = [
     "brokerRole",
@@ -117,8 +122,8 @@ impl Brokers {
         Ok(())
     }
 
-    /// Sends until the broker is warm. What is sent counts for nothing.
-    pub(super) fn warm_up(&mut self, stage: &Stage, duration: Duration) -> anyhow::Result<()> {
+    /// Sends until the broker gets no faster, for at least this long. What is sent counts for nothing.
+    pub(super) fn warm_up(&mut self, stage: &Stage, least: Duration) -> anyhow::Result<()> {
         stage.progress.doing("warming the broker up");
         let topic = self.topic("doorbuster_bench_warm_up", 8)?;
         let sending = Sending {
@@ -127,15 +132,30 @@ impl Brokers {
             bodies: Bodies::new(stage.seed, WARM_UP_BYTES),
             keys: false,
             batch: 1,
+            pipeline: 1,
         };
         let mut producer = Producer::new(sending.clone());
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-        let record: Record = generator.run(Schedule::closed(duration), &mut producer, &stage.stop)?;
-        ensure!(
-            record.outcomes.queued > 0,
-            "the broker takes no message: {}",
-            record.first_surprise.unwrap_or_default()
-        );
+        let begun = Instant::now();
+        let mut best = 0.0;
+        loop {
+            let record: Record =
+                generator.run(Schedule::closed(least / WARM_UP_STEPS), &mut producer, &stage.stop)?;
+            ensure!(
+                record.outcomes.queued > 0,
+                "the broker takes no message: {}",
+                record.first_surprise.unwrap_or_default()
+            );
+            let rate = record.per_s(Outcome::Queued);
+            let faster = rate > best * FASTER;
+            best = f64::max(best, rate);
+            let elapsed = begun.elapsed();
+            if elapsed >= least && !faster || elapsed >= least * WARM_UP_TIMES_MAX {
+                break;
+            }
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        stage.progress.done(&format!("warm after {seconds:.0} s: {best:.0}/s"));
         Ok(())
     }
 
@@ -151,6 +171,20 @@ impl Brokers {
             co_located: local,
             stop: &stage.stop,
         }
+    }
+
+    pub(super) fn name_server(&self) -> SocketAddr {
+        self.name_server
+    }
+
+    /// The class path of a broker of our own, by its command line: RocketMQ's own programs are in it.
+    pub(super) fn library(&self) -> Option<String> {
+        let broker = self.set.as_ref()?.watched("rocketmq-broker").ok()?;
+        let line = std::fs::read(format!("/proc/{}/cmdline", broker.pid)).ok()?;
+        let line = String::from_utf8(line).ok()?;
+        let mut arguments = line.split('\0');
+        arguments.find(|argument| *argument == "-cp")?;
+        arguments.next().map(str::to_owned)
     }
 
     /// As the brokers say themselves.
@@ -189,6 +223,13 @@ impl Brokers {
             "times are from the planned send; the published ones from the call, in whole milliseconds"
                 .to_owned(),
         ];
+        if !self.is_own() {
+            notes.push(
+                "the brokers are not ours: their settings are as found, and their store is not kept in bounds; the \
+                 topics made for this were removed"
+                    .to_owned(),
+            );
+        }
         if self.renewed > 0 {
             notes.push(format!(
                 "the broker was replaced by an empty one {} times, so that its store did not fill the disk",

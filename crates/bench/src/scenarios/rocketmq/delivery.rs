@@ -5,19 +5,54 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
+use super::own::{self, Line, Ours, Own};
 use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, X};
-use crate::scenarios::Stage;
+use crate::reference;
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
 use crate::scenarios::measure::trial;
+use crate::scenarios::{Stage, limit};
 
 /// The published command.
 const THREADS: usize = 64;
 const BYTES: usize = 128;
 const QUEUES: u32 = 8;
+/// How the messages are sent.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    series: &'static str,
+    connections: usize,
+    batch: u32,
+    pipeline: u32,
+}
+
+const SINGLE: Kind = Kind {
+    name: "64 threads, 128 bytes",
+    series: "message broker",
+    connections: THREADS,
+    batch: 1,
+    pipeline: 1,
+};
+/// As RocketMQ's own client has its threads: with one connection. They are begun and timed together.
+const ONE_CONNECTION: Kind = Kind {
+    name: "64 messages at once on one connection, 128 bytes",
+    series: "message broker, one connection",
+    connections: 1,
+    batch: 1,
+    pipeline: 64,
+};
+const BATCHES: Kind = Kind {
+    name: "64 threads, 128 bytes, batches of 32",
+    series: "message broker, batches",
+    connections: THREADS,
+    batch: BATCH,
+    pipeline: 1,
+};
+const OWN_PRODUCER: &str = "64 threads, 128 bytes, RocketMQ's own producer";
 /// Messages of one request, where batches are measured.
 const BATCH: u32 = 32;
 /// RocketMQ's own consumers ask for so many at once.
@@ -32,15 +67,56 @@ const LIVE_PER_S: f64 = 1000.0;
 
 pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
     with_brokers(stage, "message-broker", "RocketMQ: the message broker's tier", |stage, brokers| {
+        // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
+        let own = match brokers.library().filter(|_| stage.wants(OWN_PRODUCER)) {
+            Some(library) => Some(own_case(stage, brokers, &library)?),
+            None => None,
+        };
         let mut cases = Vec::new();
-        for (batch, name) in [(1, "64 threads, 128 bytes"), (BATCH, "64 threads, 128 bytes, batches of 32")] {
-            if stage.wants(name) {
-                cases.push(produce_case(stage, brokers, name, batch)?);
+        for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
+            if stage.wants(kind.name) {
+                cases.push(produce_case(stage, brokers, kind)?);
                 brokers.check_room()?;
             }
         }
-        Ok(cases)
+        let mut shapes = Vec::new();
+        if let Some((case, own)) = own {
+            let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Ours::of);
+            shapes.push(own::shape(&own, ours(SINGLE), ours(ONE_CONNECTION)));
+            cases.push(case);
+        }
+        Ok((cases, shapes))
     })
+}
+
+/// The same by RocketMQ's own benchmark.
+fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Result<(Case, Own)> {
+    stage.progress.doing(OWN_PRODUCER);
+    let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
+    let name_server = brokers.name_server().to_string();
+    let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), stage.repeats)?;
+    let metric = |name: &str, unit: &str, better, value: fn(&Line) -> f64| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values: own.lines.iter().map(value).collect(),
+        published: None,
+    };
+    let case = Case {
+        name: OWN_PRODUCER.to_owned(),
+        series: "RocketMQ's own producer".to_owned(),
+        x: threads(THREADS),
+        metrics: vec![
+            metric("throughput", "1/s", Better::Higher, |line| line.per_s),
+            metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
+            metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
+            metric("failed", "messages", Better::Lower, |line| line.failed),
+        ],
+        trials: Vec::new(),
+    };
+    let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
+    stage.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
+    Ok((case, own))
 }
 
 pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
@@ -55,7 +131,7 @@ pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
                 brokers.check_room()?;
             }
         }
-        Ok(cases)
+        Ok((cases, Vec::new()))
     })
 }
 
@@ -63,14 +139,14 @@ fn with_brokers(
     stage: &Stage,
     name: &str,
     title: &str,
-    measure: impl FnOnce(&Stage, &mut Brokers) -> anyhow::Result<Vec<Case>>,
+    measure: impl FnOnce(&Stage, &mut Brokers) -> anyhow::Result<(Vec<Case>, Vec<Shape>)>,
 ) -> anyhow::Result<ScenarioReport> {
     let mut brokers = Brokers::open(stage)?;
     brokers.warm_up(stage, Duration::from_secs(if stage.quick() { 10 } else { 60 }))?;
     let measured = measure(stage, &mut brokers);
     let engines = brokers.settings();
     let closed = brokers.close();
-    let cases = measured?;
+    let (cases, shapes) = measured?;
     closed?;
     ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
     let mut notes = brokers.notes();
@@ -82,6 +158,11 @@ fn with_brokers(
             "every acknowledged message was consumed, and none twice, or there would be no report".to_owned(),
         );
     } else {
+        notes.push(
+            "RocketMQ's own producer has all its threads on one connection; here each has its own, which costs the \
+             broker more, and is what as many producers cost it. With one connection its messages are begun together, which costs the broker less than threads do"
+                .to_owned(),
+        );
         notes.push("the topic holds what was acknowledged, or there would be no report".to_owned());
     }
     Ok(ScenarioReport {
@@ -91,10 +172,10 @@ fn with_brokers(
         scaled_down: brokers.scaled_down(),
         notes,
         engines: engines?,
+        limiter: limit::of(&cases),
         cases,
-        shapes: Vec::new(),
+        shapes,
         audit: None,
-        limiter: None,
     })
 }
 
@@ -104,18 +185,19 @@ fn window(stage: &Stage) -> Duration {
 
 fn sending(stage: &Stage, topic: &Topic, connections: usize, batch: u32) -> Sending {
     let bodies = Bodies::new(stage.seed, BYTES);
-    Sending { topic: topic.clone(), connections, bodies, keys: false, batch }
+    Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
 }
 
 fn threads(count: usize) -> Option<X> {
     Some(X { label: "threads".to_owned(), value: count as f64 })
 }
 
-fn produce_case(stage: &Stage, brokers: &mut Brokers, name: &str, batch: u32) -> anyhow::Result<Case> {
+fn produce_case(stage: &Stage, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
+    let name = kind.name;
     stage.progress.doing(name);
     let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
     let mut told = Told { before: topic.messages()?, ..Told::default() };
-    let sending = sending(stage, &topic, THREADS, batch);
+    let sending = Sending { pipeline: kind.pipeline, ..sending(stage, &topic, kind.connections, kind.batch) };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
     let watched = brokers.watched();
@@ -129,14 +211,27 @@ fn produce_case(stage: &Stage, brokers: &mut Brokers, name: &str, batch: u32) ->
     told.check(topic.messages()?)?;
     let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
     stage.progress.done(&format!("{name}: {best:.0}/s, {} in the topic as told", told.acknowledged));
-    let series = if batch == 1 { "message broker" } else { "message broker, batches" };
     Ok(Case {
         name: name.to_owned(),
-        series: series.to_owned(),
+        series: kind.series.to_owned(),
         x: threads(THREADS),
-        metrics: metrics(&trials),
+        metrics: beside_published(kind, metrics(&trials)),
         trials,
     })
+}
+
+/// With the published tier, which sent single messages.
+fn beside_published(kind: Kind, mut metrics: Vec<Metric>) -> Vec<Metric> {
+    let published = reference::seckill_tier("message broker", 0).filter(|_| kind.name == SINGLE.name);
+    for metric in &mut metrics {
+        metric.published = published.and_then(|published| match &*metric.name {
+            "throughput" => Some(published.throughput()),
+            "mean response" => Some(published.mean_us()),
+            "max response" => Some(published.max_us()),
+            _ => None,
+        });
+    }
+    metrics
 }
 
 /// A consumer of all that comes into the topic from now on.

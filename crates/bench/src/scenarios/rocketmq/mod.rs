@@ -4,6 +4,7 @@
 
 mod brokers;
 mod delivery;
+mod own;
 mod producer;
 
 use super::{Engine, Scenario};

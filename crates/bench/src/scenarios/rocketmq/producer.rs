@@ -8,8 +8,10 @@ use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
-use crate::report::model::{Case, ScenarioReport, Shape, X};
+use crate::reference;
+use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
 use crate::scenarios::Stage;
+use crate::scenarios::limit;
 use crate::scenarios::measure::trial;
 
 /// Each with the four combinations below, in this order.
@@ -116,9 +118,9 @@ fn measure(stage: &Stage, brokers: &mut Brokers) -> anyhow::Result<ScenarioRepor
         notes,
         engines: brokers.settings()?,
         shapes: shapes(&cases),
+        limiter: limit::of(&cases),
         cases,
         audit: None,
-        limiter: None,
     })
 }
 
@@ -137,6 +139,7 @@ fn case(
         bodies: Bodies::new(stage.seed, row.bytes),
         keys: false,
         batch: 1,
+        pipeline: 1,
     };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
@@ -157,9 +160,23 @@ fn case(
         name,
         series: row.series(),
         x: Some(X { label: "threads".to_owned(), value: row.threads as f64 }),
-        metrics: metrics(&trials),
+        metrics: beside_published(row, metrics(&trials)),
         trials,
     })
+}
+
+/// With what the document has for the scenario.
+fn beside_published(row: Row, mut metrics: Vec<Metric>) -> Vec<Metric> {
+    let published = reference::rocketmq_producer(row.number as u64).expect("all 36 are there");
+    for metric in &mut metrics {
+        metric.published = match &*metric.name {
+            "throughput" => Some(published.throughput()),
+            "mean response" => Some(published.latency_us_mean()),
+            "max response" => Some(published.latency_us_max()),
+            _ => None,
+        };
+    }
+    metrics
 }
 
 /// Threads and median throughput of a series, by rising threads.
@@ -252,7 +269,7 @@ fn ratio(claim: &str, published: &str, ratios: &[f64], holds: fn(f64) -> bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{Better, Metric};
+    use crate::report::model::Better;
 
     #[test]
     fn the_rows_are_those_that_were_published() {
@@ -262,6 +279,13 @@ mod tests {
         assert_eq!(rows[15], Row { number: 16, threads: 30, bytes: 3072, queues: 16 });
         assert_eq!(rows[26], Row { number: 27, threads: 100, bytes: 1024, queues: 16 });
         assert_eq!(rows[35], Row { number: 36, threads: 200, bytes: 3072, queues: 16 });
+        for row in rows {
+            let published = reference::rocketmq_producer(row.number as u64).unwrap();
+            assert_eq!(
+                (published.threads_run, published.message_bytes, published.queues),
+                (row.threads as u64, row.bytes as u64, u64::from(row.queues))
+            );
+        }
     }
 
     fn cases(rate: impl Fn(Row) -> f64) -> Vec<Case> {

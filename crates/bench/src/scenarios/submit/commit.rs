@@ -18,7 +18,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape, X};
 use crate::scenarios::measure::{Surroundings, trial};
-use crate::scenarios::{Stage, Target};
+use crate::scenarios::{Stage, Target, limit};
 
 const DATABASE: &str = "doorbuster_bench";
 const CONNECTIONS: [usize; 4] = [1, 10, 50, 100];
@@ -182,9 +182,9 @@ fn report(stage: &Stage, own: bool, cases: Vec<Case>, engines: Vec<EngineSetting
         notes,
         engines,
         shapes: if own { shapes(&cases) } else { Vec::new() },
+        limiter: limit::of(&cases),
         cases,
         audit: None,
-        limiter: None,
     }
 }
 
