@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{Report, Size};
+use ::bench::report::model::{Report, Size, Verdict};
 use ::bench::report::{json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
@@ -53,8 +53,8 @@ repeated trials keep the limit and the lowest of which they don't, confirms both
 see how it recovers. A refused order is not carried. An audit follows: no result without a clean one.
 The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
 
-Exit codes: 0 a peak was found and confirmed; 1 no load was confirmed, an audit failed or a signal came; 64 wrong
-arguments; 69 something can't be started.
+Exit codes: 0 a peak was found and confirmed; 1 no load was confirmed, an audit failed or a signal came; 2 none was,
+and trials were invalid; 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
@@ -160,6 +160,7 @@ pub(super) fn run_peak(arguments: &PeakArguments) -> Result<(), Failure> {
     let found = peak::run(&options).map_err(failed)?;
     options.progress.finish();
     let confirmed = found.confirmed && found.highest_passed.is_some();
+    let invalid = found.curve.iter().any(|point| point.verdict == Verdict::Invalid);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
     report.peak = Some(found);
@@ -173,10 +174,12 @@ pub(super) fn run_peak(arguments: &PeakArguments) -> Result<(), Failure> {
         // Those of an earlier search would be taken for this one's.
         None => drop(std::fs::remove_file(&settings)),
     }
-    if confirmed {
-        Ok(())
-    } else {
-        Err(Failure::check("no load was confirmed within the limit; see the report"))
+    match (confirmed, invalid) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            Err(Failure::Invalid("no peak: trials were invalid, and the report says why".to_owned()))
+        }
+        (false, false) => Err(Failure::check("no load was confirmed within the limit; see the report")),
     }
 }
 
