@@ -1,6 +1,7 @@
 //! The load generator by itself, against any address, or beside `wrk` on one nginx.
 //!
-//! `load ADDRESS CONNECTIONS SECONDS [PER_S]` sends `GET /` in a closed loop, or in an open loop at a rate.
+//! `load ADDRESS CONNECTIONS SECONDS [PER_S]` sends `GET /` in a closed loop, or in an open loop at a rate, with so many
+//! connections at most.
 //! `load wrk [ROUNDS] [SECONDS]` compares with `wrk -t1`, interleaved: throughput, and processor time per request.
 
 use std::net::SocketAddr;
@@ -46,7 +47,11 @@ fn main() -> anyhow::Result<()> {
 fn run(address: SocketAddr, connections: usize, schedule: Schedule) -> anyhow::Result<(Record, f64)> {
     let mut workload = Get(once::encode("GET", "/", &[], &[]));
     let before = process::own_cpu()?;
-    let mut driver = Driver::connect(Settings::keep_alive(address, connections))?;
+    let settings = match schedule.is_open() {
+        true => Settings::open_loop(address, connections),
+        false => Settings::keep_alive(address, connections),
+    };
+    let mut driver = Driver::connect(settings)?;
     let record = driver.run(schedule, &mut workload, &AtomicBool::new(false))?;
     let cpu = process::own_cpu()? - before;
     let cpu_us = cpu.as_secs_f64() * 1e6 / record.outcomes.served.max(1) as f64;
@@ -59,12 +64,14 @@ fn load(address: SocketAddr, connections: usize, seconds: u64, per_s: Option<f64
     let (record, cpu_us) = run(address, connections, schedule)?;
     println!("{:.0} served/s, {cpu_us:.2} us of own CPU each", record.per_s(Outcome::Served));
     println!(
-        "response {:?}\nservice  {:?}\nsend lag {:?}",
+        "response {:?}\nservice  {:?}\nsend lag {:?}, of which the generator's own {:?}",
         record.response_us(),
         record.service_us(),
-        record.send_lag_us()
+        record.send_lag_us(),
+        record.generator_lag_us()
     );
-    println!("{:?} unsent {} first surprise {:?}", record.outcomes, record.unsent, record.first_surprise);
+    println!("{:?} first surprise {:?}", record.outcomes, record.first_surprise);
+    println!("unsent {}, waited for a connection {}", record.unsent, record.waited_for_cap);
     Ok(())
 }
 
@@ -79,7 +86,7 @@ struct Point {
 fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let nginx = Nginx::start(folder.path())?;
-    for connections in [200, 1000] {
+    for connections in [64, 200, 1000] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let before = process::cpu(nginx.pid())?;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::load::record::{Outcome, Record};
+use crate::load::record::{Outcomes, Record};
 
 /// Rows of a ledger, counted in steps, so that a check after each run does not read millions of old rows.
 #[derive(Debug)]
@@ -79,10 +79,20 @@ impl std::fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
+/// Messages that are no orders, in the table of the embedded profile.
+pub fn messages(data_dir: &Path) -> rusqlite::Result<u64> {
+    let Ledger { connection, .. } = Ledger::open(data_dir)?;
+    connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).map(count)
+}
+
 impl Told {
     pub fn add(&mut self, record: &Record) {
-        self.accepted += record.outcomes.of(Outcome::Won);
-        self.unknown += record.outcomes.of(Outcome::Unknown);
+        self.add_outcomes(&record.outcomes);
+    }
+
+    pub fn add_outcomes(&mut self, outcomes: &Outcomes) {
+        self.accepted += outcomes.won;
+        self.unknown += outcomes.unknown;
     }
 
     /// Cumulative on purpose: an unknown request of an earlier run may become a row during a later one.

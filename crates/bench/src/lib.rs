@@ -26,6 +26,7 @@ pub mod scenarios;
 pub mod suite;
 pub mod target;
 pub mod token;
+pub mod tools;
 mod traffic;
 pub mod usage;
 

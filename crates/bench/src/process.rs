@@ -111,7 +111,7 @@ impl Guard {
         self.child.try_wait()
     }
 
-    /// Kills it (SIGKILL) and waits until it is gone.
+    /// Ends it at once (SIGKILL), as a crash would, and waits.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()

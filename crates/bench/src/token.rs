@@ -51,12 +51,18 @@ fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Seconds since 1970 by the wall clock: tokens and sales are dated by it.
 pub fn unix_s() -> u64 {
+    unix_ms() / 1000
+}
+
+/// The same in milliseconds: messages are dated by it.
+pub fn unix_ms() -> u64 {
     #[allow(
         clippy::disallowed_methods,
         reason = "the bench stands outside of the server and has no injected clock"
     )]
     let now = std::time::SystemTime::now();
-    now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(0)
 }
 
 #[cfg(test)]

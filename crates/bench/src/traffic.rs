@@ -6,6 +6,7 @@
 use serde_json::json;
 
 use crate::drivers::http::{Workload, once};
+use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::token::{self, Minter};
 
@@ -57,6 +58,12 @@ impl Traffic {
         Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
     }
 
+    /// The published message command: the same body, which is no order.
+    pub(crate) fn message() -> Self {
+        let requests = Requests::Fixed(published("/seckillOrder/pressureMQ", 3, 29));
+        Self { requests, judge: judge_message, body_bytes: None }
+    }
+
     /// The published order command for another product.
     pub(crate) fn published_of(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));
@@ -80,7 +87,7 @@ impl Traffic {
 
     /// Orders of the published submit-order plan: random users and goods.
     pub(crate) fn submit() -> Self {
-        let requests = Requests::Submits(Submits { random: SUBMIT_SEED, request: Vec::new() });
+        let requests = Requests::Submits(Submits { random: Random::new(SUBMIT_SEED), request: Vec::new() });
         Self { requests, judge: judge_submit, body_bytes: None }
     }
 
@@ -90,6 +97,14 @@ impl Traffic {
             judge: judge_read,
             body_bytes,
         }
+    }
+}
+
+impl Traffic {
+    /// A read whose every 200 is as it should be, an empty one too.
+    pub(crate) fn read_any(path: &str) -> Self {
+        let judge = |status, _: &[u8]| if status == 200 { Outcome::Served } else { Outcome::Failed };
+        Self { requests: Requests::Fixed(once::encode("GET", path, &[], &[])), judge, body_bytes: None }
     }
 }
 
@@ -167,14 +182,15 @@ impl OwnOrders {
 /// Forms of the published submit-order plan. All have one length.
 #[derive(Debug)]
 struct Submits {
-    random: u64,
+    /// Seeded: every run asks for the same goods in the same order.
+    random: Random,
     request: Vec<u8>,
 }
 
 impl Submits {
     fn next(&mut self) -> &[u8] {
-        let user = SUBMIT_USER_FIRST + self.random() % SUBMIT_USERS;
-        let good = GOOD_FIRST + self.random() % GOODS;
+        let user = SUBMIT_USER_FIRST + self.random.below(SUBMIT_USERS);
+        let good = GOOD_FIRST + self.random.below(GOODS);
         let body = format!("user_id={user}&goods_id={good:04}&count=1");
         self.request.clear();
         self.request.extend_from_slice(
@@ -187,19 +203,14 @@ impl Submits {
         );
         &self.request
     }
-
-    /// SplitMix64: every run asks for the same goods in the same order.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 /// The body of the published load command.
 pub(crate) fn published_order(sale: u64, product: u64) -> Vec<u8> {
+    published("/seckillOrder/generateOrder", sale, product)
+}
+
+fn published(route: &str, sale: u64, product: u64) -> Vec<u8> {
     let body = json!({
         "flashPromotionId": sale,
         "memberReceiveAddress": {
@@ -209,7 +220,7 @@ pub(crate) fn published_order(sale: u64, product: u64) -> Vec<u8> {
         },
         "orderId": 1, "orderItemId": 1, "payType": 3, "productId": product,
     });
-    once::encode("POST", "/seckillOrder/generateOrder", &["memberId: 1"], body.to_string().as_bytes())
+    once::encode("POST", route, &["memberId: 1"], body.to_string().as_bytes())
 }
 
 fn contains(body: &[u8], part: &[u8]) -> bool {
@@ -230,6 +241,14 @@ fn judge_published(status: u16, body: &[u8]) -> Outcome {
     }
 }
 
+fn judge_message(status: u16, body: &[u8]) -> Outcome {
+    match judge_published(status, body) {
+        Outcome::Won if contains(body, b"\"data\":\"success\"") => Outcome::Queued,
+        Outcome::Won => Outcome::Failed,
+        outcome => outcome,
+    }
+}
+
 /// For a product known to be sold out, where the published route says no more than `code` 500.
 fn judge_published_refusal(status: u16, body: &[u8]) -> Outcome {
     match status {
@@ -241,7 +260,7 @@ fn judge_published_refusal(status: u16, body: &[u8]) -> Outcome {
     }
 }
 
-fn judge_own(status: u16, body: &[u8]) -> Outcome {
+pub(crate) fn judge_own(status: u16, body: &[u8]) -> Outcome {
     match status {
         // 202: the broker has the order, and the ledger will.
         201 | 202 => Outcome::Won,

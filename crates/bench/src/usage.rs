@@ -50,6 +50,8 @@ struct Thread {
 struct Machine {
     total: u64,
     idle: u64,
+    /// Time in which a processor had work and the hypervisor gave it to others.
+    steal: u64,
 }
 
 /// What happened between two snapshots.
@@ -59,6 +61,9 @@ pub struct Usage {
     pub processors: usize,
     /// Of all processors together, 0 to 1, whoever used them.
     pub machine_busy: f64,
+    /// Share of all processors' time that the hypervisor gave to others, 0 to 1.
+    #[serde(default)]
+    pub steal: f64,
     /// Processors that were used by whatever is not listed: 0.5 is half of one.
     pub others: f64,
     /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be told.
@@ -100,6 +105,7 @@ impl Snapshot {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let total = later.machine.total.saturating_sub(self.machine.total).max(1) as f64;
         let machine_busy = 1.0 - later.machine.idle.saturating_sub(self.machine.idle) as f64 / total;
+        let steal = later.machine.steal.saturating_sub(self.machine.steal) as f64 / total;
         let mut processes: Vec<ProcessUsage> = Vec::new();
         for (before, after) in self.processes.iter().zip(&later.processes) {
             let usage = process_usage(before, after, seconds);
@@ -117,6 +123,7 @@ impl Snapshot {
             seconds,
             processors,
             machine_busy,
+            steal,
             others: (machine_busy * processors as f64 - listed).max(0.0),
             disk_busy,
             processes,
@@ -181,7 +188,7 @@ fn machine(stat: &str) -> Option<Machine> {
     let ticks: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time is in user's already.
     let first = ticks.get(..8)?;
-    Some(Machine { total: first.iter().sum(), idle: first[3] + first[4] })
+    Some(Machine { total: first.iter().sum(), idle: first[3] + first[4], steal: first[7] })
 }
 
 /// Milliseconds in which a request to the device was under way: the tenth figure after its name.
@@ -200,7 +207,7 @@ mod tests {
     fn lines_of_proc_are_read() {
         let stat = "cpu  100 1 50 700 40 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         let machine = machine(stat).unwrap();
-        assert_eq!((machine.total, machine.idle), (900, 740));
+        assert_eq!((machine.total, machine.idle, machine.steal), (900, 740, 4));
         let disks = " 254 0 vda 1 2 3 4 5 6 7 8 9 1234 11 12\n 254 1 vda1 1 2 3 4 5 6 7 8 9 77 11\n";
         assert_eq!(disk_busy_ms(disks, "vda"), Some(1234));
         assert_eq!(disk_busy_ms(disks, "vda1"), Some(77));

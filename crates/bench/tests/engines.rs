@@ -1,11 +1,13 @@
 //! A set of real engines: its settings are what was asked for, its figures can be read, and nothing is left of it.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
+mod ports;
+
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bench::engines::{BrokerFlush, EngineSet, PORTS_PER_SET, Place, find_scripts};
+use bench::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use ports::free_ports;
 
 #[test]
 fn a_set_is_started_asked_and_removed() {
@@ -42,18 +44,4 @@ fn a_set_is_started_asked_and_removed() {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         assert!(line.is_empty(), "{pid} is still there: {}", String::from_utf8_lossy(&line));
     }
-}
-
-/// Ports that no other test has, and the lock that keeps them: the server's tests lock the same files, from the other end.
-fn free_ports() -> (u16, File) {
-    let locks = std::env::temp_dir().join("doorbuster-test-ports");
-    fs::create_dir_all(&locks).expect("a folder of locks");
-    for base in (22_000..32_000).step_by(PORTS_PER_SET.into()).rev() {
-        let lock = File::create(locks.join(base.to_string())).expect("a lock");
-        let free = || (base..base + PORTS_PER_SET).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-        if lock.try_lock().is_ok() && free() {
-            return (base, lock);
-        }
-    }
-    panic!("no free ports");
 }

@@ -52,7 +52,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Orders(arguments) => ledger::orders(&arguments, &environment),
         Command::Backup(arguments) => ledger::backup(&arguments, &environment),
         Command::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
-        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments, &environment),
         Command::Config(arguments) => config::run(&arguments, &environment),
     }
 }

@@ -119,8 +119,6 @@ fn start_edge(stand: &mut Stand<'_>, cache_ms: u64) -> anyhow::Result<()> {
         ("EDGE_REQUESTS_PER_S_PER_CLIENT", PER_CLIENT.to_owned()),
         ("EDGE_REQUESTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
     ];
-    let environment: Vec<(&str, &str)> =
-        environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     // It brings the replica along.
     stand.set.up(&["nginx"], &environment, stand.stop).context("starting the edge")
 }

@@ -4,14 +4,14 @@
 //! none of them holds, it says so. It knows no process by name.
 
 use super::watch::Queues;
-use crate::usage::Usage;
+use crate::usage::{ProcessUsage, Usage};
 
 /// Of one processor: a thread above this can't do much more, whatever is free beside it.
 const THREAD_FULL: f64 = 0.85;
 /// Of all processors.
-const MACHINE_FULL: f64 = 0.9;
+pub(crate) const MACHINE_FULL: f64 = 0.9;
 /// Of the time. Queues of a disk can go on beyond it, so it is said last.
-const DISK_FULL: f64 = 0.8;
+pub(crate) const DISK_FULL: f64 = 0.8;
 /// Of one processor: work beside ours from here on spoils a figure.
 pub(super) const OTHERS_MAX: f64 = 0.1;
 const PROCESSES_NAMED: usize = 5;
@@ -51,12 +51,17 @@ pub(crate) fn limit(usage: &Usage, queues: Option<&Queues>) -> String {
     text
 }
 
-fn full_thread(usage: &Usage) -> Option<String> {
-    let most = usage
+/// The process with the busiest thread, if that is used up.
+pub(crate) fn full_process(usage: &Usage) -> Option<&ProcessUsage> {
+    usage
         .processes
         .iter()
         .max_by(|a, b| a.busiest_thread_share.total_cmp(&b.busiest_thread_share))
-        .filter(|of| of.busiest_thread_share >= THREAD_FULL)?;
+        .filter(|of| of.busiest_thread_share >= THREAD_FULL)
+}
+
+fn full_thread(usage: &Usage) -> Option<String> {
+    let most = full_process(usage)?;
     Some(format!(
         "a thread of {} is used up ({}: {:.0}% of a processor)",
         most.name,
@@ -101,7 +106,6 @@ fn waiting(queues: &Queues) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::ProcessUsage;
 
     fn usage(machine_busy: f64, disk: f64, thread: f64) -> Usage {
         let process = |name: &str, processors, share| ProcessUsage {
@@ -114,6 +118,7 @@ mod tests {
         Usage {
             seconds: 5.0,
             processors: 2,
+            steal: 0.0,
             machine_busy,
             others: 0.0,
             disk_busy: Some(disk),

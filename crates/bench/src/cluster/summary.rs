@@ -180,6 +180,7 @@ mod tests {
         Usage {
             seconds: 5.0,
             processors,
+            steal: 0.0,
             machine_busy: 0.5,
             others: 0.0,
             disk_busy: None,

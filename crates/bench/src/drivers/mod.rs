@@ -4,3 +4,6 @@
 //! and never counts as an order.
 
 pub mod http;
+pub mod mysql;
+pub mod redis;
+pub mod rocketmq;

@@ -25,7 +25,6 @@ const REDIS: [RedisLog; 5] =
 const BROKER: [BrokerFlush; 2] = [BrokerFlush::Synchronous, BrokerFlush::Asynchronous];
 const MARIADB: [bool; 2] = [true, false];
 
-const SAFEST: Flushes = Flushes { redis: RedisLog::Always, broker: BrokerFlush::Synchronous, mariadb: true };
 const FASTEST: Flushes =
     Flushes { redis: RedisLog::Nothing, broker: BrokerFlush::Asynchronous, mariadb: false };
 
@@ -50,7 +49,8 @@ impl Combination {
                 cluster.extend(REDIS.map(|redis| Flushes { redis, ..default }));
                 cluster.extend(BROKER.map(|broker| Flushes { broker, ..default }));
                 cluster.extend(MARIADB.map(|mariadb| Flushes { mariadb, ..default }));
-                cluster.extend([SAFEST, FASTEST]);
+                // The safest extreme is one of these already: only Redis differs from the default.
+                cluster.push(FASTEST);
             }
             Extent::Full => {
                 for redis in REDIS {
@@ -137,7 +137,7 @@ impl Combination {
                 format!("{broker}; {ledger}; {gate}")
             }
         };
-        format!("Not measured. {said}.")
+        format!("Not measured: {said}.")
     }
 }
 
@@ -153,11 +153,11 @@ impl Synchronous {
     fn power_cut(self) -> &'static str {
         match self {
             Self::Full => {
-                "Each commit is synced before the answer: nothing, if the disk keeps what it said it wrote"
+                "each commit is synced before the answer: nothing, if the disk keeps what it said it wrote"
             }
-            Self::Normal => "Synced at checkpoints only: the orders accepted since the last one",
+            Self::Normal => "synced at checkpoints only: the orders accepted since the last one",
             Self::Off => {
-                "Never synced: any order that the system had not written by itself, and the file may be damaged"
+                "never synced: any order that the system had not written by itself, and the file may be damaged"
             }
         }
     }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_in_the_list_and_no_row_is_twice() {
-        for (extent, rows) in [(Extent::Quick, 4), (Extent::OneAtATime, 3 + 9), (Extent::Full, 3 + 20)] {
+        for (extent, rows) in [(Extent::Quick, 4), (Extent::OneAtATime, 3 + 8), (Extent::Full, 3 + 20)] {
             let names: Vec<_> = Combination::all(extent).into_iter().map(Combination::name).collect();
             let once: std::collections::BTreeSet<_> = names.iter().collect();
             assert_eq!((names.len(), once.len()), (rows, rows), "{extent:?}: {names:#?}");

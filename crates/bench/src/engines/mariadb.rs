@@ -39,7 +39,25 @@ impl Database {
             .tcp_connect_timeout(Some(TIMEOUT))
             .read_timeout(Some(TIMEOUT))
             .write_timeout(Some(TIMEOUT));
-        let connection = Conn::new(options).with_context(|| format!("connecting to MariaDB on {address}"))?;
+        Self::log_in(options, || format!("connecting to MariaDB on {address}"))
+    }
+
+    /// A server that runs already: `mysql://user:password@host:port/database`.
+    ///
+    /// # Errors
+    /// If the URL is none, or the server can't be reached.
+    pub fn open(url: &str) -> anyhow::Result<Self> {
+        let options = mysql::Opts::from_url(url).context("the URL of a MySQL server")?;
+        let options = OptsBuilder::from_opts(options)
+            .prefer_socket(false)
+            .tcp_connect_timeout(Some(TIMEOUT))
+            .read_timeout(Some(TIMEOUT))
+            .write_timeout(Some(TIMEOUT));
+        Self::log_in(options, || "connecting to the MySQL server".to_owned())
+    }
+
+    fn log_in(options: OptsBuilder, doing: impl FnOnce() -> String) -> anyhow::Result<Self> {
+        let connection = Conn::new(options).with_context(doing)?;
         Ok(Self { connection, last_seq: i64::MIN, rows: 0 })
     }
 
@@ -68,6 +86,12 @@ impl Database {
                 Ok((*name, value.with_context(|| format!("MariaDB has no setting {name}"))?))
             })
             .collect()
+    }
+
+    /// One number, such as a sum; `None` if it is NULL.
+    pub fn number(&mut self, query: &str) -> anyhow::Result<Option<u64>> {
+        let row: Option<Option<u64>> = self.connection.query_first(query)?;
+        row.with_context(|| format!("no row from {query}"))
     }
 
     /// Orders now; reads only the rows that were added since the last call.

@@ -8,6 +8,7 @@ pub mod mariadb;
 pub mod redis;
 pub mod rocketmq;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -24,8 +25,20 @@ use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::process::log_tail;
-use crate::report::model::EngineSettings;
 use crate::usage::Watched;
+
+/// What reports show of each engine.
+const REDIS_SETTINGS: &[&str] =
+    &["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads"];
+const MARIADB_SETTINGS: &[&str] = &[
+    "innodb_flush_log_at_trx_commit",
+    "sync_binlog",
+    "log_bin",
+    "innodb_buffer_pool_size",
+    "max_connections",
+];
+const BROKER_SETTINGS: &[&str] =
+    &["flushDiskType", "brokerRole", "mappedFileSizeCommitLog", "sendMessageThreadPoolNums"];
 
 /// Between two sets; one uses less than this.
 pub const PORTS_PER_SET: u16 = 100;
@@ -120,6 +133,15 @@ pub struct Versions {
     pub rocketmq: String,
 }
 
+/// What an engine said of itself, read back from it while it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSettings {
+    pub engine: String,
+    pub version: String,
+    pub settings: BTreeMap<String, String>,
+}
+
 #[derive(Debug)]
 pub struct EngineSet {
     place: Place,
@@ -156,6 +178,24 @@ impl EngineSet {
         Ok(set)
     }
 
+    /// Starts only these members, with these variables of `dev/up`. Whoever calls it asks them whether the settings
+    /// took effect.
+    ///
+    /// # Errors
+    /// If one of them can't be started.
+    pub fn start_some(
+        place: Place,
+        flush: BrokerFlush,
+        names: &[&str],
+        environment: &[(&str, String)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
+        let mut set = Self { place, flushes: Flushes::with_broker(flush), members: Vec::new() };
+        set.up(names, environment, stop)?;
+        Ok(set)
+    }
+
     /// Starts more members, or the same with other settings once they were stopped.
     ///
     /// # Errors
@@ -163,11 +203,11 @@ impl EngineSet {
     pub fn up(
         &mut self,
         names: &[&str],
-        environment: &[(&str, &str)],
+        environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<()> {
         let mut command = self.script("up");
-        command.args(names).envs(environment.iter().copied());
+        command.args(names).envs(environment.iter().map(|(name, value)| (name, value)));
         let log = self.place.folder.join("up.log");
         let complaints = File::create(&log).context("the log of dev/up")?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
@@ -245,6 +285,37 @@ impl EngineSet {
         })
     }
 
+    /// What the figures depend on, as each engine of the set says it.
+    ///
+    /// # Errors
+    /// If one of them does not say.
+    pub fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
+        let versions = self.versions()?;
+        let mut redis = Redis::connect(self.address("redis")?)?;
+        let of_redis = REDIS_SETTINGS.iter().map(|name| Ok(((*name).to_owned(), redis.setting(name)?)));
+        let of_mariadb = self.database(None)?.settings(MARIADB_SETTINGS)?;
+        let broker = self.broker()?.settings()?;
+        let of_broker =
+            BROKER_SETTINGS.iter().filter_map(|name| Some(((*name).to_owned(), broker.get(*name)?.clone())));
+        Ok(vec![
+            EngineSettings {
+                engine: "Redis".to_owned(),
+                version: versions.redis,
+                settings: of_redis.collect::<anyhow::Result<_>>()?,
+            },
+            EngineSettings {
+                engine: "MariaDB".to_owned(),
+                version: versions.mariadb,
+                settings: of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            },
+            EngineSettings {
+                engine: "RocketMQ".to_owned(),
+                version: versions.rocketmq,
+                settings: of_broker.collect(),
+            },
+        ])
+    }
+
     /// Bytes of the set's data on the disk.
     ///
     /// # Errors
@@ -304,35 +375,6 @@ impl EngineSet {
         check("RocketMQ", "flushDiskType", self.flushes.broker.setting())
     }
 
-    /// The settings that decide about durability, as each engine has them now.
-    ///
-    /// # Errors
-    /// If one of the engines does not say.
-    pub fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        let versions = self.versions()?;
-        let mut redis = Redis::connect(self.address("redis")?)?;
-        let told = ["appendonly", "appendfsync", "save", "maxmemory-policy"]
-            .map(|name| redis.setting(name).map(|value| (name.to_owned(), value)));
-        let mariadb =
-            self.database(None)?.settings(&["innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin"])?;
-        let flush =
-            self.broker()?.settings()?.remove("flushDiskType").context("the broker's flushDiskType")?;
-        let engine = |engine: &str, version: String, settings| EngineSettings {
-            engine: engine.to_owned(),
-            version,
-            settings,
-        };
-        Ok(vec![
-            engine("Redis", versions.redis, told.into_iter().collect::<anyhow::Result<_>>()?),
-            engine(
-                "MariaDB",
-                versions.mariadb,
-                mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            ),
-            engine("RocketMQ", versions.rocketmq, [("flushDiskType".to_owned(), flush)].into()),
-        ])
-    }
-
     /// Kills a member (SIGKILL) and waits until it is gone; its data stay.
     ///
     /// # Errors
@@ -378,7 +420,7 @@ impl Drop for EngineSet {
     }
 }
 
-fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
+pub(crate) fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
     if found == wanted {
         return Ok(());
     }

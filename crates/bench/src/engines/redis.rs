@@ -19,9 +19,14 @@ pub struct Redis {
 
 impl Redis {
     pub fn connect(address: SocketAddr) -> anyhow::Result<Self> {
+        Self::connect_waiting(address, TIMEOUT)
+    }
+
+    /// For commands that take long, such as SAVE: waits so long for an answer.
+    pub fn connect_waiting(address: SocketAddr, answer: Duration) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)
             .with_context(|| format!("connecting to Redis on {address}"))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(answer))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
@@ -42,11 +47,7 @@ impl Redis {
 
     /// Sends one command; the strings of its answer, of which there is one unless it is an array.
     pub fn ask(&mut self, command: &[&str]) -> anyhow::Result<Vec<String>> {
-        let mut request = format!("*{}\r\n", command.len());
-        for word in command {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        self.stream.get_mut().write_all(request.as_bytes()).context("asking Redis")?;
+        self.send(command)?;
         let line = self.line()?;
         let Some(count) = line.strip_prefix('*') else { return Ok(vec![self.value(&line)?]) };
         let count: usize = count.parse().context("an array of Redis")?;
@@ -56,6 +57,28 @@ impl Redis {
                 self.value(&line)
             })
             .collect()
+    }
+
+    /// As `ask`, for a command with bytes that are no text, and one string or number for an answer.
+    pub fn ask_bytes(&mut self, command: &[Vec<u8>]) -> anyhow::Result<String> {
+        self.send(command)?;
+        let line = self.line()?;
+        self.value(&line)
+    }
+
+    /// As `ask`, with the strings of arrays within arrays too, one after the other.
+    pub fn ask_all(&mut self, command: &[&str]) -> anyhow::Result<Vec<String>> {
+        self.send(command)?;
+        let (mut left, mut found) = (1_usize, Vec::new());
+        while left > 0 {
+            left -= 1;
+            let line = self.line()?;
+            match line.strip_prefix('*') {
+                Some(count) => left += count.parse::<usize>().context("an array of Redis")?,
+                None => found.push(self.value(&line)?),
+            }
+        }
+        Ok(found)
     }
 
     fn value(&mut self, line: &str) -> anyhow::Result<String> {
@@ -72,6 +95,17 @@ impl Redis {
             }
             _ => bail!("Redis answered {line}"),
         }
+    }
+
+    fn send<W: AsRef<[u8]>>(&mut self, command: &[W]) -> anyhow::Result<()> {
+        let mut request = format!("*{}\r\n", command.len()).into_bytes();
+        for word in command {
+            let word = word.as_ref();
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.stream.get_mut().write_all(&request).context("asking Redis")
     }
 
     fn line(&mut self) -> anyhow::Result<String> {

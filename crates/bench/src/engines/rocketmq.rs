@@ -16,6 +16,7 @@ const FRAME_BYTES_MAX: usize = 4 << 20;
 const GET_BROKER_CONFIG: u32 = 26;
 const GET_BROKER_RUNTIME_INFO: u32 = 28;
 const GET_MAX_OFFSET: u32 = 30;
+const GET_MIN_OFFSET: u32 = 31;
 
 #[derive(Debug)]
 pub struct Broker {
@@ -56,14 +57,39 @@ impl Broker {
 
     /// The offset that the next message of the queue gets.
     pub fn max_offset(&mut self, topic: &str, queue: u32) -> anyhow::Result<u64> {
+        self.offset(GET_MAX_OFFSET, topic, queue)
+    }
+
+    /// The offset of the queue's oldest message.
+    pub fn min_offset(&mut self, topic: &str, queue: u32) -> anyhow::Result<u64> {
+        self.offset(GET_MIN_OFFSET, topic, queue)
+    }
+
+    fn offset(&mut self, code: u32, topic: &str, queue: u32) -> anyhow::Result<u64> {
         let fields = json!({"topic": topic, "queueId": queue.to_string()});
-        let (header, _) = self.ask(GET_MAX_OFFSET, &fields)?;
+        let (header, _) = self.ask(code, &fields)?;
         let offset = &header["extFields"]["offset"];
         let offset = offset.as_u64().or_else(|| offset.as_str()?.parse().ok());
         offset.with_context(|| format!("no offset of {topic}/{queue} in {header}"))
     }
 
-    fn ask(&mut self, code: u32, fields: &Value) -> anyhow::Result<(Value, Vec<u8>)> {
+    /// Bytes of its log that its queues do not show yet: while there are any, the ends of queues are behind.
+    pub(crate) fn dispatch_behind_bytes(&mut self) -> anyhow::Result<u64> {
+        let (_, body) = self.ask(GET_BROKER_RUNTIME_INFO, &json!({}))?;
+        let info: Value = serde_json::from_slice(&body).context("the broker's runtime information")?;
+        let behind = info["table"]["dispatchBehindBytes"].as_str().and_then(|bytes| bytes.parse().ok());
+        behind.with_context(|| format!("no dispatchBehindBytes in {info}"))
+    }
+
+    /// One request that must succeed; the answer's header and body.
+    pub(crate) fn ask(&mut self, code: u32, fields: &Value) -> anyhow::Result<(Value, Vec<u8>)> {
+        let (header, body) = self.exchange(code, fields)?;
+        ensure!(header["code"] == 0, "the broker refused request {code}: {header}");
+        Ok((header, body))
+    }
+
+    /// One request, whatever is answered.
+    pub(crate) fn exchange(&mut self, code: u32, fields: &Value) -> anyhow::Result<(Value, Vec<u8>)> {
         self.requests += 1;
         let header = json!({
             "code": code, "flag": 0, "language": "OTHER", "opaque": self.requests,
@@ -78,7 +104,6 @@ impl Broker {
         self.stream.read_exact(&mut answer).context("reading the broker's answer")?;
         let (header, body) = split(&answer).context("the broker's answer is no frame")?;
         ensure!(header["opaque"] == self.requests, "the broker answered another request");
-        ensure!(header["code"] == 0, "the broker refused request {code}: {header}");
         Ok((header, body.to_vec()))
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum State {
 pub(super) struct Connection {
     pub(super) state: State,
     stream: Option<TcpStream>,
+    /// There was a stream before, if there is none now.
+    was_open: bool,
     /// The rest of a request that the kernel did not take at once.
     outgoing: Vec<u8>,
     /// A request that waits until the connection is made and greeted.
@@ -39,6 +41,7 @@ impl Connection {
         Self {
             state: State::Idle,
             stream: None,
+            was_open: false,
             outgoing: Vec::new(),
             waiting: Vec::new(),
             begun: false,
@@ -74,11 +77,16 @@ impl Connection {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.close();
         self.stream = Some(stream);
+        self.was_open = true;
         Ok(())
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
+    }
+
+    pub(super) fn was_open(&self) -> bool {
+        self.was_open
     }
 
     /// Any byte of the current request left: from then on its outcome is the server's to decide.

@@ -5,13 +5,17 @@
 //! that on a machine shared with the target the target gets the processor. It must not judge answers (a [`Protocol`]
 //! does) nor decide when to send (a [`Schedule`](schedule::Schedule) does).
 
+pub mod choice;
 mod connection;
 mod generator;
 pub mod protocol;
 pub mod record;
 pub mod schedule;
+mod series;
+mod settings;
 pub mod trial;
 
-pub use self::generator::{Generator, Reuse, RunError, Settings, Spread};
+pub use self::generator::{Generator, RunError};
 pub use self::protocol::{Greeting, Place, Protocol, Received, Verdicts};
-pub use self::trial::Trial;
+pub use self::settings::{Reuse, Settings, Spread};
+pub use self::trial::{Second, Trial};

@@ -29,6 +29,10 @@ pub trait Protocol {
     /// Appends the user's next request to `out`; the lane that it is for.
     fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize;
 
+    /// The user's next request is another attempt of one that was refused or failed, by the schedule: see
+    /// [`Retries`](super::schedule::Retries). Called before `request`.
+    fn retrying(&mut self, _user: usize) {}
+
     /// Reads as much of the answer as has come. `bytes` begins after what was consumed before.
     fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received;
 

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::Verdicts;
-use super::trial::Distribution;
+use super::trial::{Distribution, Second};
 
 /// Longer times are recorded as this: far above every time limit of the driver.
 const TIME_US_MAX: u64 = 120_000_000;
@@ -19,7 +19,7 @@ const TIME_US_MAX: u64 = 120_000_000;
 pub enum Outcome {
     /// An order was accepted.
     Won,
-    /// A read was answered as expected.
+    /// A read, or a plain command of an engine, was answered as expected.
     Served,
     /// Accepted by the broker, and not an order yet: a message.
     Queued,
@@ -34,6 +34,14 @@ pub enum Outcome {
     Failed,
     /// Sent, and the answer was lost, broken or "unknown": the order may exist.
     Unknown,
+}
+
+impl Outcome {
+    /// A buyer would try again: turned away for now, or left without an answer. Sold out and over the limit are
+    /// answers.
+    pub fn is_worth_a_retry(self) -> bool {
+        matches!(self, Self::Limited | Self::Busy | Self::Failed | Self::Unknown)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,9 +139,44 @@ pub struct Record {
     pub unsent: u64,
     /// The first answer counted as failed or unknown, for a person to read.
     pub first_surprise: Option<String>,
+    /// Connections opened in the run because no open one was free.
+    pub opened: u64,
+    /// Requests that were due while all connections up to the cap were waiting for answers.
+    pub waited_for_cap: u64,
+    /// Requests that were a further attempt of a buyer.
+    pub retries: u64,
+    /// Buyers whose last attempt had no answer either.
+    pub gave_up: u64,
+    /// A row for each second, and for what is left at the end; of the first four hours.
+    pub seconds: Vec<Second>,
     response: Histogram<u64>,
     service: Histogram<u64>,
     send_lag: Histogram<u64>,
+    generator_lag: Histogram<u64>,
+}
+
+/// What one request adds to its second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) good: u64,
+    pub(crate) refused: u64,
+    pub(crate) bad: u64,
+    /// `None` if it was never sent.
+    pub(crate) response_us: Option<u64>,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: Outcome, count: u64) {
+        match outcome {
+            Outcome::Won | Outcome::Served | Outcome::Queued => self.good += count,
+            Outcome::SoldOut | Outcome::OverLimit | Outcome::Limited | Outcome::Busy => self.refused += count,
+            Outcome::Failed | Outcome::Unknown => self.bad += count,
+        }
+    }
+
+    pub(crate) fn operations(&self) -> u64 {
+        self.good + self.refused + self.bad
+    }
 }
 
 impl Default for Record {
@@ -146,43 +189,63 @@ impl Default for Record {
             stray_answers: 0,
             unsent: 0,
             first_surprise: None,
+            opened: 0,
+            waited_for_cap: 0,
+            retries: 0,
+            gave_up: 0,
+            seconds: Vec::new(),
             response: times(),
             service: times(),
             send_lag: times(),
+            generator_lag: times(),
         }
     }
 }
 
 impl Record {
+    /// A request that goes out: how late by the generator's own fault, and whether it waited for a connection.
+    pub(crate) fn issued(&mut self, generator_lag: Duration, attempt: u32, waited_for_cap: bool) {
+        self.waited_for_cap += u64::from(waited_for_cap);
+        self.retries += u64::from(attempt > 1);
+        let micros = u64::try_from(generator_lag.as_micros()).unwrap_or(TIME_US_MAX);
+        self.generator_lag.saturating_record(micros);
+    }
+
+    /// A connection is opened in the run: again, or for the first time.
+    pub(crate) fn opened(&mut self, again: bool) {
+        let count = if again { &mut self.reconnects } else { &mut self.opened };
+        *count += 1;
+    }
+
     /// A request that was sent, and what came of it; the verdicts are empty again afterwards.
-    pub(crate) fn settle(&mut self, verdicts: &mut Verdicts, clocks: Clocks) {
-        let mut operations = 0;
-        let mut surprising = false;
-        let mut good = false;
+    pub(crate) fn settle(&mut self, verdicts: &mut Verdicts, clocks: Clocks) -> Tally {
+        let mut tally = Tally::default();
         for (outcome, count) in verdicts.outcomes.drain(..) {
             self.outcomes.add(outcome, count);
-            operations += count;
-            good |= matches!(outcome, Outcome::Won | Outcome::Served);
-            surprising |= matches!(outcome, Outcome::Failed | Outcome::Unknown);
+            tally.add(outcome, count);
         }
-        if let Some(bytes) = verdicts.body_bytes.take().filter(|_| good) {
+        if let Some(bytes) = verdicts.body_bytes.take().filter(|_| tally.good > 0) {
             self.body(bytes);
         }
         let surprise = verdicts.surprise.take();
-        if surprising && self.first_surprise.is_none() {
+        if tally.bad > 0 && self.first_surprise.is_none() {
             self.first_surprise = surprise;
         }
-        self.response.saturating_record_n(micros(clocks.answered, clocks.planned), operations);
+        let (response, operations) = (micros(clocks.answered, clocks.planned), tally.operations());
+        self.response.saturating_record_n(response, operations);
         self.service.saturating_record_n(micros(clocks.answered, clocks.sent), operations);
         self.send_lag.saturating_record_n(micros(clocks.sent, clocks.planned), operations);
+        tally.response_us = Some(response);
+        tally
     }
 
     /// A request of which no byte was sent. It has no time: a refused connection is quick, and no answer.
-    pub(crate) fn never_sent(&mut self, verdicts: &mut Verdicts, operations: u64) {
+    pub(crate) fn never_sent(&mut self, verdicts: &mut Verdicts, operations: u64) -> Tally {
         verdicts.outcomes.clear();
         self.outcomes.add(Outcome::Failed, operations);
         let surprise = verdicts.surprise.take();
         self.first_surprise = self.first_surprise.take().or(surprise);
+        Tally { bad: operations, ..Tally::default() }
     }
 
     fn body(&mut self, bytes: usize) {
@@ -208,6 +271,11 @@ impl Record {
         Distribution::of(&self.send_lag)
     }
 
+    /// By request, not by operation.
+    pub fn generator_lag(&self) -> Distribution {
+        Distribution::of(&self.generator_lag)
+    }
+
     /// Answered minus planned: what a buyer who wanted to come at that moment waited.
     pub fn response_us(&self) -> LatencyUs {
         points(&self.response)
@@ -221,6 +289,11 @@ impl Record {
     /// Sent minus planned: how late the generator was, be it by itself or for want of a free connection.
     pub fn send_lag_us(&self) -> LatencyUs {
         points(&self.send_lag)
+    }
+
+    /// The part of the send lag that is the generator's own: time spent waiting for a connection is not in it.
+    pub fn generator_lag_us(&self) -> LatencyUs {
+        points(&self.generator_lag)
     }
 }
 
@@ -260,6 +333,33 @@ mod tests {
         assert!(near(record.response_us().p50, 35_000), "{:?}", record.response_us());
         assert!(near(record.service_us().p50, 5_000), "{:?}", record.service_us());
         assert!(near(record.send_lag_us().p50, 30_000), "{:?}", record.send_lag_us());
+    }
+
+    /// By construction: the bounds of the histograms are fixed and longer times count as the longest, each second's
+    /// histogram is emptied and used again, and the rows are bounded by `SECONDS_MAX`.
+    #[test]
+    fn memory_does_not_grow_with_the_samples() {
+        let start = Instant::now();
+        let mut record = Record::default();
+        let sizes = |record: &Record| {
+            [&record.response, &record.service, &record.send_lag, &record.generator_lag].map(|times| {
+                assert!(!times.is_auto_resize());
+                times.distinct_values()
+            })
+        };
+        let before = sizes(&record);
+        let mut verdicts = Verdicts::default();
+        for exponent in 0..40_u32 {
+            let late = Duration::from_micros(1 << exponent);
+            for _ in 0..1000 {
+                verdicts.add(Outcome::Won);
+                record.issued(late, 1, false);
+                let sent = start + late;
+                record.settle(&mut verdicts, Clocks { planned: start, sent, answered: sent + late });
+            }
+        }
+        assert_eq!((sizes(&record), record.response.len()), (before, 40_000));
+        assert_eq!((verdicts.outcomes.capacity() <= 4, verdicts.outcomes.len()), (true, 0));
     }
 
     #[test]

@@ -27,8 +27,11 @@ pub struct Trial {
     pub response: Distribution,
     /// From the actual send: what the target takes.
     pub service: Distribution,
-    /// How late the generator was.
+    /// From the planned to the actual send: the generator's own lateness, and waiting for a free connection.
     pub send_lag: Distribution,
+    /// The first of the two alone, by request.
+    #[serde(default)]
+    pub generator_lag: Distribution,
     pub seconds_series: Vec<Second>,
     /// Processor time of the generator, the engines and the servers.
     pub usage: Option<Usage>,
@@ -53,7 +56,7 @@ pub struct Quantile {
     pub us: u64,
 }
 
-/// One second of a trial.
+/// One second of a trial, or the part of one at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Second {
@@ -114,7 +117,8 @@ impl Trial {
             response: record.response(),
             service: record.service(),
             send_lag: record.send_lag(),
-            seconds_series: Vec::new(),
+            generator_lag: record.generator_lag(),
+            seconds_series: record.seconds.clone(),
             usage,
             flags: Vec::new(),
             first_surprise: record.first_surprise.clone(),

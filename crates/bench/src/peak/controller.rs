@@ -9,7 +9,7 @@
 //! The confirmation is needed because the highest of several loads that passed is likely one that was lucky. If it
 //! fails, the next candidate is lower by the precision. If the control load fails, the machine is not what it was, and nothing is
 //! confirmed. Likewise the lowest load that failed may have been unlucky, hence the recheck. A trial that the generator spoiled says nothing of the target: it is tried again, a bounded number of
-//! times, and then the search ends there, limited by the generator. Every loop here has a bound in [`Rules`].
+//! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet. Every loop here has a bound in [`Rules`].
 
 use super::judge::{Limits, Plan, Seen, judge};
 use crate::report::model::Verdict;
@@ -159,6 +159,8 @@ pub struct Controller {
     closed_loop: f64,
     passed: Option<f64>,
     failed: Option<f64>,
+    /// The lowest load that the generator could not make soundly.
+    invalid: Option<f64>,
     candidates: usize,
     rechecks: usize,
     /// What passed twice.
@@ -212,6 +214,7 @@ impl Controller {
             closed_loop: 0.0,
             passed: None,
             failed: None,
+            invalid: None,
             candidates: 0,
             rechecks: 0,
             confirmed: None,
@@ -302,7 +305,16 @@ impl Controller {
         match verdict {
             Verdict::Pass => self.passed = Some(tested.per_s),
             Verdict::Fail | Verdict::Undecided => self.failed = Some(tested.per_s),
-            Verdict::Invalid => return self.settle(Ending::GeneratorInvalid { per_s: tested.per_s }),
+            Verdict::Invalid => {
+                let per_s = tested.per_s;
+                self.invalid = Some(per_s);
+                if self.passed.is_some() || per_s <= self.rules.rate_min {
+                    return self.settle(Ending::GeneratorInvalid { per_s });
+                }
+                // Nothing passed yet: a lower load may be made soundly.
+                let lower = (per_s * BRACKET_DOWN).max(self.rules.rate_min);
+                return Stage::Search(Tested::new(lower, Phase::Bracket));
+            }
         }
         let Rules { rate_min, rate_max, precision, .. } = self.rules;
         match (self.passed, self.failed) {
@@ -312,6 +324,10 @@ impl Controller {
             }
             (Some(passed), None) if passed >= rate_max => {
                 self.settle(Ending::GeneratorCeiling { per_s: rate_max })
+            }
+            (Some(passed), None) if self.invalid.is_some_and(|per_s| passed * BRACKET_UP >= per_s) => {
+                let per_s = self.invalid.expect("it was just looked at");
+                self.settle(Ending::GeneratorInvalid { per_s })
             }
             (Some(passed), None) => {
                 Stage::Search(Tested::new((passed * BRACKET_UP).min(rate_max), Phase::Bracket))

@@ -93,7 +93,7 @@ impl PeakOptions {
             trial: Duration::from_secs(10),
             plan: Plan::FULL,
             users: 200,
-            in_flight_max: 1000,
+            in_flight_max: 2000,
             program,
             scripts: PathBuf::from("dev"),
             folder: std::env::temp_dir(),
@@ -191,6 +191,8 @@ fn search(
     stand: &mut Stand,
     folder: &Path,
 ) -> anyhow::Result<Found> {
+    // A first impression may end with less certainty, but in about two minutes.
+    let quick = options.plan == Plan::QUICK;
     let mut controller = Controller::new(Rules {
         limits,
         plan: options.plan,
@@ -198,10 +200,10 @@ fn search(
         rate_min: RATE_MIN,
         rate_max: (ceiling * CEILING_SHARE).max(RATE_MIN),
         invalid_max: 3,
-        candidates_max: 6,
-        rechecks_max: 2,
+        candidates_max: if quick { 4 } else { 6 },
+        rechecks_max: if quick { 1 } else { 2 },
         probes_max: 30,
-        measurements_max: 400,
+        measurements_max: if quick { 110 } else { 400 },
     });
     let mut trials = Trials::new(options, limits, stand, folder);
     trials.warm_up()?;

@@ -262,6 +262,14 @@ fn trials_that_the_generator_spoiled_are_tried_again_and_then_end_the_search() {
     assert!(outcome.confirmed && outcome.ending == Ending::GeneratorInvalid { per_s: 937.5 }, "{outcome:?}");
     let invalid = controller.curve().iter().find(|point| point.verdict == Verdict::Invalid).unwrap();
     assert_eq!((invalid.per_s, invalid.measurements.len()), (937.5, 4));
+    // From the first load on: the search goes on below it.
+    let (outcome, _) = search(rules(), |load, _| match load {
+        Load::Closed => seen(10, 1000, 0),
+        Load::Open { per_s } if per_s > 500.0 => Measurement::Invalid,
+        Load::Open { .. } => seen(10, 3000, 0),
+    });
+    assert_eq!((outcome.highest_passed, outcome.lowest_failed), (Some(450.0), None));
+    assert!(outcome.confirmed && outcome.ending == Ending::GeneratorInvalid { per_s: 562.5 }, "{outcome:?}");
     // All of them, the closed loop too: there is no answer.
     let (outcome, _) = search(rules(), |_, _| Measurement::Invalid);
     assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));

@@ -131,8 +131,10 @@ fn seen(trial: &Trial) -> Seen {
 /// Whether an open loop's trial says something of the target.
 ///
 /// A target that falls behind fills every connection, and then requests are sent late too: that is the target's doing
-/// as long as the generator had processor time left, and the trial stands (its times count from the planned send). Any
-/// other lateness is the generator's, and the trial says nothing. Requests that were never sent, because nothing was
+/// as long as the generator had processor time left, and the trial stands. So does one that met the cap on requests in
+/// flight and is over the limit all the same: times count from the planned send, so the wait for a connection stands
+/// for the wait in the target's queue that it spares. Any other lateness is the generator's, and the trial says
+/// nothing. Requests that were never sent, because nothing was
 /// answered any more, count as lost.
 fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> Measurement {
     let behind = falls_behind(trial, per_s, connections);
@@ -144,7 +146,8 @@ fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> M
     }
     let spoiled = trial.flags.iter().any(|flag| match flag {
         Flag::CoLocated | Flag::Unsent { .. } => false,
-        Flag::InFlightCap { .. } | Flag::SendLag { .. } => !behind,
+        Flag::InFlightCap { .. } => !behind && trial.response.at(0.99) <= limits.p99_us,
+        Flag::SendLag { .. } => !behind,
         _ => flag.invalidates(),
     });
     if spoiled { Measurement::Invalid } else { Measurement::Valid(seen(trial)) }
@@ -211,5 +214,7 @@ mod tests {
         let mut capped = trial(10_000, 0, 2000, 10);
         capped.flags.push(Flag::InFlightCap { cap: 100, times: 3 });
         assert_eq!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Invalid);
+        capped.response = times(60_000);
+        assert!(matches!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Valid(_)), "{capped:?}");
     }
 }

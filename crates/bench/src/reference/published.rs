@@ -172,6 +172,19 @@ impl SeckillTier {
         }
     }
 
+    pub fn mean_us(&self) -> Published {
+        sure(self.mean_ms * 1000.0)
+    }
+
+    pub fn max_us(&self) -> Published {
+        sure(self.max_ms * 1000.0)
+    }
+
+    /// Requests that the tool counted as failed.
+    pub fn failed_requests(&self) -> Published {
+        sure(self.failed as f64)
+    }
+
     pub fn p50_us(&self) -> Option<Published> {
         self.p50_ms.map(|ms| sure(ms * 1000.0))
     }

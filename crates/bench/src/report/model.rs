@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::engines::EngineSettings;
 use crate::environment::Environment;
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 
@@ -77,15 +78,6 @@ pub struct ScenarioReport {
     pub shapes: Vec<Shape>,
     pub audit: Option<Audit>,
     pub limiter: Option<Limiter>,
-}
-
-/// What an engine said of itself, read back from it while it ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineSettings {
-    pub engine: String,
-    pub version: String,
-    pub settings: BTreeMap<String, String>,
 }
 
 /// One point of an experiment: the same thing measured `repeats` times.

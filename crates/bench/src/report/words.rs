@@ -2,6 +2,8 @@
 //!
 //! No markup: each form escapes and marks up by itself.
 
+use std::mem::discriminant;
+
 use super::format::{duration, figure, number, percent, time_us, times, utc};
 use super::model::{
     Audit, Case, EngineSettings, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Size, Trial, Verdict,
@@ -60,19 +62,20 @@ pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
     peak.curve.iter().flat_map(of_point).collect()
 }
 
-/// What several repeats have in common is said once.
+/// Flags of one kind are told once, by the first of them.
 fn invalid(name: &str, trials: &[Trial]) -> Vec<String> {
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let mut told: Vec<(&Flag, Vec<String>)> = Vec::new();
     for trial in trials {
-        for of in trial.flags.iter().filter(|of| of.invalidates()).map(flag) {
-            match told.iter_mut().find(|(flag, _)| *flag == of) {
+        for of in trial.flags.iter().filter(|of| of.invalidates()) {
+            match told.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
                 Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
                 None => told.push((of, vec![trial.repeat.to_string()])),
             }
         }
     }
-    let line = |(flag, repeats): (String, Vec<String>)| {
-        format!("INVALID: {name}, repeat {}: {flag}", repeats.join(", "))
+    let line = |(of, repeats): (&Flag, Vec<String>)| {
+        let first = if repeats.len() > 1 { " (the first of them)" } else { "" };
+        format!("INVALID: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
     };
     told.into_iter().map(line).collect()
 }

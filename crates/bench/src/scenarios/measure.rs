@@ -1,13 +1,29 @@
 //! One trial: a run of the load, what the machine spent on it, and whether it is to be believed.
+//!
+//! An invalid trial is still returned, with the flags that say why: its outcomes count for the audit, its figures for
+//! nothing. Called by the scenarios, the peak finder and the durability list.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::trial::Flag;
-use crate::load::{Generator, Protocol, Trial};
-use crate::usage::{Snapshot, Watched};
+use crate::load::{Generator, Protocol, Second, Trial};
+use crate::usage::{Snapshot, Usage, Watched};
+
+/// The latency limit that is assumed where nobody gave one.
+pub const LATENCY_LIMIT: Duration = Duration::from_millis(50);
+/// The generator's own lateness, p99, may be this part of the latency limit.
+const LAG_PART_MAX: u32 = 10;
+/// Of one processor. A busier generator might be the limit of what it measures.
+const GENERATOR_SHARE_MAX: f64 = 0.8;
+/// Of all processors' time.
+const STEAL_SHARE_MAX: f64 = 0.02;
+/// Its name in `Usage::processes`: see [`Watched::load`].
+const GENERATOR: &str = "load";
 
 /// What surrounds a trial.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +37,8 @@ pub struct Surroundings<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// A trial under [`LATENCY_LIMIT`] that nobody watches.
+///
 /// # Errors
 /// If the stop flag is raised, or the machine can't be read. What the target does is in the trial.
 pub fn trial<P: Protocol>(
@@ -30,17 +48,128 @@ pub fn trial<P: Protocol>(
     repeat: usize,
     around: Surroundings<'_>,
 ) -> anyhow::Result<Trial> {
+    trial_within(LATENCY_LIMIT, generator, schedule, protocol, repeat, around, &mut |_| {})
+}
+
+/// A trial under a latency limit; `watch` is told of each second as it ends.
+///
+/// # Errors
+/// As of [`trial`].
+pub fn trial_within<P: Protocol>(
+    latency_limit: Duration,
+    generator: &mut Generator,
+    schedule: Schedule,
+    protocol: &mut P,
+    repeat: usize,
+    around: Surroundings<'_>,
+    watch: &mut dyn FnMut(&Second),
+) -> anyhow::Result<Trial> {
     let mut watched = around.watched.to_vec();
     watched.push(Watched::load());
     let before = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
-    let record = generator.run(schedule, protocol, around.stop)?;
+    let record = generator.run_watched(schedule, protocol, around.stop, watch)?;
     let after = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
-    let mut trial = Trial::new(repeat, &schedule, &record, Some(before.until(&after)));
-    if around.co_located {
-        trial.flags.push(Flag::CoLocated);
+    let usage = before.until(&after);
+    let cap = generator.settings().connections as u64;
+    let flags = flags(&record, &usage, cap, latency_limit, around.co_located);
+    Ok(Trial { flags, ..Trial::new(repeat, &schedule, &record, Some(usage)) })
+}
+
+/// What a reader must know of such a run before its figures are believed.
+pub fn flags(
+    record: &Record,
+    usage: &Usage,
+    cap: u64,
+    latency_limit: Duration,
+    co_located: bool,
+) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    if record.unsent > 0 {
+        flags.push(Flag::Unsent { requests: record.unsent });
     }
-    if trial.unsent > 0 {
-        trial.flags.push(Flag::Unsent { requests: trial.unsent });
+    if record.waited_for_cap > 0 {
+        flags.push(Flag::InFlightCap { cap, times: record.waited_for_cap });
     }
-    Ok(trial)
+    let most_us = u64::try_from((latency_limit / LAG_PART_MAX).as_micros()).unwrap_or(u64::MAX);
+    let p99_us = record.generator_lag_us().p99;
+    if p99_us > most_us {
+        flags.push(Flag::SendLag { p99_us, most_us });
+    }
+    if co_located {
+        // The two share the processors, so how busy they are is the target's doing as well; the label says so.
+        flags.push(Flag::CoLocated);
+        return flags;
+    }
+    let generator = usage.processes.iter().find(|process| process.name == GENERATOR);
+    let share = generator.map_or(0.0, |process| process.busiest_thread_share);
+    if share > GENERATOR_SHARE_MAX {
+        flags.push(Flag::GeneratorBusy { share, most: GENERATOR_SHARE_MAX });
+    }
+    if usage.steal > STEAL_SHARE_MAX {
+        flags.push(Flag::Steal { share: usage.steal, most: STEAL_SHARE_MAX });
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::ProcessUsage;
+
+    fn usage(generator: f64, steal: f64) -> Usage {
+        let process = |name: &str, share| ProcessUsage {
+            name: name.to_owned(),
+            cpu_seconds: share,
+            processors: share,
+            busiest_thread: name.to_owned(),
+            busiest_thread_share: share,
+        };
+        Usage {
+            seconds: 1.0,
+            processors: 2,
+            machine_busy: 1.0,
+            steal,
+            others: 0.0,
+            disk_busy: None,
+            // A busy server is no reason to doubt the generator.
+            processes: vec![process("redis", 1.0), process(GENERATOR, generator)],
+        }
+    }
+
+    fn record(lags: &[u64], waited: bool) -> Record {
+        let mut record = Record::default();
+        for lag in lags {
+            record.issued(Duration::from_micros(*lag), 1, waited);
+        }
+        record
+    }
+
+    fn check(record: &Record, usage: &Usage, co_located: bool, wanted: &[&str]) {
+        let flags = flags(record, usage, 7, LATENCY_LIMIT, co_located);
+        let names: Vec<String> = flags.iter().map(|flag| format!("{flag:?}")).collect();
+        assert_eq!(names.len(), wanted.len(), "{names:?}");
+        for (name, wanted) in names.iter().zip(wanted) {
+            assert!(name.starts_with(wanted), "{names:?}");
+        }
+        let valid = !flags.iter().any(Flag::invalidates);
+        assert_eq!(valid, wanted.iter().all(|name| *name == "CoLocated"));
+    }
+
+    #[test]
+    fn a_trial_is_invalid_for_each_reason_by_itself() {
+        let (good, quiet) = (record(&[100; 100], false), usage(0.5, 0.01));
+        check(&good, &quiet, false, &[]);
+        check(&good, &quiet, true, &["CoLocated"]);
+        check(&good, &usage(0.9, 0.0), false, &["GeneratorBusy { share: 0.9"]);
+        check(&good, &usage(0.5, 0.03), false, &["Steal { share: 0.03"]);
+        check(&good, &usage(0.9, 0.03), true, &["CoLocated"]);
+        check(&record(&[100; 10], true), &quiet, false, &["InFlightCap { cap: 7, times: 10 }"]);
+        let mut unsent = Record::default();
+        unsent.unsent = 3;
+        check(&unsent, &quiet, false, &["Unsent { requests: 3 }"]);
+        // A tenth of 50 ms: two late ones in a hundred are too many, one is not.
+        let late = |count: usize| [vec![100; 100 - count], vec![6_000; count]].concat();
+        check(&record(&late(1), false), &quiet, false, &[]);
+        check(&record(&late(2), false), &quiet, false, &["SendLag { p99_us: 6"]);
+    }
 }

@@ -3,7 +3,14 @@
 //! A scenario starts what it needs (or goes to a running one), checks that each setting took effect, measures, audits
 //! where it placed orders, and gives its part of the report. It must not print: the caller does.
 
+mod cases;
+mod http;
+pub mod limit;
 pub mod measure;
+mod redis;
+mod rocketmq;
+mod self_check;
+mod submit;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,6 +60,8 @@ pub struct Addresses {
     pub rocketmq_namesrv: Option<SocketAddr>,
     /// `mysql://user:password@host:port/database`.
     pub mysql: Option<String>,
+    /// Of the HTTP server: without it no order can be audited, so none is placed.
+    pub operator_token: Option<String>,
 }
 
 /// What a scenario is given.
@@ -82,7 +91,8 @@ pub struct Stage {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] = &[];
+    const TABLES: &[&[Scenario]] =
+        &[redis::SCENARIOS, rocketmq::SCENARIOS, submit::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
     TABLES.iter().copied().flatten()
 }
 

@@ -7,12 +7,14 @@ mod peak;
 mod profiles;
 mod report;
 mod suite;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
+use server::config::Environment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::compare::CompareArguments;
@@ -20,6 +22,7 @@ use self::peak::{DurabilityArguments, PeakArguments};
 use self::profiles::{ClusterArguments, EmbeddedArguments};
 use self::report::ReportArguments;
 use self::suite::RunArguments;
+use self::tools::{ConsumerArguments, ProducerArguments};
 use crate::failure::Failure;
 use crate::gate_client::{self, GateClientArguments};
 use crate::output;
@@ -30,7 +33,8 @@ use crate::output;
 Start here:
   doorbuster bench list                      what can be measured, and which engines it needs
   doorbuster bench run --all --quick         everything in small, into ./bench-report/
-  doorbuster bench peak --p99 50ms           the load that this machine carries within a limit
+  doorbuster bench peak --quick              the load that this machine carries within 50 ms
+  doorbuster bench durability --quick        what each flush setting costs, and what a crash loses under it
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
 signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.")]
@@ -44,12 +48,14 @@ enum BenchCommand {
     /// List the scenarios: what they measure, what they reproduce, what they need
     List,
     Run(Box<RunArguments>),
-    Peak(PeakArguments),
+    Peak(Box<PeakArguments>),
     Durability(DurabilityArguments),
     Report(ReportArguments),
     Compare(CompareArguments),
     /// Print the JSON schema of the reports
     Schema,
+    Producer(ProducerArguments),
+    Consumer(ConsumerArguments),
     /// Measure the embedded profile beside nginx
     #[command(after_help = "\
 Starts servers and an nginx (1 worker, empty replies) on loopback, in a directory that is removed, and sends both
@@ -77,12 +83,14 @@ Examples:
     GateClient(GateClientArguments),
 }
 
-pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         BenchCommand::List => suite::list(),
-        BenchCommand::Run(arguments) => suite::run(arguments),
-        BenchCommand::Peak(arguments) => peak::run_peak(arguments),
+        BenchCommand::Run(arguments) => suite::run(arguments, operator_token(environment)),
+        BenchCommand::Peak(arguments) => peak::run_peak(arguments, operator_token(environment)),
         BenchCommand::Durability(arguments) => peak::run_durability(arguments),
+        BenchCommand::Producer(arguments) => tools::produce(arguments),
+        BenchCommand::Consumer(arguments) => tools::consume(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
         BenchCommand::Schema => output::print(::bench::report::json::JSON_SCHEMA),
@@ -95,6 +103,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
 /// Only what `bench run` wrote, of this version of it.
 fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
     ::bench::report::json::read(file).map_err(|error| Failure::usage(format!("{error:#}")))
+}
+
+/// Of a running server, whose audit is asked for.
+fn operator_token(environment: &Environment) -> Option<String> {
+    environment.get("DOORBUSTER_OPERATOR_TOKEN").map(str::to_owned)
 }
 
 /// A benchmark that is interrupted must end its children first; a second signal does not wait for that.

@@ -90,7 +90,7 @@ struct TargetArguments {
     /// Start the servers, with the settings under test (the default)
     #[arg(long, conflicts_with_all = ["target_http", "target_redis", "target_redis_cluster", "target_rocketmq", "target_mysql"])]
     spawn: bool,
-    /// A running doorbuster
+    /// A running doorbuster; orders need the operator's token in DOORBUSTER_OPERATOR_TOKEN, for the audit
     #[arg(long, value_name = "ADDR")]
     target_http: Option<SocketAddr>,
     /// A running Redis
@@ -159,8 +159,8 @@ fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let options = options(arguments)?;
+pub(super) fn run(arguments: &RunArguments, operator_token: Option<String>) -> Result<(), Failure> {
+    let options = options(arguments, operator_token)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
     stop_on_signals(&options.stop)?;
@@ -207,7 +207,7 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     }
 }
 
-fn options(arguments: &RunArguments) -> Result<SuiteOptions, Failure> {
+fn options(arguments: &RunArguments, operator_token: Option<String>) -> Result<SuiteOptions, Failure> {
     let scenarios = chosen(arguments)?;
     let thresholds = thresholds(arguments, &scenarios)?;
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
@@ -218,7 +218,7 @@ fn options(arguments: &RunArguments) -> Result<SuiteOptions, Failure> {
         size,
         repeats: repeats.into(),
         seed: arguments.seed,
-        target: target(&arguments.target),
+        target: target(&arguments.target, operator_token),
         program,
         version: version(),
         command: command_line(std::env::args()),
@@ -287,15 +287,20 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
         .map(|(_, known)| known)
 }
 
-fn target(arguments: &TargetArguments) -> Target {
-    let addresses = Addresses {
+fn target(arguments: &TargetArguments, operator_token: Option<String>) -> Target {
+    let mut addresses = Addresses {
         http: arguments.target_http,
         redis: arguments.target_redis,
         redis_cluster: arguments.target_redis_cluster,
         rocketmq_namesrv: arguments.target_rocketmq,
         mysql: arguments.target_mysql.clone(),
+        operator_token: None,
     };
-    if addresses == Addresses::default() { Target::Spawn } else { Target::Running(addresses) }
+    if addresses == Addresses::default() {
+        return Target::Spawn;
+    }
+    addresses.operator_token = operator_token;
+    Target::Running(addresses)
 }
 
 pub(super) fn version() -> String {

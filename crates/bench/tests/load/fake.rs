@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,10 @@ pub(crate) enum Answer {
     After(Duration),
     /// As 200, in two pieces with a pause between them, cut after this many bytes.
     InPieces(usize),
+    /// As 200, a byte at a time with this pause before each.
+    Dripping(Duration),
+    /// As 200, after this time of the one server that all connections share: the others wait for it.
+    Queued(Duration),
     /// 200 with this claimed length and this body; the connection stays open.
     Claiming(usize, &'static [u8]),
     /// As `Claiming`, but the connection is closed after it.
@@ -36,21 +40,33 @@ pub(crate) struct Fake {
     pub(crate) connections: Arc<AtomicU64>,
 }
 
+/// What the threads of one fake share.
+struct Shared {
+    behaviour: Box<Behaviour>,
+    requests: Arc<AtomicU64>,
+    begun: OnceLock<Instant>,
+    server: Mutex<()>,
+}
+
 impl Fake {
     /// `behaviour` gets the number of the request and the time since the first one.
     pub(crate) fn start(behaviour: impl Fn(u64, Duration) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (requests, connections) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let behaviour: Arc<Behaviour> = Arc::new(behaviour);
-        let begun = Arc::new(std::sync::OnceLock::new());
-        let counters = (requests.clone(), connections.clone());
+        let shared = Arc::new(Shared {
+            behaviour: Box::new(behaviour),
+            requests: requests.clone(),
+            begun: OnceLock::new(),
+            server: Mutex::new(()),
+        });
+        let accepted = connections.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                counters.1.fetch_add(1, Ordering::SeqCst);
-                let (behaviour, requests, begun) = (behaviour.clone(), counters.0.clone(), begun.clone());
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let shared = shared.clone();
                 let stream = stream.expect("an accepted connection");
-                std::thread::spawn(move || serve(stream, &behaviour, &requests, &begun));
+                std::thread::spawn(move || serve(stream, &shared));
             }
         });
         Self { address, requests, connections }
@@ -66,12 +82,7 @@ impl Fake {
 }
 
 /// Returns, closing the connection, on anything unexpected: the client may go away at any time.
-fn serve(
-    mut stream: TcpStream,
-    behaviour: &Arc<Behaviour>,
-    requests: &AtomicU64,
-    begun: &std::sync::OnceLock<Instant>,
-) -> Option<()> {
+fn serve(mut stream: TcpStream, shared: &Shared) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut arrived = Vec::new();
     let mut buffer = [0; 4096];
@@ -85,9 +96,9 @@ fn serve(
             arrived.extend_from_slice(&buffer[..count]);
         }
         arrived.clear();
-        let number = requests.fetch_add(1, Ordering::SeqCst);
-        let since = begun.get_or_init(Instant::now).elapsed();
-        let answer = behaviour(number, since);
+        let number = shared.requests.fetch_add(1, Ordering::SeqCst);
+        let since = shared.begun.get_or_init(Instant::now).elapsed();
+        let answer = (shared.behaviour)(number, since);
         if matches!(answer, Answer::Reset) {
             stream.peek(&mut buffer).ok()?;
             return None;
@@ -107,6 +118,18 @@ fn serve(
                 stream.write_all(&good[..first]).ok()?;
                 sleep(Duration::from_millis(2));
                 stream.write_all(&good[first..]).ok()?;
+            }
+            Answer::Dripping(pause) => {
+                for byte in good {
+                    sleep(pause);
+                    stream.write_all(std::slice::from_ref(byte)).ok()?;
+                }
+            }
+            Answer::Queued(service) => {
+                let serving = shared.server.lock().expect("no thread panics while it serves");
+                sleep(service);
+                drop(serving);
+                stream.write_all(good).ok()?;
             }
             Answer::Claiming(length, body) => claim(&mut stream, length, body)?,
             Answer::ClaimingThenClose(length, body) => {

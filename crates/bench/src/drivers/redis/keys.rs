@@ -1,0 +1,162 @@
+//! Which keys and which values: seeded, so that every run asks for the same ones in the same order.
+
+use anyhow::ensure;
+
+use super::resp;
+
+/// Values begin at one of so many places of a pool of random letters.
+const VALUE_OFFSETS: usize = 64;
+
+/// SplitMix64: quick, and random enough to spread keys.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// The remainder is uneven by less than `below / 2^64`.
+    pub(super) fn below(&mut self, below: u64) -> u64 {
+        self.next() % below
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Random,
+    /// Each key once, then from the start again.
+    Sequence,
+}
+
+/// The keys of a load: a prefix and a number of fixed length.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    prefix: String,
+    digits: usize,
+    count: u64,
+    order: Order,
+    next: u64,
+}
+
+impl Keys {
+    /// `count` keys of `prefix` and `digits` digits.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn new(prefix: &str, digits: usize, count: u64, order: Order) -> anyhow::Result<Self> {
+        let enough = u32::try_from(digits).ok().and_then(|digits| 10_u64.checked_pow(digits));
+        ensure!(count > 0, "a load needs a key");
+        ensure!(enough.is_none_or(|most| count <= most), "{count} keys of {digits} digits");
+        Ok(Self { prefix: prefix.to_owned(), digits, count, order, next: 0 })
+    }
+
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Bytes of each key.
+    pub fn bytes(&self) -> usize {
+        self.prefix.len() + self.digits
+    }
+
+    /// Appends the next key.
+    pub(super) fn write(&mut self, random: &mut Random, out: &mut Vec<u8>) {
+        let number = match self.order {
+            Order::Random => random.below(self.count),
+            Order::Sequence => {
+                let number = self.next;
+                self.next = (number + 1) % self.count;
+                number
+            }
+        };
+        out.extend_from_slice(self.prefix.as_bytes());
+        resp::digits(number, self.digits, out);
+    }
+}
+
+/// The values of a load: letters that don't compress, each of one of the given sizes.
+#[derive(Debug, Clone)]
+pub(super) struct Values {
+    sizes: Vec<usize>,
+    pool: Vec<u8>,
+}
+
+impl Values {
+    pub(super) fn new(sizes: &[usize], random: &mut Random) -> Self {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let longest = sizes.iter().copied().max().unwrap_or(0);
+        let letter = |_| LETTERS[usize::try_from(random.next() >> 58).expect("six bits")];
+        Self { sizes: sizes.to_vec(), pool: (0..longest + VALUE_OFFSETS).map(letter).collect() }
+    }
+
+    pub(super) fn pick(&self, random: &mut Random) -> &[u8] {
+        let size = match self.sizes[..] {
+            [] => 0,
+            [size] => size,
+            _ => self.sizes[index(random, self.sizes.len())],
+        };
+        let offset = index(random, VALUE_OFFSETS);
+        &self.pool[offset..offset + size]
+    }
+}
+
+fn index(random: &mut Random, below: usize) -> usize {
+    usize::try_from(random.below(below as u64)).expect("less than a length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(keys: &mut Keys, count: usize) -> Vec<String> {
+        let mut random = Random::new(7);
+        let key = |_| {
+            let mut out = Vec::new();
+            keys.write(&mut random, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        (0..count).map(key).collect()
+    }
+
+    #[test]
+    fn a_sequence_has_each_key_once_and_begins_again() {
+        let mut keys = Keys::new("k:", 4, 3, Order::Sequence).unwrap();
+        assert_eq!(some(&mut keys, 4), ["k:0000", "k:0001", "k:0002", "k:0000"]);
+        assert_eq!(keys.bytes(), 6);
+    }
+
+    #[test]
+    fn random_keys_are_of_the_key_space_and_the_same_with_the_same_seed() {
+        let keys = Keys::new("", 20, 10, Order::Random).unwrap();
+        let first = some(&mut keys.clone(), 1000);
+        assert_eq!(first, some(&mut keys.clone(), 1000));
+        let distinct: std::collections::BTreeSet<_> = first.iter().collect();
+        assert_eq!(distinct.len(), 10);
+        assert!(first.iter().all(|key| key.len() == 20 && key.parse::<u64>().unwrap() < 10));
+    }
+
+    #[test]
+    fn too_many_keys_for_the_digits_are_refused() {
+        assert!(Keys::new("", 3, 1000, Order::Sequence).is_ok());
+        assert!(Keys::new("", 3, 1001, Order::Sequence).is_err());
+        assert!(Keys::new("", 30, u64::MAX, Order::Sequence).is_ok());
+    }
+
+    #[test]
+    fn values_have_the_sizes_asked_for() {
+        let mut random = Random::new(1);
+        let values = Values::new(&[1, 12_500], &mut random);
+        let sizes: std::collections::BTreeSet<_> = (0..100).map(|_| values.pick(&mut random).len()).collect();
+        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [1, 12_500]);
+        assert!(Values::new(&[], &mut random).pick(&mut random).is_empty());
+    }
+}

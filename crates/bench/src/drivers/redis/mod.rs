@@ -1,0 +1,365 @@
+//! Redis and Redis Cluster: any mix of commands, in pipelines, each answer judged by the command that asked for it.
+//!
+//! A request is a pipeline of `depth` commands and so many outcomes. In a cluster each request goes to the master of
+//! its first key's slot, and the other commands of it have keys of the same master. Lost answers are unknown, which is
+//! the generator's doing; MOVED corrects the map and counts as failed, so that a stable cluster shows none.
+
+pub mod command;
+pub mod keys;
+pub mod reserve;
+pub mod resp;
+pub mod slots;
+
+use anyhow::ensure;
+
+use self::command::{Command, Expect, Template};
+use self::keys::{Keys, Order, Random, Values};
+use self::resp::Reply;
+use self::slots::SlotMap;
+use crate::load::record::Outcome;
+use crate::load::{Greeting, Place, Protocol, Received, Verdicts};
+
+/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+const SURPRISE_BYTES_MAX: usize = 400;
+/// Keys that are drawn at most until one is found for the master that a pipeline goes to.
+const DRAWS_MAX: usize = 10_000;
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Workload {
+    pub commands: Vec<Command>,
+    pub keys: Keys,
+    /// Values have one of these sizes; none are needed if no command has `__data__`.
+    pub value_bytes: Vec<usize>,
+    /// Commands that a user sends before it reads their answers.
+    pub depth: usize,
+    pub seed: u64,
+    pub password: Option<String>,
+    /// With it the generator's addresses must be [`SlotMap::masters`], by [`Spread::Requests`](crate::load::Spread).
+    pub slots: Option<SlotMap>,
+}
+
+impl Workload {
+    /// One command at a time, and no password.
+    pub fn of(commands: Vec<Command>, keys: Keys) -> Self {
+        Self { commands, keys, value_bytes: Vec::new(), depth: 1, seed: 1, password: None, slots: None }
+    }
+}
+
+/// The driver.
+#[derive(Debug)]
+pub struct Redis {
+    templates: Vec<Template>,
+    /// Each template as often as it weighs.
+    wheel: Vec<u16>,
+    keys: Keys,
+    values: Values,
+    depth: usize,
+    random: Random,
+    password: Option<String>,
+    slots: Option<SlotMap>,
+    /// By user, grown as they come.
+    asked: Vec<Asked>,
+    highest: i64,
+}
+
+/// The request of a user that is under way.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    /// Which templates, in order; empty if there is only one.
+    templates: Vec<u16>,
+    answered: usize,
+}
+
+impl Redis {
+    /// # Errors
+    /// If the workload contradicts itself.
+    pub fn new(workload: Workload) -> anyhow::Result<Self> {
+        let Workload { commands, keys, value_bytes, depth, seed, password, slots } = workload;
+        ensure!(!commands.is_empty() && depth > 0, "a load needs a command");
+        let templates =
+            commands.iter().map(|command| Template::new(command, &keys)).collect::<Result<Vec<_>, _>>()?;
+        let mut wheel = Vec::new();
+        for (index, command) in commands.iter().enumerate() {
+            let weight = usize::try_from(command.weight())?;
+            wheel.extend(std::iter::repeat_n(u16::try_from(index)?, weight));
+        }
+        ensure!(!wheel.is_empty(), "the weights of a mix can't all be nothing");
+        if slots.is_some() {
+            ensure!(
+                templates.iter().all(Template::has_key),
+                "a command without a key belongs nowhere in a cluster"
+            );
+            ensure!(
+                depth == 1 || keys.order() == Order::Random,
+                "a pipeline to one master can't take the keys in sequence"
+            );
+        }
+        let mut random = Random::new(seed);
+        let values = Values::new(&value_bytes, &mut random);
+        Ok(Self {
+            templates,
+            wheel,
+            keys,
+            values,
+            depth,
+            random,
+            password,
+            slots,
+            asked: Vec::new(),
+            highest: i64::MIN,
+        })
+    }
+
+    /// The highest number that any answer was: after INCR, the counter is at least this.
+    pub fn highest(&self) -> Option<i64> {
+        (self.highest != i64::MIN).then_some(self.highest)
+    }
+
+    fn pick(&mut self) -> u16 {
+        match self.wheel[..] {
+            [only] => only,
+            _ => {
+                let at = self.random.below(self.wheel.len() as u64);
+                self.wheel[usize::try_from(at).expect("less than a length")]
+            }
+        }
+    }
+
+    /// Appends one command for the lane, or for any if there is none yet; the lane it is for.
+    fn command(&mut self, template: u16, lane: Option<usize>, out: &mut Vec<u8>) -> usize {
+        let template = &self.templates[usize::from(template)];
+        for _ in 0..DRAWS_MAX {
+            let begin = out.len();
+            let key = template.write(&mut self.keys, &self.values, &mut self.random, out);
+            let Some(slots) = &self.slots else { return 0 };
+            let own = slots.lane(&out[key]);
+            if lane.is_none_or(|lane| lane == own) {
+                return own;
+            }
+            out.truncate(begin);
+        }
+        // All keys belong to other masters: it goes where it is refused by MOVED, and is counted as that.
+        template.write(&mut self.keys, &self.values, &mut self.random, out);
+        lane.unwrap_or(0)
+    }
+
+    /// The meaning of one answer, and what it teaches.
+    fn judge(&mut self, place: Place, reply: Reply<'_>, verdicts: &mut Verdicts) {
+        let asked = &mut self.asked[place.user];
+        let template = asked.templates.get(asked.answered).copied().unwrap_or(0);
+        asked.answered += 1;
+        let template = &self.templates[usize::from(template)];
+        let outcome = template.judge(reply);
+        match reply {
+            Reply::Integer(value) if template.expect == Expect::Integer => {
+                self.highest = self.highest.max(value);
+            }
+            Reply::Error(error) if error.starts_with(b"MOVED ") => {
+                if let Some(slots) = &mut self.slots {
+                    slots.moved(place.lane, error);
+                }
+            }
+            _ => {}
+        }
+        if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
+            verdicts.surprise(|| surprise(reply));
+        }
+        verdicts.add(outcome);
+    }
+}
+
+impl Protocol for Redis {
+    fn greets(&self) -> bool {
+        self.password.is_some()
+    }
+
+    fn greet(&mut self, _place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+        let Some(password) = &self.password else { return Greeting::Done { consumed: 0 } };
+        if bytes.is_empty() {
+            resp::encode(&[b"AUTH", password.as_bytes()], out);
+            return Greeting::Next { consumed: 0 };
+        }
+        match resp::decode(bytes) {
+            Ok(None) => Greeting::Part,
+            Ok(Some((Reply::Simple(b"OK"), consumed))) => Greeting::Done { consumed },
+            Ok(Some(_)) => Greeting::Broken("Redis refuses the password"),
+            Err(malformed) => Greeting::Broken(malformed.0),
+        }
+    }
+
+    fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
+        if self.asked.len() <= user {
+            self.asked.resize(user + 1, Asked::default());
+        }
+        let mut asked = std::mem::take(&mut self.asked[user]);
+        asked.templates.clear();
+        asked.answered = 0;
+        let mut lane = None;
+        for _ in 0..self.depth {
+            let template = self.pick();
+            if self.templates.len() > 1 {
+                asked.templates.push(template);
+            }
+            lane = Some(self.command(template, lane, out));
+        }
+        self.asked[user] = asked;
+        lane.unwrap_or(0)
+    }
+
+    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        let mut consumed = 0;
+        while self.asked[place.user].answered < self.depth {
+            match resp::decode(&bytes[consumed..]) {
+                Ok(Some((reply, length))) => {
+                    self.judge(place, reply, verdicts);
+                    consumed += length;
+                }
+                Ok(None) => return Received::Part { consumed },
+                Err(malformed) => return Received::Broken(malformed.0),
+            }
+        }
+        Received::Whole { consumed, keep_alive: true }
+    }
+
+    fn operations(&self, _user: usize) -> u64 {
+        self.depth as u64
+    }
+}
+
+fn surprise(reply: Reply<'_>) -> String {
+    let text = match reply {
+        Reply::Simple(text) | Reply::Error(text) | Reply::Bulk(text) => text,
+        Reply::Integer(value) => return format!("the number {value}"),
+        Reply::Nil => return "nothing there".to_owned(),
+        Reply::Array(elements) => return format!("{:?}", elements.take(5).collect::<Vec<_>>()),
+    };
+    String::from_utf8_lossy(&text[..text.len().min(SURPRISE_BYTES_MAX)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place { user: 0, lane: 0 };
+
+    fn keys(count: u64, order: Order) -> Keys {
+        Keys::new("", 10, count, order).unwrap()
+    }
+
+    fn driver(commands: &[&str], depth: usize) -> Redis {
+        let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+        Redis::new(Workload { depth, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
+    }
+
+    #[test]
+    fn a_pipeline_is_whole_with_its_last_answer_wherever_it_is_cut() {
+        let answer = b"+OK\r\n-OOM full\r\n+OK\r\n-LOADING wait\r\n";
+        for cut in 0..answer.len() {
+            let mut driver = driver(&["SET __key__ v"], 4);
+            let mut out = Vec::new();
+            driver.request(0, &mut out);
+            assert_eq!(out.windows(5).filter(|bytes| bytes == b"\nSET\r").count(), 4);
+            let mut verdicts = Verdicts::default();
+            let Received::Part { consumed } = driver.receive(PLACE, &answer[..cut], &mut verdicts) else {
+                panic!("cut at {cut}")
+            };
+            let whole = driver.receive(PLACE, &answer[consumed..], &mut verdicts);
+            assert_eq!(whole, Received::Whole { consumed: answer.len() - consumed, keep_alive: true });
+            let said = format!("{verdicts:?}");
+            assert!(said.contains("[(Served, 1), (Failed, 1), (Served, 1), (Busy, 1)]"), "{said}");
+            assert!(said.contains("OOM full"), "{said}");
+        }
+    }
+
+    #[test]
+    fn each_answer_of_a_mix_is_judged_by_its_own_command() {
+        let mut driver = driver(&["SET __key__ v", "INCR counter"], 50);
+        let mut out = Vec::new();
+        driver.request(0, &mut out);
+        let asked = String::from_utf8(out).unwrap();
+        let mut number = 0;
+        let answers: String = asked
+            .split('*')
+            .skip(1)
+            .map(|command| {
+                if command.contains("SET") {
+                    return "+OK\r\n".to_owned();
+                }
+                number += 1;
+                format!(":{number}\r\n")
+            })
+            .collect();
+        assert!(number > 5 && number < 45, "{number}");
+        let mut verdicts = Verdicts::default();
+        let received = driver.receive(PLACE, answers.as_bytes(), &mut verdicts);
+        assert_eq!(received, Received::Whole { consumed: answers.len(), keep_alive: true });
+        assert!(format!("{verdicts:?}").contains("[(Served, 50)]"), "{verdicts:?}");
+        assert_eq!(driver.highest(), Some(number));
+    }
+
+    #[test]
+    fn the_password_comes_first() {
+        let mut driver = driver(&["PING"], 1);
+        assert!(!driver.greets());
+        driver.password = Some("secret".to_owned());
+        assert!(driver.greets());
+        let mut out = Vec::new();
+        assert_eq!(driver.greet(PLACE, b"", &mut out), Greeting::Next { consumed: 0 });
+        assert_eq!(out, b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n");
+        assert_eq!(driver.greet(PLACE, b"+O", &mut out), Greeting::Part);
+        assert_eq!(driver.greet(PLACE, b"+OK\r\n", &mut out), Greeting::Done { consumed: 5 });
+        assert!(matches!(driver.greet(PLACE, b"-WRONGPASS no\r\n", &mut out), Greeting::Broken(_)));
+    }
+
+    fn cluster(commands: &[&str], depth: usize) -> Redis {
+        let slots = Some(slots::tests::map());
+        let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+        Redis::new(Workload { depth, slots, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
+    }
+
+    #[test]
+    fn in_a_cluster_all_keys_of_a_pipeline_are_of_its_lane() {
+        let mut driver = cluster(&["SET __key__ v"], 20);
+        let map = slots::tests::map();
+        let mut lanes = [0, 0];
+        for _ in 0..50 {
+            let mut out = Vec::new();
+            let lane = driver.request(0, &mut out);
+            lanes[lane] += 1;
+            let asked = String::from_utf8(out).unwrap();
+            let keys: Vec<_> = asked.lines().filter(|line| line.len() == 10).collect();
+            assert_eq!(keys.len(), 20);
+            assert!(keys.iter().all(|key| map.lane(key.as_bytes()) == lane), "{keys:?}");
+        }
+        assert!(lanes.iter().all(|count| *count > 5), "{lanes:?}");
+    }
+
+    #[test]
+    fn moved_is_a_failure_and_the_next_request_goes_elsewhere() {
+        let mut driver = cluster(&["INCR foo"], 1);
+        let place = Place { user: 0, lane: 1 };
+        assert_eq!(driver.request(0, &mut Vec::new()), 1);
+        let mut verdicts = Verdicts::default();
+        driver.receive(place, b"-MOVED 12182 127.0.0.1:7000\r\n", &mut verdicts);
+        let said = format!("{verdicts:?}");
+        assert!(said.contains("[(Failed, 1)]") && said.contains("MOVED 12182"), "{said}");
+        assert_eq!(driver.request(0, &mut Vec::new()), 0);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let get = || vec![Command::parse("GET __key__").unwrap()];
+        assert!(Redis::new(Workload::of(vec![], keys(1, Order::Random))).is_err());
+        assert!(Redis::new(Workload { depth: 0, ..Workload::of(get(), keys(1, Order::Random)) }).is_err());
+        let nothing = vec![Command::parse("GET __key__").unwrap().weighing(0)];
+        assert!(Redis::new(Workload::of(nothing, keys(1, Order::Random))).is_err());
+        let slots = || Some(slots::tests::map());
+        let pipeline = Workload { depth: 2, slots: slots(), ..Workload::of(get(), keys(9, Order::Sequence)) };
+        assert!(Redis::new(pipeline).is_err());
+        let ping = vec![Command::parse("PING").unwrap()];
+        assert!(
+            Redis::new(Workload { slots: slots(), ..Workload::of(ping, keys(9, Order::Random)) }).is_err()
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Redis Cluster: which of its masters a key belongs to.
+//!
+//! The map is read once, before a load, by a blocking connection; MOVED corrects it. A master that was not known at
+//! the start can't be followed: the generator's connections are made by then.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use super::resp::{self, Elements, Reply};
+
+pub const SLOTS: usize = 16_384;
+const TIMEOUT: Duration = Duration::from_secs(10);
+const NOBODY: u16 = u16::MAX;
+
+/// The lane of each slot. Lanes are the masters, in the order of their first slots.
+#[derive(Debug, Clone)]
+pub struct SlotMap {
+    masters: Vec<SocketAddr>,
+    lanes: Vec<u16>,
+}
+
+impl SlotMap {
+    /// Asks one member of a cluster.
+    ///
+    /// # Errors
+    /// If it can't be reached, is no cluster, or serves not all slots.
+    pub fn read(member: SocketAddr) -> anyhow::Result<Self> {
+        let answer = ask(member, &[b"CLUSTER", b"SLOTS"])?;
+        match resp::decode(&answer) {
+            Ok(Some((Reply::Array(ranges), _))) => Self::of(member, ranges),
+            Ok(Some((Reply::Error(error), _))) => bail!("{member}: {}", String::from_utf8_lossy(error)),
+            _ => bail!("{member} gave no slots"),
+        }
+    }
+
+    fn of(member: SocketAddr, ranges: Elements<'_>) -> anyhow::Result<Self> {
+        let mut map = Self { masters: Vec::new(), lanes: vec![NOBODY; SLOTS] };
+        for range in ranges {
+            let Reply::Array(mut of) = range else { bail!("a range of slots is an array") };
+            let mut slot = || usize::try_from(of.next()?.integer()?).ok().filter(|slot| *slot < SLOTS);
+            let (first, last) = slot().zip(slot()).context("a range of slots")?;
+            ensure!(first <= last, "a range of slots from {first} to {last}");
+            let Some(Reply::Array(mut node)) = of.next() else { bail!("slots {first} have no master") };
+            let host = node.next().and_then(Reply::text).unwrap_or_default();
+            let port = node.next().and_then(Reply::integer).and_then(|port| u16::try_from(port).ok());
+            let master = address(member, &host, port.context("a port")?)?;
+            let lane = match map.lane_at(master) {
+                Some(lane) => lane,
+                None => {
+                    map.masters.push(master);
+                    u16::try_from(map.masters.len() - 1).context("masters")?
+                }
+            };
+            map.lanes[first..=last].fill(lane);
+        }
+        let missing = map.lanes.iter().filter(|lane| **lane == NOBODY).count();
+        ensure!(missing == 0, "{missing} slots of the cluster are served by nobody");
+        Ok(map)
+    }
+
+    /// The addresses of the lanes.
+    pub fn masters(&self) -> &[SocketAddr] {
+        &self.masters
+    }
+
+    /// The lane that a key belongs to.
+    pub fn lane(&self, key: &[u8]) -> usize {
+        self.lanes[slot(key)].into()
+    }
+
+    /// After `MOVED 3999 127.0.0.1:6381` from the master of `lane`; whether that one is known here.
+    pub(super) fn moved(&mut self, lane: usize, error: &[u8]) -> bool {
+        let moved = || {
+            let mut words = std::str::from_utf8(error).ok()?.split(' ').skip(1);
+            let slot: usize = words.next()?.parse().ok().filter(|slot| *slot < SLOTS)?;
+            let (host, port) = words.next()?.rsplit_once(':')?;
+            let port = port.parse().ok()?;
+            let ip = if host.is_empty() { self.masters.get(lane)?.ip() } else { host.parse().ok()? };
+            Some((slot, self.lane_at(SocketAddr::new(ip, port))?))
+        };
+        let Some((slot, lane)) = moved() else { return false };
+        self.lanes[slot] = lane;
+        true
+    }
+
+    fn lane_at(&self, address: SocketAddr) -> Option<u16> {
+        u16::try_from(self.masters.iter().position(|master| *master == address)?).ok()
+    }
+}
+
+/// A member that does not know its own name leaves it to be the one that it was reached by.
+fn address(member: SocketAddr, host: &str, port: u16) -> anyhow::Result<SocketAddr> {
+    if host.is_empty() {
+        return Ok(SocketAddr::new(member.ip(), port));
+    }
+    let found = (host, port).to_socket_addrs().with_context(|| format!("looking up {host}"))?.next();
+    found.with_context(|| format!("{host} has no address"))
+}
+
+/// One command on a connection of its own; the bytes of the whole answer.
+fn ask(address: SocketAddr, words: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)
+        .with_context(|| format!("connecting to Redis on {address}"))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut request = Vec::new();
+    resp::encode(words, &mut request);
+    stream.write_all(&request)?;
+    let mut answer = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        let count = stream.read(&mut buffer).context("reading Redis' answer")?;
+        ensure!(count > 0, "Redis closed the connection");
+        answer.extend_from_slice(&buffer[..count]);
+        if resp::decode(&answer).map_err(|malformed| anyhow::anyhow!(malformed.0))?.is_some() {
+            return Ok(answer);
+        }
+    }
+}
+
+/// Of the part in the first pair of braces if there is something in it, else of the whole key.
+pub fn slot(key: &[u8]) -> usize {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let length = key[open + 1..].iter().position(|byte| *byte == b'}')?;
+        (length > 0).then(|| &key[open + 1..=open + length])
+    });
+    usize::from(crc16(tag.unwrap_or(key))) % SLOTS
+}
+
+/// CRC-16/XMODEM: polynomial 0x1021, from zero, nothing reflected.
+fn crc16(bytes: &[u8]) -> u16 {
+    const TABLE: [u16; 256] = table();
+    bytes.iter().fold(0, |crc: u16, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) ^ u16::from(*byte))])
+}
+
+const fn table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut index: u16 = 0;
+    while index < 256 {
+        let mut crc = index << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[index as usize] = crc;
+        index += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The first value is of Redis Cluster's specification, the others are CLUSTER KEYSLOT's of Redis 7.0.
+    #[test]
+    fn slots_are_those_of_redis() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, wanted) in SLOTS_OF_REDIS {
+            assert_eq!(slot(key.as_bytes()), wanted, "{key}");
+        }
+    }
+
+    const SLOTS_OF_REDIS: [(&str, usize); 8] = [
+        ("", 0),
+        ("foo", 12182),
+        ("somekey", 11058),
+        ("foo{hash_tag}", 2515),
+        ("bar{hash_tag}", 2515),
+        ("foo{}{bar}", 8363),
+        ("foo{{bar}}zap", 4015),
+        ("foo{bar}{zap}", 5061),
+    ];
+
+    pub(in super::super) fn map() -> SlotMap {
+        let answer = b"*2\r\n\
+            *4\r\n:0\r\n:8000\r\n*3\r\n$9\r\n127.0.0.1\r\n:7000\r\n$1\r\na\r\n*3\r\n$9\r\n127.0.0.1\r\n:7003\r\n$1\r\nd\r\n\
+            *3\r\n:8001\r\n:16383\r\n*4\r\n$0\r\n\r\n:7001\r\n$1\r\nb\r\n*0\r\n";
+        let Ok(Some((Reply::Array(ranges), _))) = resp::decode(answer) else { panic!("an array") };
+        SlotMap::of("127.0.0.1:7001".parse().unwrap(), ranges).unwrap()
+    }
+
+    #[test]
+    fn the_map_follows_cluster_slots_and_moved() {
+        let mut map = map();
+        let masters: Vec<_> = map.masters().iter().map(SocketAddr::port).collect();
+        assert_eq!(masters, [7000, 7001]);
+        assert_eq!((map.lane(b"foo"), map.lane(b"foo{hash_tag}")), (1, 0));
+        assert!(map.moved(1, b"MOVED 12182 127.0.0.1:7000"));
+        assert_eq!(map.lane(b"foo"), 0);
+        assert!(map.moved(1, b"MOVED 12182 :7001"));
+        assert_eq!(map.lane(b"foo"), 1);
+        let unknown: [&[u8]; 5] =
+            [b"MOVED 1 127.0.0.1:9", b"MOVED 99999 :7001", b"MOVED", b"MOVED x :1", b"MOVED 1 \xff"];
+        for error in unknown {
+            assert!(!map.moved(0, error));
+        }
+        assert_eq!(map.lane(b"foo"), 1);
+    }
+
+    #[test]
+    fn a_cluster_with_a_hole_is_refused() {
+        let answer = b"*1\r\n*3\r\n:0\r\n:8000\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n";
+        let Ok(Some((Reply::Array(ranges), _))) = resp::decode(answer) else { panic!("an array") };
+        let refused = SlotMap::of("127.0.0.1:7000".parse().unwrap(), ranges).unwrap_err();
+        assert!(refused.to_string().contains("8383 slots"), "{refused}");
+    }
+}

@@ -1,0 +1,345 @@
+//! The producer: one message (or batch) under way on each connection, as each thread of RocketMQ's own benchmark has.
+//!
+//! A message is what RocketMQ's own client makes of it, its unique key included: without that the broker would spare
+//! itself the work of indexing it, and look faster than it is to its users.
+
+use std::io::Write;
+use std::time::Instant;
+
+use super::body::{Bodies, Numbers};
+use super::frame::{self, Parsed};
+use super::topic::Topic;
+use crate::load::record::Outcome;
+use crate::load::{Place, Protocol, Received, Settings, Spread, Verdicts};
+use crate::token;
+
+const SEND_MESSAGE_V2: u32 = 310;
+const SEND_BATCH_MESSAGE: u32 = 320;
+const GROUP: &str = "bench_producer";
+/// Of the protocol that is spoken, by RocketMQ's own count of its versions: 5.5.0.
+const VERSION: u32 = 513;
+
+const SUCCESS: i32 = 0;
+const SYSTEM_BUSY: i32 = 2;
+/// Found before the log is asked, or by the log before it begins: not supported, message illegal, not writable (full
+/// disk, shutting down), version, permission, no such topic, no such queue, going away.
+const REFUSALS: [i32; 8] = [3, 13, 14, 15, 16, 17, 29, 1500];
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub struct Sending {
+    pub topic: Topic,
+    /// RocketMQ's producer threads.
+    pub connections: usize,
+    pub bodies: Bodies,
+    /// With keys, by which messages can be looked up: more work for the broker.
+    pub keys: bool,
+    /// Messages in one request; 1 is no batch.
+    pub batch: u32,
+}
+
+/// The protocol. See [`Sending::settings`] for the generator that it needs.
+#[derive(Debug)]
+pub struct Producer {
+    sending: Sending,
+    queues: Vec<(usize, u32)>,
+    turn: usize,
+    users: Vec<User>,
+    /// The number of the next message.
+    next: u64,
+    /// Numbers of the acknowledged messages, if somebody wants to know.
+    acknowledged: Option<Numbers>,
+    begun: Instant,
+    begun_ms: u64,
+    body: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct User {
+    opaque: i32,
+    /// The number of the first message of the request under way.
+    first: u64,
+}
+
+impl Sending {
+    /// A connection of each user to each broker.
+    pub fn settings(&self) -> Settings {
+        Settings { spread: Spread::Requests, ..Settings::spread(self.topic.addresses(), self.connections) }
+    }
+}
+
+impl Producer {
+    /// # Panics
+    /// If the topic has no queue, or a batch no message.
+    pub fn new(sending: Sending) -> Self {
+        let queues = sending.topic.all_queues();
+        assert!(!queues.is_empty() && sending.batch > 0, "there is something to send, and somewhere");
+        let users = vec![User::default(); sending.connections];
+        Self {
+            sending,
+            queues,
+            turn: 0,
+            users,
+            next: 0,
+            acknowledged: None,
+            begun: Instant::now(),
+            begun_ms: token::unix_ms(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Keeps the number of each acknowledged message from now on.
+    #[must_use]
+    pub fn remembering(mut self) -> Self {
+        self.acknowledged = Some(Numbers::default());
+        self
+    }
+
+    /// See [`Self::remembering`].
+    pub fn acknowledged(&self) -> Option<&Numbers> {
+        self.acknowledged.as_ref()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.begun_ms + u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// What RocketMQ calls properties; `pair` and `end` are how the separators are written.
+    fn properties(&self, number: u64, (pair, end): (&str, &str), out: &mut Vec<u8>) {
+        let run = self.sending.bodies.run();
+        if self.sending.keys {
+            append(out, format_args!("KEYS{pair}{number}{end}"));
+        }
+        append(out, format_args!("UNIQ_KEY{pair}{run:016X}{number:016X}{end}WAIT{pair}true{end}"));
+    }
+
+    fn header(&self, user: User, broker: usize, queue: u32, out: &mut Vec<u8>) {
+        let Sending { topic, batch, .. } = &self.sending;
+        let (code, is_batch) =
+            if *batch == 1 { (SEND_MESSAGE_V2, false) } else { (SEND_BATCH_MESSAGE, true) };
+        append(
+            out,
+            format_args!(
+                r#"{{"code":{code},"extFields":{{"a":"{GROUP}","b":"{}","c":"TBW102","d":"4","e":"{queue}","f":"0","#,
+                topic.name
+            ),
+        );
+        append(out, format_args!(r#""g":"{}","h":"0","i":""#, self.now_ms()));
+        // As JSON writes the characters 1 and 2.
+        self.properties(user.first, ("\\u0001", "\\u0002"), out);
+        append(
+            out,
+            format_args!(
+                r#"","j":"0","k":"false","m":"{is_batch}","n":"{}"}},"flag":0,"language":"OTHER","#,
+                topic.brokers[broker].name
+            ),
+        );
+        append(
+            out,
+            format_args!(
+                r#""opaque":{},"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}"#,
+                user.opaque
+            ),
+        );
+    }
+
+    /// In a batch: lengths, three fields that the broker fills in, the body, the properties.
+    fn message_of_batch(&self, number: u64, out: &mut Vec<u8>) {
+        let mut properties = Vec::new();
+        self.properties(number, ("\x01", "\x02"), &mut properties);
+        let body_bytes = self.sending.bodies.bytes();
+        let length = 4 + 4 + 4 + 4 + 4 + body_bytes + 2 + properties.len();
+        out.extend_from_slice(&frame::to_u32(length).to_be_bytes());
+        out.extend_from_slice(&[0; 12]);
+        out.extend_from_slice(&frame::to_u32(body_bytes).to_be_bytes());
+        self.sending.bodies.append(number, out);
+        let length = u16::try_from(properties.len()).expect("a key and a flag");
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&properties);
+    }
+
+    fn settle(&mut self, user: usize, outcome: Outcome, verdicts: &mut Verdicts) {
+        let first = self.users[user].first;
+        for number in first..first + u64::from(self.sending.batch) {
+            verdicts.add(outcome);
+            if outcome == Outcome::Queued
+                && let Some(acknowledged) = &mut self.acknowledged
+            {
+                acknowledged.insert(number);
+            }
+        }
+    }
+}
+
+impl Protocol for Producer {
+    fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
+        let (broker, queue) = self.queues[self.turn];
+        self.turn = (self.turn + 1) % self.queues.len();
+        let batch = u64::from(self.sending.batch);
+        let asking = &mut self.users[user];
+        *asking = User { opaque: asking.opaque.wrapping_add(1), first: self.next };
+        let asking = *asking;
+        self.next += batch;
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        if batch == 1 {
+            self.sending.bodies.append(asking.first, &mut body);
+        } else {
+            (asking.first..self.next).for_each(|number| self.message_of_batch(number, &mut body));
+        }
+        frame::append(out, |out| self.header(asking, broker, queue, out), |out| out.extend_from_slice(&body));
+        self.body = body;
+        broker
+    }
+
+    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        let mut consumed = 0;
+        loop {
+            match frame::parse(&bytes[consumed..]) {
+                Ok(Parsed::Part) => return Received::Part { consumed },
+                // What a broker asks its clients for is none of a benchmark's business.
+                Ok(Parsed::Asked { bytes }) => consumed += bytes,
+                Ok(Parsed::Answer { header, bytes, .. }) => {
+                    if header.opaque != self.users[place.user].opaque {
+                        return Received::Broken("an answer to another request");
+                    }
+                    let outcome = meaning(header.code);
+                    if outcome != Outcome::Queued {
+                        let remark = header.remark.unwrap_or_default();
+                        verdicts.surprise(|| format!("code {}: {remark}", header.code));
+                    }
+                    self.settle(place.user, outcome, verdicts);
+                    return Received::Whole { consumed: consumed + bytes, keep_alive: true };
+                }
+                Err(why) => return Received::Broken(why),
+            }
+        }
+    }
+
+    fn operations(&self, _user: usize) -> u64 {
+        u64::from(self.sending.batch)
+    }
+}
+
+/// Flush and replication time-outs (10, 11, 12) say that the message is in the log, and may yet be lost; an error of
+/// the system (1) may have come after the append. Those, and codes that nobody knows, say nothing for certain.
+fn meaning(code: i32) -> Outcome {
+    match code {
+        SUCCESS => Outcome::Queued,
+        SYSTEM_BUSY => Outcome::Busy,
+        code if REFUSALS.contains(&code) => Outcome::Failed,
+        _ => Outcome::Unknown,
+    }
+}
+
+fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("a Vec takes whatever is written");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::super::topic::Master;
+    use super::*;
+
+    fn sending(batch: u32, keys: bool) -> Sending {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let broker = |name: &str, queues| Master { name: name.to_owned(), address, queues };
+        Sending {
+            topic: Topic { name: "T".to_owned(), brokers: vec![broker("a", 2), broker("b", 1)] },
+            connections: 2,
+            bodies: Bodies::new(7, 20),
+            keys,
+            batch,
+        }
+    }
+
+    fn header_and_body(request: &[u8]) -> (serde_json::Value, Vec<u8>) {
+        let length = usize::try_from(u32::from_be_bytes(request[4..8].try_into().unwrap())).unwrap();
+        let total = usize::try_from(u32::from_be_bytes(request[..4].try_into().unwrap())).unwrap();
+        assert_eq!(total, request.len() - 4);
+        let header = serde_json::from_slice(&request[8..8 + length]).unwrap();
+        (header, request[8 + length..].to_vec())
+    }
+
+    #[test]
+    fn messages_go_round_the_queues_with_a_number_each() {
+        let mut producer = Producer::new(sending(1, true));
+        for (number, (lane, queue)) in (0_u64..).zip([(0, "0"), (1, "0"), (0, "1"), (0, "0")]) {
+            let mut out = Vec::new();
+            assert_eq!(producer.request(1, &mut out), lane);
+            let (header, body) = header_and_body(&out);
+            let fields = &header["extFields"];
+            assert_eq!(
+                (&header["code"], &fields["e"], &fields["m"]),
+                (&310.into(), &queue.into(), &"false".into())
+            );
+            assert_eq!(fields["n"], ["a", "b"][lane]);
+            let wanted =
+                format!("KEYS\x01{number}\x02UNIQ_KEY\x01{:016X}{number:016X}\x02WAIT\x01true\x02", 7);
+            assert_eq!(fields["i"], wanted);
+            assert_eq!(Bodies::new(7, 20).number(&body), Some(number));
+        }
+    }
+
+    #[test]
+    fn a_batch_is_messages_behind_each_other() {
+        let mut producer = Producer::new(sending(3, false));
+        let mut out = Vec::new();
+        producer.request(0, &mut out);
+        let (header, mut body) = header_and_body(&out);
+        assert_eq!((&header["code"], &header["extFields"]["m"]), (&320.into(), &"true".into()));
+        for number in 0..3_u64 {
+            let length = usize::try_from(u32::from_be_bytes(body[..4].try_into().unwrap())).unwrap();
+            let message: Vec<u8> = body.drain(..length).collect();
+            assert_eq!(message[4..16], [0; 12]);
+            assert_eq!(message[16..20], 20_u32.to_be_bytes());
+            assert_eq!(Bodies::new(7, 20).number(&message[20..40]), Some(number));
+        }
+        assert!(body.is_empty());
+    }
+
+    #[test]
+    fn codes_have_their_meaning() {
+        for (code, wanted) in [
+            (0, Outcome::Queued),
+            (1, Outcome::Unknown),
+            (2, Outcome::Busy),
+            (10, Outcome::Unknown),
+            (11, Outcome::Unknown),
+            (12, Outcome::Unknown),
+            (13, Outcome::Failed),
+            (14, Outcome::Failed),
+            (17, Outcome::Failed),
+            (4711, Outcome::Unknown),
+            (-1, Outcome::Unknown),
+        ] {
+            assert_eq!(meaning(code), wanted, "{code}");
+        }
+    }
+
+    #[test]
+    fn answers_are_taken_only_by_the_request_that_they_answer() {
+        let place = Place { user: 0, lane: 0 };
+        let answer = |opaque: i32, code: i32| {
+            frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
+        };
+        let mut producer = Producer::new(sending(2, false)).remembering();
+        let mut verdicts = Verdicts::default();
+        producer.request(0, &mut Vec::new());
+        let wrong = producer.receive(place, &answer(2, 0), &mut verdicts);
+        assert_eq!(wrong, Received::Broken("an answer to another request"));
+        let mut both = frame::answer(r#"{"code":40,"flag":0,"opaque":5}"#, b"");
+        let first = both.len();
+        both.extend(answer(1, 0));
+        let part = producer.receive(place, &both[..first + 5], &mut verdicts);
+        assert_eq!(part, Received::Part { consumed: first });
+        let whole = producer.receive(place, &both, &mut verdicts);
+        assert_eq!(whole, Received::Whole { consumed: both.len(), keep_alive: true });
+        assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
+        producer.request(0, &mut Vec::new());
+        producer.receive(place, &answer(2, 10), &mut verdicts);
+        assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
+    }
+}

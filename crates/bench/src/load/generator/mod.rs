@@ -1,0 +1,353 @@
+//! The one loop of all drivers: it sends what the schedule wants, and takes what comes back.
+//!
+//! In an open loop a request that is due goes out on the connection that is idle for longest, else on a new one, up
+//! to the cap. A late request has one of two causes, and they are kept apart: all connections up to the cap were
+//! waiting for answers (`Record::waited_for_cap`), or the generator itself was late (`Record::generator_lag`). Either
+//! makes a trial invalid.
+
+mod answers;
+mod greeting;
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token};
+
+use super::connection::Connection;
+use super::protocol::{Place, Protocol, Verdicts};
+use super::record::Record;
+use super::schedule::{Next, Pace, Schedule, Until};
+use super::series::Series;
+use super::settings::{Reuse, Settings};
+use super::trial::Second;
+
+/// One read takes a whole answer in the usual case.
+const READ_BYTES: usize = 64 << 10;
+const EVENTS_MAX: usize = 1024;
+/// How often time limits are looked at, and the longest sleep, so that a stop is seen soon.
+const SWEEP: Duration = Duration::from_millis(50);
+/// epoll counts in milliseconds. Below that an open loop sleeps in steps of this, and so sends, and notices
+/// answers, at most about twice this late.
+const NAP: Duration = Duration::from_micros(50);
+/// Connections are opened so many at a time, with a pause in between, before a run: many servers keep a queue of
+/// only 128 to accept from, and each connection that overflows it costs a second.
+const CONNECT_BURST: usize = 32;
+const CONNECT_PAUSE: Duration = Duration::from_millis(2);
+/// After this many answer timeouts without one whole answer the target is given up: what the schedule still has is
+/// counted as unsent, instead of being tried for hours.
+const SILENCE: u32 = 2;
+/// A connection that was refused tries again after this, instead of spinning.
+const REST: Duration = Duration::from_millis(100);
+
+/// Why a run gave no record.
+#[derive(Debug)]
+pub enum RunError {
+    /// The stop flag was raised.
+    Stopped,
+    Poll(io::Error),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped by a signal"),
+            Self::Poll(_) => f.write_str("waiting for sockets failed"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Stopped => None,
+            Self::Poll(error) => Some(error),
+        }
+    }
+}
+
+/// Users and their connections. Several runs may follow each other on them: a warm-up, then the measurement.
+#[derive(Debug)]
+pub struct Generator {
+    settings: Settings,
+    poll: Poll,
+    users: Vec<User>,
+    /// Those of user `n` from `n * lanes` on.
+    connections: Vec<Connection>,
+    /// Users without a request, the longest idle first: an open loop uses all of them in turn.
+    idle: VecDeque<usize>,
+    /// Users from here on were never needed so far, and have no connection.
+    fresh: usize,
+    /// Users who were refused a connection, and when they may try again; in order of that time.
+    resting: VecDeque<(Instant, usize)>,
+    buffer: Vec<u8>,
+    /// The request that is being made.
+    request: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct User {
+    planned: Instant,
+    /// Of its buyer, from 1 on.
+    attempt: u32,
+    sent: Instant,
+    /// The connection of the request under way.
+    asking: Option<usize>,
+    /// Of its answer, as far as it has come.
+    verdicts: Verdicts,
+}
+
+/// One run under way.
+struct Run<'a, P> {
+    pace: Pace,
+    protocol: &'a mut P,
+    record: Record,
+    in_flight: usize,
+    started: Instant,
+    /// When the last request was answered or given up.
+    last_settled: Instant,
+    /// The first send since the last whole answer.
+    unanswered_since: Option<Instant>,
+    /// From then on what is due is left unsent.
+    closes: Option<Instant>,
+    /// Requests can be due while every user waits for an answer.
+    can_exceed_cap: bool,
+    /// No user was free when the schedule was last asked.
+    saturated: bool,
+    /// When that last ended.
+    freed: Instant,
+    series: Series,
+    watch: &'a mut dyn FnMut(&Second),
+}
+
+impl<P> Run<'_, P> {
+    /// Closes the seconds that are over.
+    fn roll(&mut self, now: Instant) {
+        while let Some(second) = self.series.close(now, self.in_flight) {
+            (self.watch)(&second);
+        }
+    }
+}
+
+/// What the schedule says once no more can be issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    Due(Instant),
+    /// Requests may be due, but no user is free.
+    Saturated,
+    Finished,
+}
+
+impl Generator {
+    /// Opens and greets the first connections (with `Reuse::KeepAlive`).
+    ///
+    /// # Errors
+    /// If an address refuses, or does not greet in time.
+    pub fn connect<P: Protocol>(settings: Settings, protocol: &mut P) -> io::Result<Self> {
+        assert!(settings.connections > 0 && !settings.addresses.is_empty(), "a generator needs a connection");
+        let poll = Poll::new()?;
+        let now = Instant::now();
+        let opened = match settings.reuse {
+            Reuse::KeepAlive => settings.opened.min(settings.connections),
+            Reuse::PerRequest => 0,
+        };
+        let count = settings.connections * settings.lanes();
+        let mut connections: Vec<_> = (0..count).map(|_| Connection::closed()).collect();
+        for (index, connection) in connections.iter_mut().enumerate().take(opened * settings.lanes()) {
+            connection.open(settings.address(settings.place(index)), poll.registry(), Token(index))?;
+            if index % CONNECT_BURST == CONNECT_BURST - 1 {
+                std::thread::sleep(CONNECT_PAUSE);
+            }
+        }
+        let verdicts = Verdicts::default;
+        let user = || User { planned: now, attempt: 1, sent: now, asking: None, verdicts: verdicts() };
+        let users = (0..settings.connections).map(|_| user()).collect();
+        let mut generator = Self {
+            settings,
+            poll,
+            users,
+            connections,
+            idle: (0..opened).collect(),
+            fresh: opened,
+            resting: VecDeque::new(),
+            buffer: vec![0; READ_BYTES],
+            request: Vec::new(),
+        };
+        if protocol.greets() {
+            generator.greet_all(protocol)?;
+        }
+        Ok(generator)
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sends what the schedule wants and waits for every answer, each at most `answer_timeout`.
+    ///
+    /// # Errors
+    /// If the stop flag is raised, or the system can't wait for sockets. What the target does is no error.
+    pub fn run<P: Protocol>(
+        &mut self,
+        schedule: Schedule,
+        protocol: &mut P,
+        stop: &AtomicBool,
+    ) -> Result<Record, RunError> {
+        self.run_watched(schedule, protocol, stop, &mut |_| {})
+    }
+
+    /// As [`Generator::run`]; `watch` is told each second when it is over, on this thread: it must be quick.
+    ///
+    /// # Errors
+    /// As of [`Generator::run`].
+    pub fn run_watched<P: Protocol>(
+        &mut self,
+        schedule: Schedule,
+        protocol: &mut P,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(&Second),
+    ) -> Result<Record, RunError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
+        let mut run = self.start(schedule, protocol, watch);
+        let started = run.started;
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut swept = started;
+        loop {
+            let now = Instant::now();
+            if now.duration_since(swept) >= SWEEP {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(RunError::Stopped);
+                }
+                self.sweep(now, &mut run);
+                swept = now;
+            }
+            run.roll(now);
+            let patience = self.settings.answer_timeout * SILENCE;
+            let silent = run.unanswered_since.is_some_and(|since| now.duration_since(since) > patience);
+            let ahead = if silent { Ahead::Finished } else { self.dispatch(now, &mut run) };
+            if run.in_flight == 0 && ahead == Ahead::Finished {
+                run.record.unsent = run.pace.unissued(now);
+                break;
+            }
+            self.wait(now, ahead, run.in_flight, &mut events).map_err(RunError::Poll)?;
+            for event in &events {
+                self.handle(event, &mut run);
+            }
+        }
+        run.record.elapsed = run.last_settled.duration_since(run.started);
+        run.record.gave_up = run.pace.gave_up();
+        if let Some(second) = run.series.last(run.last_settled) {
+            (run.watch)(&second);
+        }
+        run.record.seconds = run.series.into_rows();
+        Ok(run.record)
+    }
+
+    fn start<'a, P: Protocol>(
+        &self,
+        schedule: Schedule,
+        protocol: &'a mut P,
+        watch: &'a mut dyn FnMut(&Second),
+    ) -> Run<'a, P> {
+        let started = Instant::now();
+        let users = self.settings.connections;
+        let closes = match schedule.until {
+            Until::Elapsed(duration) if schedule.is_open() => {
+                started.checked_add(duration + self.settings.answer_timeout)
+            }
+            _ => None,
+        };
+        Run {
+            pace: Pace::start(schedule, users, started),
+            protocol,
+            record: Record::default(),
+            in_flight: 0,
+            started,
+            last_settled: started,
+            unanswered_since: None,
+            closes,
+            can_exceed_cap: schedule.in_flight_max(users) > users as f64,
+            saturated: false,
+            freed: started,
+            series: Series::start(started),
+            watch,
+        }
+    }
+
+    /// Issues requests while any is due and a user is free.
+    fn dispatch<P: Protocol>(&mut self, now: Instant, run: &mut Run<'_, P>) -> Ahead {
+        if run.closes.is_some_and(|closes| now >= closes) {
+            return Ahead::Finished;
+        }
+        loop {
+            let user = match self.idle.front() {
+                Some(user) => *user,
+                None if self.fresh < self.users.len() => self.fresh,
+                None => {
+                    run.saturated = true;
+                    return Ahead::Saturated;
+                }
+            };
+            match run.pace.next(now) {
+                Next::Send { planned, attempt } => {
+                    if self.idle.pop_front().is_none() {
+                        self.fresh += 1;
+                    }
+                    (self.users[user].planned, self.users[user].attempt) = (planned, attempt);
+                    self.issue(user, now, run);
+                }
+                Next::Wait { until } => return Ahead::Due(until),
+                Next::Finished => return Ahead::Finished,
+            }
+        }
+    }
+
+    fn issue<P: Protocol>(&mut self, user: usize, now: Instant, run: &mut Run<'_, P>) {
+        run.in_flight += 1;
+        run.unanswered_since.get_or_insert(now);
+        self.request.clear();
+        if self.users[user].attempt > 1 {
+            run.protocol.retrying(user);
+        }
+        let lane = run.protocol.request(user, &mut self.request);
+        let index = user * self.settings.lanes() + lane;
+        let asking = &mut self.users[user];
+        (asking.sent, asking.asking) = (now, Some(index));
+        let could = asking.planned.max(run.freed);
+        let waited = run.can_exceed_cap && asking.planned < run.freed;
+        run.record.issued(now.saturating_duration_since(could), asking.attempt, waited);
+        let connection = &mut self.connections[index];
+        let sent = if connection.is_open() {
+            connection.send(&self.request)
+        } else {
+            if self.settings.reuse == Reuse::KeepAlive {
+                run.record.opened(connection.was_open());
+            }
+            let address = self.settings.address(Place { user, lane });
+            connection.begin(address, self.poll.registry(), Token(index), &self.request)
+        };
+        if let Err(error) = sent {
+            self.lose(index, &error.to_string(), now, run);
+        }
+    }
+
+    fn wait(&mut self, now: Instant, ahead: Ahead, in_flight: usize, events: &mut Events) -> io::Result<()> {
+        let longest = match ahead {
+            Ahead::Due(until) => until.saturating_duration_since(now).min(SWEEP),
+            Ahead::Saturated | Ahead::Finished => SWEEP,
+        };
+        let whole_ms = Duration::from_millis(u64::from(longest.subsec_millis()));
+        match self.poll.poll(events, Some(whole_ms)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => events.clear(),
+            result => result?,
+        }
+        if whole_ms.is_zero() && events.is_empty() {
+            // With nothing under way there is no answer to be noticed late.
+            std::thread::sleep(if in_flight == 0 { longest } else { longest.min(NAP) });
+        }
+        Ok(())
+    }
+}

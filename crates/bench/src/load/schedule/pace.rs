@@ -1,0 +1,261 @@
+//! A schedule under way. Called by the generator once for each request, so the usual steps cost nanoseconds and no
+//! memory: an even open loop is one division, a closed loop without think time a push and a pop of one instant.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use super::profile::{Profile, Rate, Spacing, Stream};
+use super::{Arrivals, FlashCrowd, Retries, Schedule, Think, Until};
+use crate::load::choice::Random;
+
+/// Buyers at most who wait for their next attempt at one time; more of them give up. It bounds the memory.
+const RETRIES_WAITING_MAX: usize = 1 << 20;
+
+/// What a free connection should do now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// Send now. Response time counts from `planned`, which lies in the past when the target or the generator is
+    /// late; in a closed loop it is when the user was ready. `attempt` is 1, or more for a retry.
+    Send { planned: Instant, attempt: u32 },
+    /// Nothing is due before this instant, unless an answer brings it.
+    Wait { until: Instant },
+    /// Nothing will ever be due again, unless an answer brings it.
+    Finished,
+}
+
+/// A schedule under way. Every `Send` must be followed by one call of [`Pace::settled`].
+#[derive(Debug, Clone)]
+pub struct Pace {
+    until: Until,
+    /// Nothing is due from here on.
+    ends: Option<Instant>,
+    issued: u64,
+    gave_up: u64,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Closed(Box<Users>),
+    Open(Box<Stream>),
+    FlashCrowd(Box<Crowd>),
+}
+
+/// The users of a closed loop who are not waiting for an answer.
+#[derive(Debug, Clone)]
+struct Users {
+    profile: Profile,
+    /// There may be fewer users later: who is ready must be compared with the profile.
+    falls: bool,
+    think: Think,
+    random: Random,
+    started: Instant,
+    /// Users who joined and did not leave.
+    active: u32,
+    /// When the next one joins.
+    joins: Option<Instant>,
+    /// When those are ready who think. Without think time it holds a user only between the answer and the next
+    /// request.
+    ready: BinaryHeap<Reverse<Instant>>,
+}
+
+#[derive(Debug, Clone)]
+struct Crowd {
+    base: Stream,
+    spike: Stream,
+    retries: Retries,
+    random: Random,
+    /// When who tries again, and which attempt that is.
+    waiting: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+impl Pace {
+    /// `connections` is the number of users of a closed loop that does not say.
+    pub fn start(schedule: Schedule, connections: usize, now: Instant) -> Self {
+        let mut random = Random::new(schedule.seed);
+        let source = match schedule.arrivals {
+            Arrivals::Closed { users, think } => {
+                let profile = users.unwrap_or_else(|| Profile::constant(connections as f64));
+                Source::Closed(Box::new(Users::start(profile, think, random, now)))
+            }
+            Arrivals::Open { rate, spacing } => Source::Open(Box::new(Stream::start(
+                Rate::Profile(Box::new(rate)),
+                spacing,
+                random.fork(),
+                now,
+            ))),
+            Arrivals::FlashCrowd(crowd) => Source::FlashCrowd(Box::new(Crowd::start(crowd, random, now))),
+        };
+        let ends = match schedule.until {
+            Until::Elapsed(duration) => now.checked_add(duration),
+            Until::Issued(_) => None,
+        };
+        Self { until: schedule.until, ends, issued: 0, gave_up: 0, source }
+    }
+
+    /// The step for one free connection at `now`; a `Send` counts as issued.
+    pub fn next(&mut self, now: Instant) -> Next {
+        if let Until::Issued(requests) = self.until
+            && self.issued >= requests
+        {
+            return Next::Finished;
+        }
+        let due = match &mut self.source {
+            Source::Closed(users) => users.due(now),
+            Source::Open(stream) => stream.due(),
+            Source::FlashCrowd(crowd) => crowd.due(),
+        };
+        let Some(planned) = due else { return Next::Finished };
+        if self.ends.is_some_and(|ends| planned >= ends) {
+            return Next::Finished;
+        }
+        if planned > now {
+            return Next::Wait { until: planned };
+        }
+        self.issued += 1;
+        let attempt = match &mut self.source {
+            Source::Closed(users) => {
+                users.ready.pop();
+                1
+            }
+            Source::Open(stream) => {
+                stream.advance();
+                1
+            }
+            Source::FlashCrowd(crowd) => crowd.take(planned),
+        };
+        Next::Send { planned, attempt }
+    }
+
+    /// What came of a request: of which attempt, and whether it is worth another one. The user of a closed loop, or
+    /// the buyer who tries again, goes on from `at`.
+    pub fn settled(&mut self, attempt: u32, worth_a_retry: bool, at: Instant) {
+        match &mut self.source {
+            Source::Closed(users) => users.think(at),
+            Source::Open(_) => {}
+            Source::FlashCrowd(crowd) if worth_a_retry => {
+                self.gave_up += u64::from(!crowd.retry(attempt, at));
+            }
+            Source::FlashCrowd(_) => {}
+        }
+    }
+
+    /// Buyers of a flash crowd who had no answer after their last attempt.
+    pub fn gave_up(&self) -> u64 {
+        self.gave_up
+    }
+
+    /// Requests that should have been issued by `now` and were not.
+    pub fn unissued(&self, now: Instant) -> u64 {
+        match (self.until, &self.source) {
+            (Until::Issued(requests), _) => requests - self.issued,
+            // Users of a closed loop who could not ask are not late: they would not have asked.
+            (Until::Elapsed(_), Source::Closed(_)) => 0,
+            (Until::Elapsed(_), _) => {
+                let mut ahead = self.clone();
+                while matches!(ahead.next(now), Next::Send { .. }) {}
+                ahead.issued - self.issued
+            }
+        }
+    }
+}
+
+impl Users {
+    fn start(profile: Profile, think: Think, random: Random, started: Instant) -> Self {
+        let mut users = Self {
+            falls: profile.corners().windows(2).any(|two| two[1].level < two[0].level),
+            profile,
+            think,
+            random,
+            started,
+            active: 0,
+            joins: None,
+            ready: BinaryHeap::new(),
+        };
+        users.joins = users.next_join(0.0);
+        users
+    }
+
+    /// When the first user is ready, or joins, at `now` or later. Lets those join who do by now, and those leave who
+    /// are ready and too many.
+    fn due(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(joins) = self.joins.filter(|joins| *joins <= now) {
+            self.active += 1;
+            self.ready.push(Reverse(joins));
+            self.joins = self.next_join(self.seconds(joins));
+        }
+        while self.falls
+            && let Some(Reverse(ready)) = self.ready.peek().copied()
+            && ready <= now
+            && f64::from(self.active) > self.profile.level_at(self.seconds(ready))
+        {
+            self.ready.pop();
+            self.active -= 1;
+            self.joins = self.next_join(self.seconds(now));
+        }
+        let ready = self.ready.peek().map(|Reverse(ready)| *ready);
+        [ready, self.joins].into_iter().flatten().min()
+    }
+
+    fn next_join(&self, from_s: f64) -> Option<Instant> {
+        let at_s = self.profile.reaches(f64::from(self.active) + 1.0, from_s)?;
+        self.started.checked_add(Duration::try_from_secs_f64(at_s).ok()?)
+    }
+
+    fn seconds(&self, at: Instant) -> f64 {
+        at.duration_since(self.started).as_secs_f64()
+    }
+
+    fn think(&mut self, at: Instant) {
+        let time = match self.think {
+            Think::Constant(time) => time,
+            Think::Exponential(mean) => mean.mul_f64(self.random.exponential()),
+        };
+        self.ready.push(Reverse(at + time));
+    }
+}
+
+impl Crowd {
+    fn start(crowd: FlashCrowd, mut random: Random, now: Instant) -> Self {
+        let FlashCrowd { base_per_s, at, peak_per_s, decay, spacing, retries } = crowd;
+        let decay = Rate::Decay { at_s: at.as_secs_f64(), per_s: peak_per_s, decay_s: decay.as_secs_f64() };
+        let base = Rate::Profile(Box::new(Profile::constant(base_per_s)));
+        // Two independent Poisson processes are one with the sum of their rates.
+        let mut stream = |rate, spacing: Spacing| Stream::start(rate, spacing, random.fork(), now);
+        let (base, spike) = (stream(base, spacing), stream(decay, spacing));
+        Self { base, spike, retries, random, waiting: BinaryHeap::new() }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let waiting = self.waiting.peek().map(|Reverse((due, _))| *due);
+        [self.base.due(), self.spike.due(), waiting].into_iter().flatten().min()
+    }
+
+    /// Takes what is due then; which attempt it is.
+    fn take(&mut self, planned: Instant) -> u32 {
+        for stream in [&mut self.base, &mut self.spike] {
+            if stream.due() == Some(planned) {
+                stream.advance();
+                return 1;
+            }
+        }
+        let Reverse((_, attempt)) = self.waiting.pop().expect("what is due is of a stream, or waits");
+        attempt
+    }
+
+    /// Whether the buyer will try again.
+    fn retry(&mut self, attempt: u32, at: Instant) -> bool {
+        if attempt >= self.retries.attempts_max || self.waiting.len() >= RETRIES_WAITING_MAX {
+            return false;
+        }
+        let doubled = self.retries.back_off.saturating_mul(1 << (attempt - 1).min(20));
+        let spread = 1.0 + self.retries.jitter * (2.0 * self.random.unit() - 1.0);
+        let wait = doubled.min(self.retries.back_off_max.max(self.retries.back_off)).mul_f64(spread);
+        self.waiting.push(Reverse((at + wait, attempt + 1)));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

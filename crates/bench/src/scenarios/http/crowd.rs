@@ -1,0 +1,314 @@
+//! The flash crowd: a spike of buyers at one moment, most of them for one product, bots among them, and retries.
+//!
+//! Nothing published compares with it. It shows what the others can't: that a limited stock is sold to the last unit
+//! and not beyond while far more ask for it than there is, and what those who get nothing are told, and how fast.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::stand::{Profile, Shop, Stand};
+use crate::drivers::http::response;
+use crate::environment;
+use crate::load::choice::{Buyer, Choice, Crowd, Random};
+use crate::load::record::Outcome;
+use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
+use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdicts};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::scenarios::measure::{Surroundings, trial};
+use crate::scenarios::{Stage, cases};
+use crate::target::TOKEN_SECRET;
+use crate::token::{self, Minter};
+use crate::traffic;
+
+const SALE: u64 = 8;
+const PRODUCTS: u64 = 10;
+/// Of the requests, for the first product.
+const HOT_SHARE: f64 = 0.8;
+const BOTS_SHARE: f64 = 0.1;
+const BOTS: u64 = 50;
+const PERSON_FIRST: u64 = 1_000_000_000;
+const BOT_FIRST: u64 = 2_000_000_000;
+const TOKEN_LIFE_S: u64 = 24 * 3600;
+const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
+const PAYMENT_S: u64 = 12 * 3600;
+/// Requests under way at once.
+const IN_FLIGHT_MAX: usize = 8000;
+const RETRIES: Retries = Retries {
+    attempts_max: 4,
+    back_off: Duration::from_millis(250),
+    back_off_max: Duration::from_secs(1),
+    jitter: 0.5,
+};
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    crowd: FlashCrowd,
+    duration: Duration,
+    hot_units: u64,
+    other_units: u64,
+    /// Orders per second that the server admits.
+    admitted_per_s: u64,
+}
+
+impl Plan {
+    fn of(stage: &Stage) -> Self {
+        let crowd = |base_per_s, peak_per_s, decay| FlashCrowd {
+            base_per_s,
+            at: Duration::from_secs(1),
+            peak_per_s,
+            decay: Duration::from_secs(decay),
+            spacing: Spacing::Poisson,
+            retries: RETRIES,
+        };
+        if stage.quick() {
+            let duration = Duration::from_secs(8);
+            return Self {
+                crowd: crowd(100.0, 4000.0, 2),
+                duration,
+                hot_units: 2000,
+                other_units: 20,
+                admitted_per_s: 2000,
+            };
+        }
+        let duration = Duration::from_secs(30);
+        Self {
+            crowd: crowd(500.0, 10_000.0, 5),
+            duration,
+            hot_units: 20_000,
+            other_units: 200,
+            admitted_per_s: 5000,
+        }
+    }
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let mut report = super::empty_report("Flash crowd", None);
+    let plan = Plan::of(stage);
+    report.notes.push(format!(
+        "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
+         {:.0}% of the requests from {BOTS} bots, one unit each; {} orders/s admitted.",
+        Schedule::flash_crowd(plan.crowd, plan.duration),
+        plan.hot_units,
+        plan.other_units,
+        HOT_SHARE * 100.0,
+        BOTS_SHARE * 100.0,
+        plan.admitted_per_s
+    ));
+    for &profile in Profile::of(stage) {
+        if profile == Profile::Running {
+            report.notes.push("Not run: it needs a sale of its own on a server of its own.".to_owned());
+            continue;
+        }
+        for repeat in 1..=stage.repeats {
+            if stage.wants(profile.name()) {
+                once(stage, &mut report, profile, plan, repeat)?;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Each repeat has a shop of its own: a sale is sold out only once.
+fn once(
+    stage: &Stage,
+    report: &mut ScenarioReport,
+    profile: Profile,
+    plan: Plan,
+    repeat: usize,
+) -> anyhow::Result<()> {
+    let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
+    let mut stand = Stand::open(stage, profile, Shop::Own { settings: &settings })?;
+    stand.create_sale(&sale(plan))?;
+    stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
+    let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64));
+    let settings = Settings::keep_alive(stand.orders, IN_FLIGHT_MAX);
+    let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
+    let watched = stand.watched();
+    let disk = environment::disk(&stage.folder);
+    let around =
+        Surroundings { watched: &watched, disk: disk.as_deref(), co_located: true, stop: &stage.stop };
+    let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(stage.seed);
+    let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
+    stand.told_orders(&trial.outcomes);
+    let left = stand.units_left(SALE)?;
+    if repeat == 1 {
+        report.engines.extend(stand.engines()?);
+    }
+    report.audit =
+        stand.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
+    let won = trial.outcomes.won;
+    stage.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
+    report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
+    add(report, profile, trial);
+    Ok(())
+}
+
+fn sale(plan: Plan) -> Value {
+    let now_ms = token::unix_s() * 1000;
+    let items: Vec<Value> = (1..=PRODUCTS)
+        .map(|product| {
+            let total = if product == 1 { plan.hot_units } else { plan.other_units };
+            json!({"product": product, "title": format!("Thing {product}"), "price": 4999, "list_price": 9999,
+                "total": total, "limit": 1})
+        })
+        .collect();
+    json!({
+        "id": SALE, "title": "Flash crowd", "currency": "EUR",
+        "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
+        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0, "items": items,
+    })
+}
+
+/// Everybody wanted one unit, and more wanted one than there were: so all must be gone, to the last.
+fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, trial: &Trial) -> Shape {
+    let units = plan.hot_units + plan.other_units * (PRODUCTS - 1);
+    // An answer that was lost may have been an order.
+    let told = won..=won + trial.outcomes.unknown;
+    let exhausted = trial.outcomes.sold_out > 0;
+    Shape {
+        claim: format!(
+            "{}, run {repeat}: each unit is sold once, and none is left while buyers wait",
+            profile.name()
+        ),
+        published: format!("{units} units"),
+        measured: format!(
+            "{won} orders, {left} units left, {} were told it is sold out",
+            trial.outcomes.sold_out
+        ),
+        holds: exhausted.then(|| told.contains(&(units - left)) && (left == 0 || left < plan.other_units)),
+    }
+}
+
+fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
+    type Count = fn(&Trial) -> u64;
+    let counts: [(&str, Count); 6] = [
+        ("orders", |trial| trial.outcomes.won),
+        ("told sold out", |trial| trial.outcomes.sold_out),
+        ("over the limit", |trial| trial.outcomes.over_limit),
+        ("told to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
+        ("failed or unknown", |trial| trial.outcomes.bad()),
+        ("requests in the busiest second", |trial| {
+            trial
+                .seconds_series
+                .iter()
+                .map(|second| second.good + second.refused + second.bad)
+                .max()
+                .unwrap_or(0)
+        }),
+    ];
+    let index = report.cases.iter().position(|case| case.name == profile.name());
+    let mut trials = index.map_or_else(Vec::new, |index| report.cases.remove(index).trials);
+    trials.push(trial);
+    let mut metrics =
+        vec![cases::response(&trials, "p99", 0.99, None), cases::response(&trials, "p50", 0.5, None)];
+    metrics.extend(counts.iter().map(|(name, count)| -> Metric {
+        cases::metric(name, "requests", Better::Neither, &trials, |trial| count(trial) as f64, None)
+    }));
+    let name = profile.name().to_owned();
+    report.cases.push(Case { series: name.clone(), name, x: None, metrics, trials });
+}
+
+/// One buyer's wish: the same in each of its attempts, so that a repeated one is no second order.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    number: u64,
+    buyer: u64,
+    product: u64,
+}
+
+/// Orders of the crowd by our own API.
+struct Buyers {
+    minter: Minter,
+    expires_s: u64,
+    random: Random,
+    crowd: Crowd,
+    choice: Choice,
+    wishes: u64,
+    /// By user: what is asked for now.
+    asking: Vec<Option<Wish>>,
+    /// Refused, and worth another attempt, the longest ago first.
+    again: VecDeque<Wish>,
+    retrying: bool,
+}
+
+impl Buyers {
+    fn new(seed: u64) -> Self {
+        Self {
+            minter: Minter::new(TOKEN_SECRET.as_bytes()),
+            expires_s: token::unix_s() + TOKEN_LIFE_S,
+            random: Random::new(seed),
+            crowd: Crowd::new(BOTS_SHARE, BOTS),
+            choice: Choice::hot(PRODUCTS, HOT_SHARE),
+            wishes: 0,
+            asking: vec![None; IN_FLIGHT_MAX],
+            again: VecDeque::new(),
+            retrying: false,
+        }
+    }
+
+    fn wish(&mut self) -> Wish {
+        if std::mem::take(&mut self.retrying)
+            && let Some(wish) = self.again.pop_front()
+        {
+            return wish;
+        }
+        self.wishes += 1;
+        let buyer = match self.crowd.next(&mut self.random) {
+            Buyer::Person(number) => PERSON_FIRST + number,
+            Buyer::Bot(number) => BOT_FIRST + number,
+        };
+        Wish { number: self.wishes, buyer, product: 1 + self.choice.next(&mut self.random) }
+    }
+}
+
+impl Protocol for Buyers {
+    fn retrying(&mut self, _user: usize) {
+        self.retrying = true;
+    }
+
+    fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
+        // An answer that was lost leaves its wish behind: it is asked again with the same key, and finds its order.
+        self.again.extend(self.asking[user].take());
+        let wish = self.wish();
+        self.asking[user] = Some(wish);
+        let body = format!(
+            "{{\"sale\":{SALE},\"product\":{},\"quantity\":1,\"address\":{{\"name\":\"Ada Example\",\"phone\":\"+49 30 \
+             901820\",\"country\":\"DE\",\"city\":\"Berlin\",\"detail\":\"Unter den Linden 77\",\"post_code\":\"10117\"}}}}",
+            wish.product
+        );
+        out.extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
+        self.minter.append(wish.buyer, self.expires_s, out);
+        out.extend_from_slice(
+            format!(
+                "\r\nIdempotency-Key: wish-{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                wish.number,
+                body.len()
+            )
+            .as_bytes(),
+        );
+        0
+    }
+
+    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        match response::parse(bytes) {
+            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
+                let body = &bytes[head.head_bytes..head.total_bytes];
+                let outcome = traffic::judge_own(head.status, body);
+                verdicts.add(outcome);
+                if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
+                    verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
+                }
+                if let Some(wish) = self.asking[place.user].take().filter(|_| outcome.is_worth_a_retry()) {
+                    self.again.push_back(wish);
+                }
+                Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
+            }
+            Ok(_) => Received::Part { consumed: 0 },
+            Err(malformed) => Received::Broken(malformed.0),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The tiers that buyers reach by HTTP: pages, stock, messages and orders, as the published `ab` commands ask for them;
+//! and a flash crowd of our own.
+//!
+//! Each on both profiles, without keep-alive as published, and with it. An audit follows everything that was stored.
+
+mod crowd;
+mod stand;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use self::stand::{Profile, Shop, Stand};
+use super::measure::{Surroundings, trial};
+use super::{Engine, Scenario, Stage, cases};
+use crate::drivers::http::{Http, once};
+use crate::environment;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Reuse, Settings, Trial};
+use crate::reference::{self, SeckillTier};
+use crate::report::model::{Case, ScenarioReport};
+use crate::traffic::Traffic;
+
+const REFERENCE: Option<&str> = Some("seckill-tiers.csv");
+const NEEDS: &[Engine] =
+    &[Engine::Doorbuster, Engine::Nginx, Engine::Redis, Engine::RocketMq, Engine::MariaDb];
+/// Before the measurements of a case: a Java program that was just started is slow at first.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Of the published number of requests, with `--quick`.
+const QUICK_SHARE: u64 = 5;
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "static-page",
+        about: "the static sale page, about 10 KB (ab -c 100 -n 30000)",
+        reference: REFERENCE,
+        needs: NEEDS,
+        run: |stage| run(stage, &STATIC_PAGE),
+    },
+    Scenario {
+        name: "product-page",
+        about: "the product page for a member (ab -c 200 -n 100000)",
+        reference: REFERENCE,
+        needs: NEEDS,
+        run: |stage| run(stage, &PRODUCT_PAGE),
+    },
+    Scenario {
+        name: "stock",
+        about: "the stock, a few bytes (ab -c 200 -n 100000)",
+        reference: REFERENCE,
+        needs: NEEDS,
+        run: |stage| run(stage, &STOCK),
+    },
+    Scenario {
+        name: "message-http",
+        about: "one message to the broker by POST /seckillOrder/pressureMQ (ab -c 20 -n 10000)",
+        reference: REFERENCE,
+        needs: NEEDS,
+        run: |stage| run(stage, &MESSAGE),
+    },
+    Scenario {
+        name: "order-http",
+        about: "one order by POST /seckillOrder/generateOrder (ab -c 1000 -n 10000), audited",
+        reference: REFERENCE,
+        needs: NEEDS,
+        run: |stage| run(stage, &ORDER),
+    },
+    Scenario {
+        name: "flash-crowd",
+        about: "a spike of buyers with retries, a hot product and bots, on a stock that does not suffice, audited",
+        reference: None,
+        needs: NEEDS,
+        run: crowd::run,
+    },
+];
+
+/// One row of the published table.
+#[derive(Debug)]
+struct Tier {
+    /// As the table calls it.
+    row: &'static str,
+    title: &'static str,
+    connections: usize,
+    requests: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Page(&'static str),
+    Message,
+    Order,
+}
+
+const STATIC_PAGE: Tier = Tier {
+    row: "static sale page",
+    title: "Static sale page",
+    connections: 100,
+    requests: 30_000,
+    kind: Kind::Page("/seckill_3_29.html"),
+};
+const PRODUCT_PAGE: Tier = Tier {
+    row: "product page for a member",
+    title: "Product page for a member",
+    connections: 200,
+    requests: 100_000,
+    kind: Kind::Page("/product?flashPromotionId=3&promotionProductId=29&memberId=462245"),
+};
+const STOCK: Tier = Tier {
+    row: "stock",
+    title: "Stock",
+    connections: 200,
+    requests: 100_000,
+    kind: Kind::Page("/cache/stock?productId=29"),
+};
+const MESSAGE: Tier = Tier {
+    row: "message by http",
+    title: "Message to the broker by HTTP",
+    connections: 20,
+    requests: 10_000,
+    kind: Kind::Message,
+};
+const ORDER: Tier = Tier {
+    row: "order by http",
+    title: "Order by HTTP",
+    connections: 1000,
+    requests: 10_000,
+    kind: Kind::Order,
+};
+
+impl Tier {
+    fn requests(&self, stage: &Stage) -> u64 {
+        if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
+    }
+
+    fn traffic(&self, address: SocketAddr) -> anyhow::Result<Traffic> {
+        let path = match self.kind {
+            Kind::Page(path) => path,
+            Kind::Message => return Ok(Traffic::message()),
+            Kind::Order => return Ok(Traffic::published()),
+        };
+        let shown = once::exchange(address, &once::encode("GET", path, &[], &[])).context("the page")?;
+        ensure!(shown.status == 200, "GET {path} is answered with {}", shown.text());
+        Ok(Traffic::read(path, &[], None))
+    }
+}
+
+fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
+    let mut report = empty_report(tier.title, REFERENCE);
+    report.scaled_down = scaled_down(stage, tier);
+    report.notes.push(
+        "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine."
+            .to_owned(),
+    );
+    for &profile in Profile::of(stage) {
+        let names = [Reuse::PerRequest, Reuse::KeepAlive].map(|reuse| (reuse, case_name(profile, reuse)));
+        if !names.iter().any(|(_, name)| stage.wants(name)) {
+            continue;
+        }
+        let mut stand = Stand::open(stage, profile, Shop::Demo)?;
+        for (reuse, name) in names {
+            if stage.wants(&name) {
+                let trials = measure(stage, &mut stand, tier, reuse, &name)?;
+                report.cases.push(case(tier, reuse, name, trials));
+            }
+        }
+        report.engines.extend(stand.engines()?);
+        // The cluster's comes last, and is the stronger one.
+        report.audit =
+            stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
+    }
+    Ok(report)
+}
+
+fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
+    ScenarioReport {
+        name: String::new(),
+        title: title.to_owned(),
+        reference: reference.map(str::to_owned),
+        scaled_down: Vec::new(),
+        notes: Vec::new(),
+        engines: Vec::new(),
+        cases: Vec::new(),
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
+    }
+}
+
+fn scaled_down(stage: &Stage, tier: &Tier) -> Vec<String> {
+    let requests = tier.requests(stage);
+    if requests == tier.requests {
+        return Vec::new();
+    }
+    vec![format!("{requests} requests instead of the published {}.", tier.requests)]
+}
+
+fn case_name(profile: Profile, reuse: Reuse) -> String {
+    let reuse = match reuse {
+        Reuse::PerRequest => "no keep-alive",
+        Reuse::KeepAlive => "keep-alive",
+    };
+    format!("{}, {reuse}", profile.name())
+}
+
+fn measure(
+    stage: &Stage,
+    stand: &mut Stand,
+    tier: &Tier,
+    reuse: Reuse,
+    name: &str,
+) -> anyhow::Result<Vec<Trial>> {
+    let address = if matches!(tier.kind, Kind::Page(_)) { stand.pages } else { stand.orders };
+    let mut traffic = tier.traffic(address)?;
+    let mut http = Http { workload: &mut traffic };
+    let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
+    let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
+    let watched = stand.watched();
+    let disk = environment::disk(&stage.folder);
+    let around = Surroundings {
+        watched: &watched,
+        disk: disk.as_deref(),
+        co_located: address.ip().is_loopback(),
+        stop: &stage.stop,
+    };
+    let requests = tier.requests(stage);
+    let mut trials = Vec::new();
+    for repeat in 0..=stage.repeats {
+        stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
+        // The first is a warm-up: it counts for the audit only.
+        let schedule =
+            if repeat == 0 { Schedule::closed(WARM_UP) } else { Schedule::closed_requests(requests) };
+        let trial = trial(&mut generator, schedule, &mut http, repeat, around)?;
+        match tier.kind {
+            Kind::Page(_) => {}
+            Kind::Message => stand.told_messages(&trial.outcomes),
+            Kind::Order => stand.told_orders(&trial.outcomes),
+        }
+        if repeat > 0 {
+            trials.push(trial);
+        }
+    }
+    stage.progress.done(&format!("{}: {name}: {:.0}/s", tier.title, median_rate(&trials)));
+    Ok(trials)
+}
+
+fn median_rate(trials: &[Trial]) -> f64 {
+    crate::goal::median(trials.iter().map(Trial::good_per_s))
+}
+
+/// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
+fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
+    let row = reference::seckill_tier(tier.row, 0).filter(|_| reuse == Reuse::PerRequest);
+    // For orders, those that were orders.
+    let rate = row.map(|row| if tier.kind == Kind::Order { row.good_throughput() } else { row.throughput() });
+    let metrics = vec![
+        cases::throughput(&trials, rate),
+        cases::response_mean(&trials, row.map(SeckillTier::mean_us)),
+        cases::response(&trials, "p50", 0.5, row.and_then(SeckillTier::p50_us)),
+        cases::response(&trials, "p95", 0.95, row.and_then(SeckillTier::p95_us)),
+        cases::response(&trials, "p99", 0.99, row.and_then(SeckillTier::p99_us)),
+        cases::response(&trials, "max", 1.0, row.map(SeckillTier::max_us)),
+        cases::bad(&trials, row.map(SeckillTier::failed_requests)),
+        cases::cpu_per_answer(&trials, "load"),
+        cases::cpu_per_answer(&trials, "server"),
+    ];
+    Case { series: name.clone(), name, x: None, metrics, trials }
+}

@@ -1,0 +1,287 @@
+//! A case of a Redis scenario: its load, as often as the stage wants, and its figures.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::drivers::redis::{Redis as Driver, Workload};
+use crate::engines::redis::Redis;
+use crate::environment;
+use crate::goal::median;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Settings, Spread, Trial};
+use crate::report::model::{Better, Case, Metric, Published, X};
+use crate::scenarios::Stage;
+use crate::scenarios::measure::{Surroundings, trial};
+use crate::usage::Watched;
+
+/// The deepest pipeline to a disk that is synced always has its answer by then.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where a case is in the report.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) name: String,
+    pub(super) series: String,
+    pub(super) x: Option<X>,
+    /// By the name of the metric that they stand beside.
+    pub(super) published: Vec<(&'static str, Published)>,
+}
+
+impl Point {
+    /// A point that is a bar of its own.
+    pub(super) fn bar(series: &str, name: String) -> Self {
+        Self { name, series: series.to_owned(), x: None, published: Vec::new() }
+    }
+
+    /// With the published figure of one of its metrics, if there is one.
+    pub(super) fn beside(mut self, metric: &'static str, published: Option<Published>) -> Self {
+        self.published.extend(published.map(|published| (metric, published)));
+        self
+    }
+
+    /// A point of a line: named after both.
+    pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
+        let x = X { label: label.to_owned(), value: value as f64 };
+        Self {
+            name: format!("{series}, {value} {label}"),
+            series: series.to_owned(),
+            x: Some(x),
+            published: Vec::new(),
+        }
+    }
+}
+
+/// A figure of one repeat beside those that every load has.
+#[derive(Debug, Clone)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) better: Better,
+    pub(super) value: f64,
+}
+
+impl Figure {
+    pub(super) fn new(name: &'static str, unit: &'static str, better: Better, value: f64) -> Self {
+        Self { name, unit, better, value }
+    }
+}
+
+/// Measures a case; `None` if it is not wanted.
+pub(super) fn measure(
+    stage: &Stage,
+    point: Point,
+    mut run: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Figure>)>,
+) -> anyhow::Result<Option<Case>> {
+    if !stage.wants(&point.name) {
+        return Ok(None);
+    }
+    stage.progress.doing(&point.name);
+    let Point { name, series, x, published } = point;
+    let mut case = Case { name, series, x, metrics: Vec::new(), trials: Vec::new() };
+    for repeat in 0..stage.repeats {
+        let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;
+        let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
+        ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", case.name);
+        if trial.is_valid() {
+            for figure in of_trial(&trial).into_iter().chain(figures) {
+                add(&mut case.metrics, figure);
+            }
+        }
+        case.trials.push(trial);
+    }
+    join(&mut case.metrics, &published);
+    let shown = case.metrics.first().map_or(0.0, |metric| median(metric.values.iter().copied()));
+    stage.progress.done(&format!("{}: {shown:.0}/s", case.name));
+    Ok(Some(case))
+}
+
+/// Puts published figures beside the measured ones.
+pub(super) fn join(metrics: &mut [Metric], published: &[(&'static str, Published)]) {
+    for metric in metrics {
+        let of = published.iter().find(|(name, _)| *name == metric.name);
+        metric.published = of.map(|(_, published)| published.clone());
+    }
+}
+
+fn of_trial(trial: &Trial) -> [Figure; 4] {
+    let time = |name, quantile| Figure::new(name, "us", Better::Lower, trial.service.at(quantile) as f64);
+    [
+        Figure::new("throughput", "1/s", Better::Higher, trial.good_per_s()),
+        time("p50", 0.5),
+        time("p95", 0.95),
+        time("p99", 0.99),
+    ]
+}
+
+/// Adds a repeat's figure to the metric of its name.
+pub(super) fn add(metrics: &mut Vec<Metric>, figure: Figure) {
+    let Figure { name, unit, better, value } = figure;
+    match metrics.iter_mut().find(|metric| metric.name == name) {
+        Some(metric) => metric.values.push(value),
+        None => metrics.push(Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            better,
+            values: vec![value],
+            published: None,
+        }),
+    }
+}
+
+/// The median of a metric of the case with this name; `None` if it was not measured.
+pub(super) fn value_of(cases: &[Case], case: &str, metric: &str) -> Option<f64> {
+    let case = cases.iter().find(|of| of.name == case)?;
+    let metric = case.metrics.iter().find(|of| of.name == metric)?;
+    (!metric.values.is_empty()).then(|| median(metric.values.iter().copied()))
+}
+
+/// Whom a load goes to, and what is watched meanwhile.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    stage: &'a Stage,
+    watched: Vec<Watched>,
+    disk: Option<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(stage: &'a Stage, addresses: &[SocketAddr], watched: Vec<Watched>) -> Self {
+        let disk = environment::disk(&stage.folder);
+        Self { stage, watched, disk, addresses: addresses.to_vec() }
+    }
+
+    /// One trial of a load, and the driver with what it learnt.
+    pub(super) fn run(
+        &self,
+        users: usize,
+        workload: Workload,
+        schedule: Schedule,
+        repeat: usize,
+    ) -> anyhow::Result<(Trial, Driver)> {
+        let spread = if workload.slots.is_some() { Spread::Requests } else { Spread::Users };
+        let settings = Settings {
+            spread,
+            answer_timeout: ANSWER_TIMEOUT,
+            ..Settings::spread(self.addresses.clone(), users)
+        };
+        let workload = Workload { seed: self.stage.seed.wrapping_add(repeat as u64), ..workload };
+        let mut driver = Driver::new(workload)?;
+        let mut generator = Generator::connect(settings, &mut driver).context("connecting to Redis")?;
+        let around = Surroundings {
+            watched: &self.watched,
+            disk: self.disk.as_deref(),
+            co_located: self.addresses.iter().all(|address| address.ip().is_loopback()),
+            stop: &self.stage.stop,
+        };
+        let trial = trial(&mut generator, schedule, &mut driver, repeat, around)?;
+        Ok((trial, driver))
+    }
+
+    /// A load that prepares another one: every request of it must be answered as it should.
+    pub(super) fn fill(&self, users: usize, workload: Workload, requests: u64) -> anyhow::Result<()> {
+        let (trial, _) = self.run(users, workload, Schedule::closed_requests(requests), 0)?;
+        let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
+        let missing = trial.outcomes.total() - trial.outcomes.good() + trial.unsent;
+        ensure!(missing == 0, "{missing} writes failed while the data were made: {surprise}");
+        Ok(())
+    }
+}
+
+/// Does something while a connection of its own is looked through every so often; an error of the look is one of all.
+pub(super) fn beside<T>(
+    address: SocketAddr,
+    every: Duration,
+    mut look: impl FnMut(&mut Redis) -> anyhow::Result<()> + Send,
+    main: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut redis = Redis::connect(address)?;
+    std::thread::scope(|scope| {
+        let (over, is_over) = sync_channel::<()>(0);
+        let looking = scope.spawn(move || {
+            while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                look(&mut redis)?;
+            }
+            anyhow::Ok(())
+        });
+        let done = main();
+        drop(over);
+        let looked = looking.join().map_err(|_panic| anyhow::anyhow!("looking at Redis panicked"))?;
+        let done = done?;
+        looked.context("looking at Redis during the load")?;
+        Ok(done)
+    })
+}
+
+/// What INFO says of the last moments, by its own sampling (16 times 100 ms).
+#[derive(Debug, Default)]
+pub(super) struct Instants {
+    operations: Vec<f64>,
+    input_kbps: Vec<f64>,
+    output_kbps: Vec<f64>,
+}
+
+/// How often it is read: more often than Redis itself looks would tell nothing new.
+pub(super) const INSTANT: Duration = Duration::from_millis(200);
+
+impl Instants {
+    pub(super) fn look(&mut self, redis: &mut Redis) -> anyhow::Result<()> {
+        let text = redis.ask(&["INFO", "stats"])?.concat();
+        let number = |name: &str| {
+            let value =
+                text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok());
+            value.with_context(|| format!("INFO has no {name}"))
+        };
+        self.operations.push(number("instantaneous_ops_per_sec")?);
+        self.input_kbps.push(number("instantaneous_input_kbps")?);
+        self.output_kbps.push(number("instantaneous_output_kbps")?);
+        Ok(())
+    }
+
+    /// The highest of each: in a short run the first ones still hold the time before it.
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let highest = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
+        [
+            ("instantaneous_ops_per_sec", "1/s", &self.operations),
+            ("instantaneous_input_kbps", "kB/s", &self.input_kbps),
+            ("instantaneous_output_kbps", "kB/s", &self.output_kbps),
+        ]
+        .into_iter()
+        .filter_map(|(name, unit, values)| Some(Figure::new(name, unit, Better::Neither, highest(values)?)))
+        .collect()
+    }
+}
+
+/// Keys that are there now.
+pub(super) fn keys_of(redis: &mut Redis) -> anyhow::Result<u64> {
+    redis.ask(&["DBSIZE"])?.concat().parse().context("a number of keys")
+}
+
+pub(super) fn ensure_running(stop: &AtomicBool) -> anyhow::Result<()> {
+    ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+    Ok(())
+}
+
+/// `part` of `whole` in words, for a shape; none if one is missing.
+pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
+}
+
+/// A shape that is judged by a ratio.
+pub(super) fn shape(
+    claim: &str,
+    published: &str,
+    ratio: Option<f64>,
+    holds: impl FnOnce(f64) -> bool,
+    told: impl FnOnce(f64) -> String,
+) -> crate::report::model::Shape {
+    crate::report::model::Shape {
+        claim: claim.to_owned(),
+        published: published.to_owned(),
+        measured: ratio.map_or("its cases were not run".to_owned(), told),
+        holds: ratio.map(holds),
+    }
+}

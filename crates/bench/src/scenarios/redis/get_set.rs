@@ -1,0 +1,206 @@
+//! `redis-benchmark -c 100 -n 200000 -t get;set -d 8` and `-c 8 -t get`, by our own driver: the gate's first tier.
+//!
+//! As that tool does without `-r`, every request is for one key. The tool itself does the same after each repeat, so
+//! that our driver's figures stand beside those of one that everybody knows.
+
+use std::process::Command as Program;
+
+use anyhow::{Context, ensure};
+
+use super::case::{Figure, Point, Session, add, join, measure, ratio, shape, value_of};
+use super::server::{Subject, aof};
+use crate::drivers::redis::Workload;
+use crate::drivers::redis::command::Command;
+use crate::drivers::redis::keys::{Keys, Order};
+use crate::load::schedule::Schedule;
+use crate::process;
+use crate::reference::{self, SeckillTier};
+use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::scenarios::{Stage, limit};
+
+const VALUE_BYTES: usize = 8;
+/// `key:` and 12 digits, as the published tool has it.
+const KEY_DIGITS: usize = 12;
+const MANY: usize = 100;
+const FEW: usize = 8;
+const FULL_REQUESTS: u64 = 200_000;
+
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) requests: u64,
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let requests = if stage.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
+    run_sized(stage, &Sizes { requests })
+}
+
+pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(stage, aof("everysec"))?;
+    let session = Session::new(stage, &[subject.address()], subject.watched());
+    let workload = |command: &str| -> anyhow::Result<Workload> {
+        let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
+        let commands = vec![Command::parse(command)?];
+        Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(commands, keys) })
+    };
+    // The reads below find it, whichever cases are run.
+    session.fill(1, workload("SET __key__ __data__")?, 1)?;
+    let mut cases = Vec::new();
+    for (series, command, connections, row) in [
+        ("set", "SET __key__ __data__", MANY, reference::seckill_tier("redis set", 0)),
+        ("get", "GET __key__", MANY, reference::seckill_tier("redis get", 0)),
+        ("get", "GET __key__", FEW, reference::seckill_tier("redis get", 1)),
+    ] {
+        let point = Point::at(series, "connections", connections as u64)
+            .beside("throughput", row.map(SeckillTier::throughput))
+            .beside("p50", row.and_then(SeckillTier::p50_us))
+            .beside("p95", row.and_then(SeckillTier::p95_us))
+            .beside("p99", row.and_then(SeckillTier::p99_us));
+        let published = point.published.clone();
+        let mut theirs = Vec::new();
+        cases.extend(measure(stage, point, |repeat| {
+            let schedule = Schedule::closed_requests(sizes.requests);
+            let (trial, _) = session.run(connections, workload(command)?, schedule, repeat)?;
+            for figure in redis_benchmark(&subject, series, connections, sizes.requests)? {
+                add(&mut theirs, figure);
+            }
+            let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
+            let mut figures = vec![Figure::new("mean", "us", Better::Lower, trial.service.mean_us)];
+            figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, sizes.requests)));
+            Ok((trial, figures))
+        })?);
+        if !theirs.is_empty() {
+            join(&mut theirs, &published);
+            let Point { name, series, x, .. } =
+                Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
+            cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
+        }
+    }
+    let engines = vec![subject.said()?];
+    subject.clear()?;
+    let mut notes = subject.notes();
+    notes.push(
+        "redis-benchmark runs after each of our trials, with one thread as our generator. A closed loop with C \
+         connections and a mean time T has a rate of C / T if nobody idles: where redis-benchmark's is lower, it has \
+         kept connections waiting between an answer and their next request, which its times leave out. Where the two \
+         rates differ, the one with less CPU per request leaves more of a shared host to the server."
+            .to_owned(),
+    );
+    let mut scaled_down = vec!["Load and server share the processors of one host.".to_owned()];
+    if sizes.requests < FULL_REQUESTS {
+        scaled_down.push(format!("{} requests each instead of {FULL_REQUESTS}.", sizes.requests));
+    }
+    Ok(ScenarioReport {
+        name: "redis-get-set".to_owned(),
+        title: "Redis: SET and GET of 8 bytes".to_owned(),
+        reference: Some("seckill-tiers.csv".to_owned()),
+        scaled_down,
+        notes,
+        engines,
+        limiter: limit::of(&cases),
+        shapes: shapes(&cases),
+        cases,
+        audit: None,
+    })
+}
+
+fn shapes(cases: &[Case]) -> Vec<Shape> {
+    let per_s = |name: &str| value_of(cases, name, "throughput");
+    let beside = |series: &str, connections: usize| {
+        shape(
+            &format!("our driver and redis-benchmark agree on {series} with {connections} connections"),
+            "no other figure",
+            ratio(
+                per_s(&format!("{series}, {connections} connections")),
+                per_s(&format!("{series} by redis-benchmark, {connections} connections")),
+            ),
+            |ratio| (0.9..=1.1).contains(&ratio),
+            |ratio| format!("ours is {ratio:.2} times theirs"),
+        )
+    };
+    vec![
+        shape(
+            "GET is answered more often per second than SET with AOF synced every second",
+            "72,411 to 55,448 on 4 cores at 2.0 GHz: 1.31 times; on the faster host 146,628 to 157,729: 0.93 times",
+            ratio(per_s("get, 100 connections"), per_s("set, 100 connections")),
+            |ratio| ratio >= 0.9,
+            |ratio| format!("{ratio:.2} times"),
+        ),
+        shape(
+            "8 connections are enough for most of what 100 get",
+            "59,542 to 72,411: 0.82 of it",
+            ratio(per_s("get, 8 connections"), per_s("get, 100 connections")),
+            |ratio| ratio >= 0.6,
+            |ratio| format!("{ratio:.2} of it"),
+        ),
+        beside("set", MANY),
+        beside("get", MANY),
+        beside("get", FEW),
+    ]
+}
+
+/// The same by the published tool, on the same key.
+fn redis_benchmark(
+    subject: &Subject,
+    series: &str,
+    connections: usize,
+    requests: u64,
+) -> anyhow::Result<Vec<Figure>> {
+    let (address, key) = (subject.address(), format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
+    let mut program = Program::new("redis-benchmark");
+    program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
+    program.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
+    match series {
+        "set" => program.args(["SET", &key, &"x".repeat(VALUE_BYTES)]),
+        _ => program.args(["GET", &key]),
+    };
+    let before = process::ended_children_cpu()?;
+    let output = program.env("LC_ALL", "C").output().context("running redis-benchmark")?;
+    let used = process::ended_children_cpu()?.saturating_sub(before);
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "redis-benchmark failed with {}: {said}", output.status);
+    let mut figures = read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))?;
+    figures.push(generator_cpu(used.as_secs_f64(), requests));
+    Ok(figures)
+}
+
+/// What the one that asks spends, its start included.
+fn generator_cpu(seconds: f64, requests: u64) -> Figure {
+    Figure::new("generator CPU per request", "us", Better::Lower, seconds * 1e6 / requests as f64)
+}
+
+/// Of the last line: name, requests per second, then times in ms: mean, least, p50, p95, p99, most.
+fn read_csv(said: &str) -> Option<Vec<Figure>> {
+    let line = said.lines().rev().find(|line| line.starts_with('"'))?;
+    // The command's name may hold commas itself; the figures are at the end.
+    let mut fields: Vec<f64> =
+        line.rsplit(',').map_while(|field| field.trim_matches('"').parse().ok()).collect();
+    fields.reverse();
+    let [.., per_s, mean, _least, p50, p95, p99, _most] = fields[..] else { return None };
+    let time = |name, ms: f64| Figure::new(name, "us", Better::Lower, ms * 1000.0);
+    Some(vec![
+        Figure::new("throughput", "1/s", Better::Higher, per_s),
+        time("p50", p50),
+        time("p95", p95),
+        time("p99", p99),
+        time("mean", mean),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_csv_of_redis_benchmark_is_read() {
+        let said = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+            \"GET key:0\",\"72411.30\",\"0.718\",\"0.100\",\"0.743\",\"0.935\",\"1.183\",\"2.159\"\n";
+        let figures: Vec<_> =
+            read_csv(said).unwrap().iter().map(|figure| (figure.name, figure.value)).collect();
+        assert_eq!(
+            figures,
+            [("throughput", 72411.30), ("p50", 743.0), ("p95", 935.0), ("p99", 1183.0), ("mean", 718.0)]
+        );
+        assert!(read_csv("nothing").is_none());
+    }
+}

@@ -1,0 +1,81 @@
+//! Redis: the published experiments on one server and on a cluster.
+//!
+//! Each scenario starts servers of its own with the settings of the case and reads them back; a server that runs
+//! already is measured as it is, under keys of our own. Sizes are structures, so that tests can shrink them.
+
+mod case;
+mod cluster;
+mod get_set;
+mod hot_key;
+mod limits;
+mod memory;
+mod nodes;
+mod persistence;
+mod pipelining;
+mod recovery;
+mod reserve;
+mod server;
+#[cfg(test)]
+mod smoke;
+mod swap;
+
+use super::{Engine, Scenario};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "redis-get-set",
+        about: "SET and GET of 8 bytes with 100 and 8 connections, AOF synced every second",
+        reference: Some("seckill-tiers.csv"),
+        needs: &[Engine::Redis],
+        run: get_set::run,
+    },
+    Scenario {
+        name: "redis-hot-key-incr",
+        about: "INCR of one key from 10 to 150 threads; its value must be the sum",
+        reference: Some("redis-hot-key-incr.csv"),
+        needs: &[Engine::Redis],
+        run: hot_key::run,
+    },
+    Scenario {
+        name: "redis-persistence",
+        about: "writes under each persistence policy, one by one and in pipelines of 10,000",
+        reference: Some("redis-persistence.csv"),
+        needs: &[Engine::Redis],
+        run: persistence::run,
+    },
+    Scenario {
+        name: "redis-pipelining",
+        about: "writes of one connection in pipelines of 1 to 10,000",
+        reference: Some("redis-persistence.csv"),
+        needs: &[Engine::Redis],
+        run: pipelining::run,
+    },
+    Scenario {
+        name: "redis-memory",
+        about: "memory of 400,000 and of 2,000,000 small keys",
+        reference: Some("redis-memory-recovery.csv"),
+        needs: &[Engine::Redis],
+        run: memory::run,
+    },
+    Scenario {
+        name: "redis-recovery",
+        about: "loading 4,000,000 keys from RDB and AOF, disk cache cold and warm; nothing lost",
+        reference: Some("redis-memory-recovery.csv"),
+        needs: &[Engine::Redis],
+        run: recovery::run,
+    },
+    Scenario {
+        name: "redis-cluster",
+        about: "a cluster of three masters: threads, value sizes, key sizes, persistence, swap",
+        reference: Some("redis-cluster.csv"),
+        needs: &[Engine::RedisCluster],
+        run: cluster::run,
+    },
+    Scenario {
+        name: "redis-reserve",
+        about: "the server's own reserve script on one SKU, by pipeline depth; stock audited",
+        reference: None,
+        needs: &[Engine::Redis],
+        run: reserve::run,
+    },
+];

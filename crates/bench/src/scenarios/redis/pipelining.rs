@@ -1,0 +1,101 @@
+//! Writes of one connection in pipelines of 1 to 10,000: what waiting for each answer costs.
+
+use std::time::Duration;
+
+use super::case::{Point, Session, measure, ratio, shape, value_of};
+use super::server::{Subject, no_persistence};
+use crate::drivers::redis::Workload;
+use crate::drivers::redis::command::Command;
+use crate::drivers::redis::keys::{Keys, Order};
+use crate::load::schedule::Schedule;
+use crate::reference;
+use crate::report::model::{Case, Published, ScenarioReport, Shape};
+use crate::scenarios::{Stage, limit};
+
+const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+/// As in the published persistence test.
+const KEY_BYTES: usize = 20;
+const VALUE_BYTES: usize = 1;
+const KEYS: u64 = 400_000;
+const PUBLISHED_WRITES: u64 = 2_000_000;
+
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) window: Duration,
+    pub(super) depths: Vec<usize>,
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let window = if stage.quick() { Duration::from_secs(1) } else { Duration::from_secs(10) };
+    run_sized(stage, &Sizes { window, depths: DEPTHS.to_vec() })
+}
+
+pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(stage, no_persistence())?;
+    let session = Session::new(stage, &[subject.address()], subject.watched());
+    let mut cases = Vec::new();
+    for depth in &sizes.depths {
+        let point =
+            Point::at("set", "commands in a pipeline", *depth as u64).beside("throughput", published(*depth));
+        cases.extend(measure(stage, point, |repeat| {
+            let workload = Workload {
+                value_bytes: vec![VALUE_BYTES],
+                depth: *depth,
+                ..Workload::of(
+                    vec![Command::parse("SET __key__ __data__")?],
+                    Keys::new(subject.prefix(), KEY_BYTES, KEYS, Order::Random)?,
+                )
+            };
+            let (trial, _) = session.run(1, workload, Schedule::closed(sizes.window), repeat)?;
+            Ok((trial, Vec::new()))
+        })?);
+    }
+    let engines = vec![subject.said()?];
+    subject.clear()?;
+    let mut notes = subject.notes();
+    notes.push("Times are of whole pipelines: all of its commands wait for the last one.".to_owned());
+    Ok(ScenarioReport {
+        name: "redis-pipelining".to_owned(),
+        title: "Redis: pipelines of one connection".to_owned(),
+        reference: Some("redis-persistence.csv".to_owned()),
+        scaled_down: vec![
+            "The connection crosses no network: what a pipeline saves is a system call and a wake-up, not a round trip."
+                .to_owned(),
+        ],
+        notes,
+        engines,
+        shapes: shapes(&cases),
+        limiter: limit::of(&cases),
+        cases,
+        audit: None,
+    })
+}
+
+/// Only the ends of the sweep were published, and the deep one with snapshots.
+fn published(depth: usize) -> Option<Published> {
+    let mode = if depth == 1 { "none" } else { "rdb" };
+    let row = reference::redis_persistence(mode, depth as u64, PUBLISHED_WRITES)?;
+    let dubious =
+        (mode == "rdb").then(|| "measured with snapshots, and seen in the middle of a burst".to_owned());
+    Some(Published { dubious, ..row.throughput() })
+}
+
+fn shapes(cases: &[Case]) -> Vec<Shape> {
+    let per_s = |depth: usize| value_of(cases, &format!("set, {depth} commands in a pipeline"), "throughput");
+    vec![
+        shape(
+            "pipelines of 10,000 are worth 60 times the writes one by one",
+            "59.8 times by the server's rate (2,705/s to 161,782/s, RDB), 111 times by the client's time",
+            ratio(per_s(10_000), per_s(1)),
+            |ratio| ratio >= 30.0,
+            |ratio| format!("{ratio:.1} times"),
+        ),
+        shape(
+            "most of it is had with pipelines of 100",
+            "not measured",
+            ratio(per_s(100), per_s(10_000)),
+            |ratio| ratio >= 0.5,
+            |ratio| format!("{:.0}% of the rate at 10,000", ratio * 100.0),
+        ),
+    ]
+}

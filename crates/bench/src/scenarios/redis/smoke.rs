@@ -1,0 +1,243 @@
+//! Each scenario once with sizes of almost nothing, on real servers: that it runs, audits and fills its report.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::case::Session;
+use super::nodes::Nodes;
+use super::server::{Subject, no_persistence};
+use super::{cluster, get_set, hot_key, memory, persistence, pipelining, recovery, reserve};
+use crate::drivers::redis::Workload;
+use crate::drivers::redis::command::Command;
+use crate::drivers::redis::keys::{Keys, Order};
+use crate::drivers::redis::slots::{self, SlotMap};
+use crate::engines::redis::Redis;
+use crate::load::record::Outcomes;
+use crate::load::schedule::Schedule;
+use crate::progress::Progress;
+use crate::report::model::{ScenarioReport, Size};
+use crate::scenarios::{Addresses, Stage, Target};
+
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// A stage with ports that no other test has, and the lock that keeps them: the other tests lock the same files.
+fn stage() -> (Stage, tempfile::TempDir, File) {
+    let locks = std::env::temp_dir().join("doorbuster-test-ports");
+    fs::create_dir_all(&locks).unwrap();
+    let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    let (port_base, lock) = (22_000..32_000)
+        .step_by(100)
+        .rev()
+        .find_map(|base| {
+            let lock = File::create(locks.join(base.to_string())).unwrap();
+            (lock.try_lock().is_ok() && free(base)).then_some((base, lock))
+        })
+        .expect("free ports");
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage {
+        size: Size::Quick,
+        repeats: 2,
+        seed: 7,
+        target: Target::Spawn,
+        program: PathBuf::new(),
+        scripts: PathBuf::new(),
+        folder: folder.path().to_owned(),
+        port_base,
+        only: None,
+        allow_swap: false,
+        progress: Progress::start(),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    (stage, folder, lock)
+}
+
+/// The published figure beside the first metric of each case.
+fn published(report: &ScenarioReport) -> Vec<Option<f64>> {
+    report.cases.iter().map(|case| case.metrics[0].published.as_ref().map(|of| of.value)).collect()
+}
+
+/// Every metric has a figure for each repeat, every case is there once, and something was measured.
+fn check(report: &ScenarioReport, cases: usize) {
+    let mut names: Vec<_> = report.cases.iter().map(|case| case.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), cases, "{names:?}");
+    assert_eq!(report.cases.len(), cases);
+    for case in &report.cases {
+        assert!(!case.metrics.is_empty(), "{}", case.name);
+        for metric in &case.metrics {
+            assert!(!metric.values.is_empty() && metric.values.len() <= 2, "{} {metric:?}", case.name);
+        }
+        assert!(
+            case.metrics[0].values.iter().all(|value| *value > 0.0),
+            "{} {:?}",
+            case.name,
+            case.metrics[0]
+        );
+        for trial in &case.trials {
+            assert_eq!(trial.outcomes.bad(), 0, "{}: {:?}", case.name, trial.first_surprise);
+        }
+    }
+    assert!(!report.engines.is_empty());
+}
+
+#[test]
+fn get_and_set() {
+    let (stage, _folder, _ports) = stage();
+    let report = get_set::run_sized(&stage, &get_set::Sizes { requests: 2000 }).unwrap();
+    check(&report, 6);
+    assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
+    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()));
+    let rates = [55_447.74, 55_447.74, 72_411.30, 72_411.30, 59_541.53, 59_541.53];
+    assert_eq!(published(&report), rates.map(Some));
+    assert!(report.limiter.is_some());
+}
+
+#[test]
+fn hot_key() {
+    let (stage, _folder, _ports) = stage();
+    let sizes = hot_key::Sizes { window: 3 * WINDOW, threads: vec![10, 150] };
+    let report = hot_key::run_sized(&stage, &sizes).unwrap();
+    check(&report, 2);
+    let instantaneous =
+        report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
+    assert_eq!(instantaneous.published.as_ref().unwrap().value, 8350.0);
+}
+
+#[test]
+fn persistence_under_each_policy() {
+    let (stage, _folder, _ports) = stage();
+    let sizes =
+        persistence::Sizes { single: vec![100, 200], single_synced: vec![50, 60], pipelined: vec![10_000] };
+    let report = persistence::run_sized(&stage, &sizes).unwrap();
+    check(&report, 6 * 3);
+    assert_eq!(report.engines.len(), 7);
+    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()), "{:?}", report.shapes);
+    assert_eq!(published(&report)[..4], [Some(2538.0), Some(2705.0), Some(131_611.0), Some(2840.0)]);
+    let forks = |case: &&crate::report::model::Case| {
+        case.metrics.iter().any(|metric| metric.name == "latest_fork_usec" && metric.values[0] > 0.0)
+    };
+    assert_eq!(report.cases.iter().filter(forks).count(), 3);
+}
+
+#[test]
+fn pipelines() {
+    let (stage, _folder, _ports) = stage();
+    let sizes = pipelining::Sizes { window: 3 * WINDOW, depths: vec![1, 100, 10_000] };
+    let report = pipelining::run_sized(&stage, &sizes).unwrap();
+    check(&report, 3);
+    assert!(report.cases.iter().all(|case| case.trials.len() == 2));
+}
+
+#[test]
+fn memory_of_keys() {
+    let (stage, _folder, _ports) = stage();
+    let report = memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000, 20_000] }).unwrap();
+    check(&report, 2);
+    let per_key = &report.cases[1].metrics[1];
+    assert_eq!(per_key.name, "memory per key");
+    assert!(per_key.values.iter().all(|bytes| (40.0..200.0).contains(bytes)), "{per_key:?}");
+}
+
+#[test]
+fn recovery_gives_back_what_was_written() {
+    let (stage, _folder, _ports) = stage();
+    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000 }).unwrap();
+    let left_out = report.notes.iter().filter(|note| note.starts_with("Left out")).count();
+    assert_eq!(report.cases.len() + left_out, 4, "{:?}", report.notes);
+    assert!(report.cases.len() >= 2);
+}
+
+#[test]
+fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
+    let (mut stage, _folder, _ports) = stage();
+    let sizes = cluster::Sizes {
+        window: Some(WINDOW),
+        threads: vec![5, 20],
+        values: vec![10, 10_000],
+        keys: vec![10, 1000],
+        read_keys: 500,
+        swap_operations: 10,
+    };
+    let report = cluster::run_sized(&stage, &sizes).unwrap();
+    let swapping = report.cases.iter().filter(|case| case.series == "swap").count();
+    check(&report, 2 + 2 + 2 + 3 + swapping);
+    assert_eq!(report.engines.len(), 2 + 2 * 3);
+    let known = published(&report).into_iter().filter(Option::is_some).count();
+    assert_eq!((published(&report)[0], known), (Some(9704.0), 2 + 2 + 2 + 3));
+
+    let nodes = Nodes::of(&stage).unwrap();
+    let member = *nodes.slots().unwrap().masters().last().unwrap();
+    assert_eq!(SlotMap::read(member).unwrap().masters().len(), 3);
+    stage.target = Target::Running(Addresses { redis_cluster: Some(member), ..Addresses::default() });
+    let report = cluster::run_sized(&stage, &sizes).unwrap();
+    check(&report, 2 + 2 + 2);
+    assert_eq!(nodes.keys().unwrap(), 0);
+    a_slot_that_moves_is_followed(&stage, &nodes);
+}
+
+/// The driver's map is from before the move: each user is refused at most once, and no increment is lost.
+fn a_slot_that_moves_is_followed(stage: &Stage, nodes: &Nodes) {
+    const USERS: u64 = 5;
+    let old = nodes.slots().unwrap();
+    let slot = slots::slot(b"hot").to_string();
+    let mut masters: Vec<Redis> = old.masters().iter().map(|of| Redis::connect(*of).unwrap()).collect();
+    let to = (old.lane(b"hot") + 1) % masters.len();
+    let name = masters[to].ask(&["CLUSTER", "MYID"]).unwrap().concat();
+    // The new owner first, so that the slot is somebody's at any time.
+    let order = [to, (to + 1) % 3, (to + 2) % 3];
+    for index in order {
+        masters[index].ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
+    }
+    let session = Session::new(stage, old.masters(), Vec::new());
+    let workload = Workload {
+        slots: Some(old),
+        ..Workload::of(vec![Command::parse("INCR hot").unwrap()], Keys::new("", 1, 1, Order::Random).unwrap())
+    };
+    let (trial, _) =
+        session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();
+    let Outcomes { served, failed, .. } = trial.outcomes;
+    assert!((1..=USERS).contains(&failed) && served == 1000 - failed, "{:?}", trial.outcomes);
+    assert!(trial.first_surprise.unwrap().starts_with("MOVED"));
+    assert_eq!(masters[to].ask(&["GET", "hot"]).unwrap(), [served.to_string()]);
+}
+
+#[test]
+fn the_reserve_script_sells_what_there_is() {
+    let (stage, _folder, _ports) = stage();
+    let sizes = reserve::Sizes { window: 5 * WINDOW, depths: vec![1, 64] };
+    let report = reserve::run_sized(&stage, &sizes).unwrap();
+    check(&report, 3);
+    let audit = report.audit.unwrap();
+    assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units);
+    assert!(audit.accepted > 0 && audit.accepted == audit.orders);
+}
+
+/// Nothing of somebody else's server is touched: neither its settings nor its keys.
+#[test]
+fn a_server_that_runs_already_keeps_what_it_has() {
+    let (mut stage, _folder, _ports) = stage();
+    let server = Subject::of(&stage, no_persistence()).unwrap();
+    let mut redis = server.client().unwrap();
+    redis.ask(&["SET", "theirs", "1"]).unwrap();
+    stage.target = Target::Running(Addresses { redis: Some(server.address()), ..Addresses::default() });
+    stage.repeats = 1;
+    check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 6);
+    let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
+    check(&hot_key::run_sized(&stage, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
+    let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };
+    check(&persistence::run_sized(&stage, &sizes).unwrap(), 2);
+    let sizes = pipelining::Sizes { window: WINDOW, depths: vec![1] };
+    check(&pipelining::run_sized(&stage, &sizes).unwrap(), 1);
+    check(&memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
+    let sizes = reserve::Sizes { window: WINDOW, depths: vec![1] };
+    check(&reserve::run_sized(&stage, &sizes).unwrap(), 2);
+    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000 }).unwrap();
+    assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
+    assert_eq!(redis.ask(&["KEYS", "*"]).unwrap(), ["theirs"]);
+    assert_eq!(redis.setting("appendonly").unwrap(), "no");
+}

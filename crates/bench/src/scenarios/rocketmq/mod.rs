@@ -1,0 +1,97 @@
+//! The queue: the 36 published scenarios of RocketMQ's producer, the published tier `message broker`, and a consumer.
+//!
+//! Each ends with the broker's own count: what it acknowledged must be there, and nothing that nobody sent.
+
+mod brokers;
+mod delivery;
+mod producer;
+
+use super::{Engine, Scenario};
+use crate::load::Trial;
+use crate::load::record::Outcomes;
+use crate::report::model::{Better, Metric};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "rocketmq-producer",
+        about: "RocketMQ's producer in 36 scenarios: 1 to 200 threads, bodies of 1 and 3 KB, 8 and 16 queues",
+        reference: Some("rocketmq-producer.csv"),
+        needs: &[Engine::RocketMq],
+        run: producer::run,
+    },
+    Scenario {
+        name: "message-broker",
+        about: "RocketMQ's producer with 64 threads and 128 bytes; every acknowledged message is counted at the broker",
+        reference: Some("seckill-tiers.csv"),
+        needs: &[Engine::RocketMq],
+        run: delivery::message_broker,
+    },
+    Scenario {
+        name: "rocketmq-consumer",
+        about: "RocketMQ's consumer: a backlog and a live stream, with loss and duplicates counted",
+        reference: None,
+        needs: &[Engine::RocketMq],
+        run: delivery::consumer,
+    },
+];
+
+/// What producers of one topic were told, against what the topic holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Told {
+    /// Messages in the topic when the count began.
+    before: u64,
+    acknowledged: u64,
+    unknown: u64,
+}
+
+impl Told {
+    fn add(&mut self, outcomes: &Outcomes) {
+        self.acknowledged += outcomes.queued;
+        self.unknown += outcomes.unknown;
+    }
+
+    fn check(self, messages: u64) -> anyhow::Result<()> {
+        let least = self.before + self.acknowledged;
+        let most = least + self.unknown;
+        anyhow::ensure!(
+            (least..=most).contains(&messages),
+            "AUDIT FAILED: the topic holds {messages} messages; {} were there, {} were acknowledged and {} have an \
+             unknown outcome, so it must hold {least} to {most}",
+            self.before,
+            self.acknowledged,
+            self.unknown
+        );
+        Ok(())
+    }
+}
+
+/// What RocketMQ's own producer prints of each window, from the valid trials.
+fn metrics(trials: &[Trial]) -> Vec<Metric> {
+    let metric = |name: &str, unit: &str, better, value: fn(&Trial) -> f64| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values: trials.iter().filter(|trial| trial.is_valid()).map(value).collect(),
+        published: None,
+    };
+    vec![
+        metric("throughput", "1/s", Better::Higher, Trial::good_per_s),
+        metric("mean response", "us", Better::Lower, |trial| trial.response.mean_us),
+        metric("p99 response", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
+        metric("max response", "us", Better::Lower, |trial| trial.response.max_us as f64),
+        metric("failed", "messages", Better::Lower, |trial| trial.outcomes.bad() as f64),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds() {
+        let told = Told { before: 5, acknowledged: 10, unknown: 2 };
+        for (messages, clean) in [(14, false), (15, true), (17, true), (18, false)] {
+            assert_eq!(told.check(messages).is_ok(), clean, "{messages}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The 36 published scenarios of RocketMQ's own producer benchmark.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::brokers::Brokers;
+use super::{Told, metrics};
+use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
+use crate::load::Generator;
+use crate::load::schedule::Schedule;
+use crate::report::model::{Case, ScenarioReport, Shape, X};
+use crate::scenarios::Stage;
+use crate::scenarios::measure::trial;
+
+/// Each with the four combinations below, in this order.
+const THREADS: [usize; 9] = [1, 10, 30, 45, 60, 75, 100, 150, 200];
+/// Bytes of a body, and queues of the topic.
+const COMBINATIONS: [(usize, u32); 4] = [(1024, 8), (3072, 8), (1024, 16), (3072, 16)];
+/// Said to have 45 threads, and run with 30.
+const MISSTATED: (usize, usize) = (16, 30);
+/// A series has levelled off where it has this share of its best.
+const LEVEL: f64 = 0.9;
+
+/// One of the 36.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    /// As published, from 1.
+    number: usize,
+    threads: usize,
+    bytes: usize,
+    queues: u32,
+}
+
+impl Row {
+    fn all() -> impl Iterator<Item = Self> {
+        let rows = THREADS.iter().flat_map(|threads| COMBINATIONS.iter().map(move |of| (*threads, *of)));
+        rows.enumerate().map(|(index, (threads, (bytes, queues)))| {
+            let number = index + 1;
+            let threads = if number == MISSTATED.0 { MISSTATED.1 } else { threads };
+            Self { number, threads, bytes, queues }
+        })
+    }
+
+    fn name(self) -> String {
+        let Self { number, threads, bytes, queues } = self;
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("scenario {number:02}: {threads} thread{plural}, {bytes} bytes, {queues} queues")
+    }
+
+    fn series(self) -> String {
+        series(self.bytes, self.queues)
+    }
+}
+
+fn series(bytes: usize, queues: u32) -> String {
+    format!("{bytes} bytes, {queues} queues")
+}
+
+/// How long things take.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    warm_up: Duration,
+    settle: Duration,
+    window: Duration,
+}
+
+impl Plan {
+    fn of(stage: &Stage) -> Self {
+        let (warm_up, settle, window) =
+            if stage.quick() { (15_000, 200, 1_800) } else { (60_000, 2_000, 10_000) };
+        let ms = Duration::from_millis;
+        Self { warm_up: ms(warm_up), settle: ms(settle), window: ms(window) }
+    }
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let mut brokers = Brokers::open(stage)?;
+    let measured = measure(stage, &mut brokers);
+    let closed = brokers.close();
+    let report = measured?;
+    closed?;
+    Ok(report)
+}
+
+fn measure(stage: &Stage, brokers: &mut Brokers) -> anyhow::Result<ScenarioReport> {
+    let plan = Plan::of(stage);
+    let mut cases = Vec::new();
+    let mut topics: BTreeMap<u32, (Topic, Told)> = BTreeMap::new();
+    for row in Row::all().filter(|row| stage.wants(&row.name())) {
+        if brokers.make_room(stage)? || topics.is_empty() {
+            topics.clear();
+            brokers.warm_up(stage, plan.warm_up)?;
+            for queues in [8, 16] {
+                let topic = brokers.topic(&format!("doorbuster_bench_{queues}"), queues)?;
+                let told = Told { before: topic.messages()?, ..Told::default() };
+                topics.insert(queues, (topic, told));
+            }
+        }
+        let (topic, told) = topics.get_mut(&row.queues).expect("both were made above");
+        cases.push(case(stage, brokers, plan, row, (topic, told))?);
+        brokers.check_room()?;
+    }
+    anyhow::ensure!(!cases.is_empty(), "no scenario has this in its name: {:?}", stage.only);
+    let mut scaled_down = brokers.scaled_down();
+    if stage.quick() {
+        scaled_down.push("one window of 1.8 s instead of several of 10 s".to_owned());
+    }
+    let mut notes = brokers.notes();
+    notes.push("scenario 16 is said to have 45 threads, and was run with 30: so it is here".to_owned());
+    notes.push("each repeat is one window on the same connections, as the published samples are".to_owned());
+    Ok(ScenarioReport {
+        name: "rocketmq-producer".to_owned(),
+        title: "RocketMQ: the producer in 36 scenarios".to_owned(),
+        reference: Some("rocketmq-producer.csv".to_owned()),
+        scaled_down,
+        notes,
+        engines: brokers.settings()?,
+        shapes: shapes(&cases),
+        cases,
+        audit: None,
+        limiter: None,
+    })
+}
+
+fn case(
+    stage: &Stage,
+    brokers: &Brokers,
+    plan: Plan,
+    row: Row,
+    (topic, told): (&Topic, &mut Told),
+) -> anyhow::Result<Case> {
+    let name = row.name();
+    stage.progress.doing(&name);
+    let sending = Sending {
+        topic: topic.clone(),
+        connections: row.threads,
+        bodies: Bodies::new(stage.seed, row.bytes),
+        keys: false,
+        batch: 1,
+    };
+    let mut producer = Producer::new(sending.clone());
+    let mut generator = Generator::connect(sending.settings(), &mut producer)?;
+    let settling = generator.run(Schedule::closed(plan.settle), &mut producer, &stage.stop)?;
+    told.add(&settling.outcomes);
+    let watched = brokers.watched();
+    let mut trials = Vec::new();
+    for repeat in 0..stage.repeats {
+        let around = brokers.surroundings(stage, &watched);
+        let trial = trial(&mut generator, Schedule::closed(plan.window), &mut producer, repeat, around)?;
+        told.add(&trial.outcomes);
+        trials.push(trial);
+    }
+    told.check(topic.messages()?)?;
+    let best = trials.iter().map(crate::load::Trial::good_per_s).fold(0.0, f64::max);
+    stage.progress.done(&format!("{name}: {best:.0}/s"));
+    Ok(Case {
+        name,
+        series: row.series(),
+        x: Some(X { label: "threads".to_owned(), value: row.threads as f64 }),
+        metrics: metrics(&trials),
+        trials,
+    })
+}
+
+/// Threads and median throughput of a series, by rising threads.
+fn curve(cases: &[Case], series: &str) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = cases
+        .iter()
+        .filter(|case| case.series == series)
+        .filter_map(|case| Some((case.x.as_ref()?.value, median(&case.metrics.first()?.values)?)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some(f64::midpoint(lower, upper))
+}
+
+fn shapes(cases: &[Case]) -> Vec<Shape> {
+    let bytes_of = |series: &str| curve(cases, series);
+    vec![
+        levels_off(cases),
+        ratio(
+            "bodies of 3 KB cost some throughput, far less than three times",
+            "3 KB is slower than 1 KB in nearly all pairs, by less than a fifth",
+            &pairs(&bytes_of(&series(1024, 8)), &bytes_of(&series(3072, 8))),
+            |ratio| (0.5..=1.02).contains(&ratio),
+        ),
+        ratio(
+            "16 queues are no better than 8",
+            "within a few percent either way, but for a single thread",
+            &pairs(&bytes_of(&series(1024, 8)), &bytes_of(&series(1024, 16))),
+            |ratio| (0.9..=1.1).contains(&ratio),
+        ),
+    ]
+}
+
+fn levels_off(cases: &[Case]) -> Shape {
+    let mut knees = Vec::new();
+    for (bytes, queues) in COMBINATIONS {
+        let curve = curve(cases, &series(bytes, queues));
+        let best = curve.iter().map(|point| point.1).fold(0.0, f64::max);
+        // One that ends before the published ones do can't tell.
+        if curve.last().is_some_and(|last| last.0 >= 200.0)
+            && let Some(knee) = curve.iter().find(|point| point.1 >= LEVEL * best)
+        {
+            knees.push(knee.0);
+        }
+    }
+    let measured = if knees.is_empty() {
+        "no whole series was run".to_owned()
+    } else {
+        let texts: Vec<String> = knees.iter().map(|knee| format!("{knee:.0}")).collect();
+        format!("{:.0}% of the best from {} threads on", LEVEL * 100.0, texts.join(", "))
+    };
+    Shape {
+        claim: "throughput levels off by 100 threads".to_owned(),
+        published: "it levels off at 75 to 100 threads".to_owned(),
+        measured,
+        holds: (!knees.is_empty()).then(|| knees.iter().all(|knee| *knee <= 100.0)),
+    }
+}
+
+/// The second curve over the first, where both have a point.
+fn pairs(first: &[(f64, f64)], second: &[(f64, f64)]) -> Vec<f64> {
+    first
+        .iter()
+        .filter_map(|(x, y)| second.iter().find(|(other, _)| other == x).map(|(_, other)| other / y))
+        .filter(|ratio| ratio.is_finite())
+        .collect()
+}
+
+fn ratio(claim: &str, published: &str, ratios: &[f64], holds: fn(f64) -> bool) -> Shape {
+    let middle = median(ratios);
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Shape {
+        claim: claim.to_owned(),
+        published: published.to_owned(),
+        measured: middle.map_or("no pair was run".to_owned(), |middle| {
+            format!("{middle:.2} times in the median of {} pairs, {least:.2} to {most:.2}", ratios.len())
+        }),
+        holds: middle.map(holds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::{Better, Metric};
+
+    #[test]
+    fn the_rows_are_those_that_were_published() {
+        let rows: Vec<Row> = Row::all().collect();
+        assert_eq!(rows.len(), 36);
+        assert_eq!(rows[0], Row { number: 1, threads: 1, bytes: 1024, queues: 8 });
+        assert_eq!(rows[15], Row { number: 16, threads: 30, bytes: 3072, queues: 16 });
+        assert_eq!(rows[26], Row { number: 27, threads: 100, bytes: 1024, queues: 16 });
+        assert_eq!(rows[35], Row { number: 36, threads: 200, bytes: 3072, queues: 16 });
+    }
+
+    fn cases(rate: impl Fn(Row) -> f64) -> Vec<Case> {
+        let metric = |row| Metric {
+            name: "throughput".into(),
+            unit: "1/s".into(),
+            better: Better::Higher,
+            values: vec![rate(row)],
+            published: None,
+        };
+        let case = |row: Row| Case {
+            name: row.name(),
+            series: row.series(),
+            x: Some(X { label: "threads".into(), value: row.threads as f64 }),
+            metrics: vec![metric(row)],
+            trials: Vec::new(),
+        };
+        Row::all().map(case).collect()
+    }
+
+    #[test]
+    fn shapes_hold_where_they_do() {
+        let holds = |cases: &[Case]| shapes(cases).iter().map(|shape| shape.holds).collect::<Vec<_>>();
+        let knee = |row: Row| 1000.0 * row.threads.min(75) as f64 * if row.bytes == 3072 { 0.9 } else { 1.0 };
+        assert_eq!(holds(&cases(knee)), [Some(true); 3]);
+        let other =
+            |row: Row| row.threads as f64 * if row.bytes == 3072 { 0.3 } else { 1.0 } * f64::from(row.queues);
+        assert_eq!(holds(&cases(other)), [Some(false); 3]);
+        assert_eq!(holds(&cases(knee)[..1]), [None; 3]);
+    }
+
+    #[test]
+    fn medians() {
+        for (values, wanted) in
+            [(&[][..], None), (&[3.0], Some(3.0)), (&[4.0, 1.0], Some(2.5)), (&[9.0, 1.0, 2.0], Some(2.0))]
+        {
+            assert_eq!(median(values), wanted);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The generator beside the tools that everybody knows, on the same target in the same run: who measures must be measured.
+//!
+//! In each repeat both ask in turn, and which one comes first changes. Rates and times must agree within a tenth, or
+//! the report says by how much they do not.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::measure::{Surroundings, trial};
+use super::{Engine, Scenario, Stage, cases};
+use crate::drivers::http::Http;
+use crate::goal::median;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Settings, Trial};
+use crate::nginx::Nginx;
+use crate::process;
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::traffic::Traffic;
+
+const WRK_CONNECTIONS: usize = 64;
+/// How far apart two honest tools may be.
+const APART_MOST: f64 = 0.1;
+/// Of wrk's processor time per request.
+const CPU_MOST: f64 = 1.5;
+/// A comparison of two tools needs more than one look at each, however quick the run is.
+const ROUNDS_MIN: usize = 3;
+
+pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
+    name: "self-check",
+    about: "this generator beside wrk on nginx's empty 200",
+    reference: None,
+    needs: &[Engine::Nginx],
+    run,
+}];
+
+/// What another tool said of its run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Said {
+    per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    cpu_us: f64,
+}
+
+fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let rounds = stage.repeats.max(ROUNDS_MIN);
+    let mut report = ScenarioReport {
+        name: String::new(),
+        title: "The generator beside other tools".to_owned(),
+        reference: None,
+        scaled_down: Vec::new(),
+        notes: vec![format!("{rounds} rounds, the tools in turn; wrk's times are from its own send.")],
+        engines: Vec::new(),
+        cases: Vec::new(),
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
+    };
+    if stage.wants("wrk") {
+        beside_wrk(stage, rounds, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn beside_wrk(stage: &Stage, rounds: usize, report: &mut ScenarioReport) -> anyhow::Result<()> {
+    let folder = stage.folder.join("nginx");
+    std::fs::create_dir_all(&folder).context("nginx's folder")?;
+    let nginx = Nginx::start(&folder)?;
+    let seconds = if stage.quick() { 2 } else { 10 };
+    let mut traffic = Traffic::read_any("/");
+    let mut http = Http { workload: &mut traffic };
+    let mut generator =
+        Generator::connect(Settings::keep_alive(nginx.address(), WRK_CONNECTIONS), &mut http)?;
+    let watched = [crate::usage::Watched::new("nginx", nginx.pid())];
+    let around = Surroundings { watched: &watched, disk: None, co_located: true, stop: &stage.stop };
+    let schedule = Schedule::closed(Duration::from_secs(seconds));
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    trial(&mut generator, Schedule::closed(Duration::from_secs(1)), &mut http, 0, around)?;
+    for round in 1..=rounds {
+        stage.progress.doing(&format!("self-check: wrk, {round} of {rounds}"));
+        if round % 2 == 1 {
+            theirs.push(wrk(nginx.address(), seconds)?);
+        }
+        ours.push(trial(&mut generator, schedule, &mut http, round, around)?);
+        if round % 2 == 0 {
+            theirs.push(wrk(nginx.address(), seconds)?);
+        }
+    }
+    let cpu = |trial: &Trial| {
+        let usage =
+            trial.usage.as_ref().and_then(|usage| usage.processes.iter().find(|of| of.name == "load"));
+        usage.map_or(0.0, |of| of.cpu_seconds * 1e6 / trial.outcomes.good().max(1) as f64)
+    };
+    let pairs = [
+        ("requests/s", of(&theirs, |said| said.per_s), of(&ours, Trial::good_per_s)),
+        ("p50", of(&theirs, |said| said.p50_us), of(&ours, |trial| trial.service.at(0.5) as f64)),
+        ("p99", of(&theirs, |said| said.p99_us), of(&ours, |trial| trial.service.at(0.99) as f64)),
+    ];
+    report.shapes.extend(pairs.iter().map(|(name, theirs, ours)| agreement("wrk", name, *theirs, *ours)));
+    report.shapes.push(cost(of(&theirs, |said| said.cpu_us), of(&ours, cpu)));
+    let case_of_ours = Case {
+        name: "nginx's empty 200, doorbuster".to_owned(),
+        series: "doorbuster".to_owned(),
+        x: None,
+        metrics: vec![
+            cases::throughput(&ours, None),
+            cases::response(&ours, "p50", 0.5, None),
+            cases::response(&ours, "p99", 0.99, None),
+            cases::cpu_per_answer(&ours, "load"),
+        ],
+        trials: ours,
+    };
+    report.cases.extend([case_of_ours, case_of("nginx's empty 200, wrk", "wrk", &theirs)]);
+    stage.progress.done("self-check: beside wrk");
+    Ok(())
+}
+
+fn of<T>(all: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    median(all.iter().map(value))
+}
+
+/// Medians of both.
+fn agreement(tool: &str, name: &str, theirs: f64, ours: f64) -> Shape {
+    let ratio = ours / theirs;
+    Shape {
+        claim: format!("{name} as {tool} has it, within {:.0}%", APART_MOST * 100.0),
+        published: format!("{tool}: {theirs:.0}"),
+        measured: format!("{ours:.0}, {ratio:.2} of it"),
+        holds: Some((1.0 - APART_MOST..=1.0 + APART_MOST).contains(&ratio)),
+    }
+}
+
+fn cost(theirs_us: f64, ours_us: f64) -> Shape {
+    let ratio = ours_us / theirs_us;
+    Shape {
+        claim: format!("processor time per request at most {CPU_MOST} of wrk's"),
+        published: format!("wrk: {theirs_us:.2} us"),
+        measured: format!("{ours_us:.2} us, {ratio:.2} of it"),
+        holds: Some(ratio <= CPU_MOST),
+    }
+}
+
+fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
+    let metric = |name: &str, unit: &str, better, value: fn(&Said) -> f64| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        values: said.iter().map(value).collect(),
+        published: None,
+    };
+    Case {
+        name: name.to_owned(),
+        series: series.to_owned(),
+        x: None,
+        metrics: vec![
+            metric("throughput", "1/s", Better::Higher, |said| said.per_s),
+            metric("p50", "us", Better::Lower, |said| said.p50_us),
+            metric("p99", "us", Better::Lower, |said| said.p99_us),
+            metric("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
+        ],
+        trials: Vec::new(),
+    }
+}
+
+/// One run of `wrk` with one thread.
+fn wrk(address: SocketAddr, seconds: u64) -> anyhow::Result<Said> {
+    let before = process::ended_children_cpu()?;
+    let output = Command::new("wrk")
+        .args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"])
+        .args(["--duration", &format!("{seconds}s"), &format!("http://{address}/")])
+        .output()
+        .context("running wrk (Debian: apt-get install wrk)")?;
+    let cpu = process::ended_children_cpu()? - before;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "wrk ended with {}: {text}", output.status);
+    let said = wrk_said(&text).with_context(|| format!("wrk said what was not expected: {text}"))?;
+    Ok(Said { cpu_us: cpu.as_secs_f64() * 1e6 / said.1, ..said.0 })
+}
+
+/// Its figures, and how many requests it made.
+fn wrk_said(text: &str) -> Option<(Said, f64)> {
+    let field = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
+    let requests: f64 =
+        text.lines().find_map(|line| line.trim().split_once(" requests in "))?.0.parse().ok()?;
+    let said = Said {
+        per_s: field("Requests/sec:")?.parse().ok()?,
+        p50_us: micros(field("50%")?)?,
+        p99_us: micros(field("99%")?)?,
+        cpu_us: 0.0,
+    };
+    Some((said, requests))
+}
+
+/// `1.25ms` in microseconds.
+fn micros(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => return None,
+    };
+    Some(digits.parse::<f64>().ok()? * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wrk_says_is_read() {
+        let text = "Running 2s test @ http://127.0.0.1:8/
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   594.81us  103.22us   2.41ms   88.21%
+    Req/Sec   107.45k     2.11k  110.90k    70.00%
+  Latency Distribution
+     50%  573.00us
+     75%  610.00us
+     90%  690.00us
+     99%    1.02ms
+  213912 requests in 2.00s, 25.30MB read
+Requests/sec: 106843.11
+Transfer/sec:     12.64MB
+";
+        let (said, requests) = wrk_said(text).unwrap();
+        assert_eq!(requests, 213_912.0);
+        assert_eq!((said.per_s, said.p50_us, said.p99_us), (106_843.11, 573.0, 1020.0));
+        assert_eq!(wrk_said("unable to connect"), None);
+    }
+
+    #[test]
+    fn tools_agree_within_a_tenth() {
+        let holds = |theirs, ours| agreement("wrk", "p50", theirs, ours).holds;
+        assert_eq!(
+            (holds(100.0, 109.0), holds(100.0, 111.0), holds(100.0, 89.0)),
+            (Some(true), Some(false), Some(false))
+        );
+    }
+}

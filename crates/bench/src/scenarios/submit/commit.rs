@@ -1,0 +1,309 @@
+//! The database alone, by our own client of its protocol: what one row, and one whole order, cost it.
+//!
+//! The floor under the submit-order scenario: a shop that commits each order by itself can't be faster than this.
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::{FLUSHES, Flush, check_room, median, metric, settings, start};
+use crate::drivers::mysql::{Login, MySql, Statement, Workload};
+use crate::engines::EngineSet;
+use crate::engines::mariadb::{Database, url};
+use crate::environment;
+use crate::load::record::Outcome;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Settings, Trial};
+use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape, X};
+use crate::scenarios::measure::{Surroundings, trial};
+use crate::scenarios::{Stage, Target};
+
+const DATABASE: &str = "doorbuster_bench";
+const CONNECTIONS: [usize; 4] = [1, 10, 50, 100];
+/// As many as the published shop has.
+const GOODS: u64 = 1000;
+/// More than a run can sell.
+const BALANCE: u64 = 1_000_000_000;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Inserts one row, in a transaction of its own.
+    Row,
+    /// Reads a good, takes a unit if there is one, inserts the order: one transaction.
+    Order,
+}
+
+const KINDS: [Kind; 2] = [Kind::Row, Kind::Order];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Row => "one row",
+            Self::Order => "one order",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Commits {
+    kind: Kind,
+    random: u64,
+}
+
+impl Commits {
+    /// SplitMix64.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Workload for Commits {
+    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
+        let (good, buyer) = (1 + self.random() % GOODS, self.random() % 1_000_000_000);
+        let written = match self.kind {
+            Kind::Row => write!(out, "INSERT INTO bought(good, buyer, quantity) VALUES ({good}, {buyer}, 1)"),
+            // The last statement inserts only if the one before it took a unit.
+            Kind::Order => write!(
+                out,
+                "START TRANSACTION; SELECT price FROM goods WHERE id = {good}; \
+                 UPDATE inventory SET balance = balance - 1 WHERE good = {good} AND balance >= 1; \
+                 INSERT INTO bought(good, buyer, quantity) SELECT {good}, {buyer}, 1 FROM DUAL WHERE ROW_COUNT() = 1; \
+                 COMMIT"
+            ),
+        };
+        written.expect("a Vec takes whatever is written");
+    }
+
+    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+        let affected: Vec<u64> = results.iter().map(|of| of.affected).collect();
+        match (self.kind, &affected[..]) {
+            (Kind::Row, [1]) | (Kind::Order, [0, 0, 1, 1, 0]) => Outcome::Won,
+            (Kind::Order, [0, 0, 0, 0, 0]) => Outcome::SoldOut,
+            _ => Outcome::Unknown,
+        }
+    }
+}
+
+/// The server under test.
+struct Server {
+    set: Option<EngineSet>,
+    address: SocketAddr,
+    login: Login,
+    database: Database,
+}
+
+impl Server {
+    fn open(stage: &Stage) -> anyhow::Result<Self> {
+        let (set, at) = match &stage.target {
+            Target::Spawn => {
+                let set = start(stage)?;
+                let at = url(set.address("mariadb")?, "");
+                (Some(set), at)
+            }
+            Target::Running(addresses) => {
+                (None, addresses.mysql.clone().context("the target names no MySQL server")?)
+            }
+        };
+        let options = mysql::Opts::from_url(&at).context("the URL of a MySQL server")?;
+        let host = (options.get_ip_or_hostname().into_owned(), options.get_tcp_port());
+        let address = host.to_socket_addrs()?.next().context("the MySQL server has no address")?;
+        let login = Login {
+            user: options.get_user().unwrap_or("root").to_owned(),
+            password: options.get_pass().unwrap_or_default().to_owned(),
+            database: Some(DATABASE.to_owned()),
+        };
+        let mut database = Database::open(&at)?;
+        database.recreate(DATABASE)?;
+        database.execute(&format!("USE {DATABASE}"))?;
+        database.execute(
+            "CREATE TABLE goods(id INT PRIMARY KEY, name VARCHAR(64) NOT NULL, price BIGINT NOT NULL) ENGINE=InnoDB;
+             CREATE TABLE inventory(good INT PRIMARY KEY, balance BIGINT NOT NULL) ENGINE=InnoDB;
+             CREATE TABLE bought(id BIGINT AUTO_INCREMENT PRIMARY KEY, good INT NOT NULL, buyer BIGINT NOT NULL,
+                                 quantity INT NOT NULL) ENGINE=InnoDB",
+        )?;
+        let rows = |row: fn(u64) -> String| (1..=GOODS).map(row).collect::<Vec<_>>().join(",");
+        database.execute(&format!(
+            "INSERT INTO goods VALUES {};INSERT INTO inventory VALUES {}",
+            rows(|good| format!("({good},'good {good}',100)")),
+            rows(|good| format!("({good},{BALANCE})"))
+        ))?;
+        Ok(Self { set, address, login, database })
+    }
+
+    /// Rows of orders, and units that were taken.
+    fn state(&mut self) -> anyhow::Result<(u64, u64)> {
+        let rows = self.database.count("bought")?;
+        let left = self.database.number("SELECT CAST(SUM(balance) AS UNSIGNED) FROM inventory")?;
+        Ok((rows, GOODS * BALANCE - left.context("there are goods")?))
+    }
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    let mut server = Server::open(stage)?;
+    let mut cases: Vec<Case> = Vec::new();
+    let mut engines = Vec::new();
+    if server.set.is_some() {
+        for flush in FLUSHES {
+            flush.apply(&mut server.database)?;
+            engines.push(settings(&mut server.database, flush.name())?);
+            measure(stage, &mut server, flush.name(), &mut cases)?;
+        }
+    } else {
+        engines.push(settings(&mut server.database, "as found")?);
+        measure(stage, &mut server, "as found", &mut cases)?;
+    }
+    server.database.execute(&format!("DROP DATABASE {DATABASE}"))?;
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    Ok(report(stage, server.set.is_some(), cases, engines))
+}
+
+fn report(stage: &Stage, own: bool, cases: Vec<Case>, engines: Vec<EngineSettings>) -> ScenarioReport {
+    let mut notes = vec![
+        "an order is one transaction of five statements sent in one packet, so it costs one round trip"
+            .to_owned(),
+        "rows and units taken were counted after each run against what was acknowledged".to_owned(),
+    ];
+    if !own {
+        notes.push("the server's flush settings were left as they are".to_owned());
+    }
+    let scaled_down = if stage.quick() { vec!["runs of 2 s".to_owned()] } else { Vec::new() };
+    ScenarioReport {
+        name: "mysql-commit".to_owned(),
+        title: "MariaDB alone: commits".to_owned(),
+        reference: None,
+        scaled_down,
+        notes,
+        engines,
+        shapes: if own { shapes(&cases) } else { Vec::new() },
+        cases,
+        audit: None,
+        limiter: None,
+    }
+}
+
+fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+    for kind in KINDS {
+        for connections in CONNECTIONS {
+            let plural = if connections == 1 { "" } else { "s" };
+            let series = format!("{}, {under}", kind.name());
+            let name = format!("{series}, {connections} connection{plural}");
+            if !stage.wants(&name) {
+                continue;
+            }
+            stage.progress.doing(&name);
+            let trials = trials(stage, server, kind, connections).with_context(|| name.clone())?;
+            let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
+                trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
+            };
+            let rates = values(Trial::good_per_s);
+            stage.progress.done(&format!("{name}: {:.0}/s", median(&rates).unwrap_or(0.0)));
+            cases.push(Case {
+                name,
+                series,
+                x: Some(X { label: "connections".to_owned(), value: connections as f64 }),
+                metrics: vec![
+                    metric("throughput", "1/s", Better::Higher, rates),
+                    metric(
+                        "p99 response",
+                        "us",
+                        Better::Lower,
+                        values(|trial| trial.response.at(0.99) as f64),
+                    ),
+                ],
+                trials,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) -> anyhow::Result<Vec<Trial>> {
+    let window = Duration::from_secs(if stage.quick() { 2 } else { 10 });
+    let disk = environment::disk(&stage.folder);
+    let local = server.address.ip().is_loopback();
+    let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
+    let workload = Commits { kind, random: stage.seed };
+    let mut client = MySql::new(server.login.clone(), connections, workload);
+    let mut generator = Generator::connect(Settings::keep_alive(server.address, connections), &mut client)
+        .context("connecting to the MySQL server")?;
+    let mut trials = Vec::new();
+    for repeat in 0..stage.repeats {
+        if let Some(set) = &server.set {
+            server.database.purge_binary_logs()?;
+            check_room(set)?;
+        }
+        let before = server.state()?;
+        let around = Surroundings {
+            watched: &watched,
+            disk: disk.as_deref().filter(|_| local),
+            co_located: local,
+            stop: &stage.stop,
+        };
+        let trial = trial(&mut generator, Schedule::closed(window), &mut client, repeat, around)?;
+        check(kind, &trial, before, server.state()?)?;
+        trials.push(trial);
+    }
+    Ok(trials)
+}
+
+/// Every acknowledged transaction is there, whole, and no other but the unknown ones.
+fn check(kind: Kind, trial: &Trial, before: (u64, u64), after: (u64, u64)) -> anyhow::Result<()> {
+    let (rows, units) = (after.0 - before.0, after.1 - before.1);
+    let (least, most) = (trial.outcomes.won, trial.outcomes.won + trial.outcomes.unknown);
+    ensure!(
+        (least..=most).contains(&rows) && units == if kind == Kind::Order { rows } else { 0 },
+        "AUDIT FAILED: {least} transactions were acknowledged and {} have an unknown outcome; there are {rows} more \
+         rows, and {units} units fewer",
+        trial.outcomes.unknown
+    );
+    Ok(())
+}
+
+fn shapes(cases: &[Case]) -> Vec<Shape> {
+    let best = |kind: Kind, flush: Flush| {
+        let series = format!("{}, {}", kind.name(), flush.name());
+        let of = cases.iter().filter(|case| case.series == series);
+        of.filter_map(|case| median(&case.metrics.first()?.values)).max_by(f64::total_cmp)
+    };
+    KINDS
+        .iter()
+        .map(|kind| {
+            let pair = best(*kind, Flush::EachCommit).zip(best(*kind, Flush::Never));
+            Shape {
+                claim: format!("{}: 0/0 commits more than 1/1", kind.name()),
+                published: "submit-order is better with 0/0".to_owned(),
+                measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
+                    format!("{not:.0}/s at best against {synced:.0}/s: {:.2} times", not / synced)
+                }),
+                holds: pair.map(|(synced, not)| not > synced),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_transaction_is_an_order() {
+        let judge = |kind, affected: &[u64]| {
+            let results: Vec<Statement> =
+                affected.iter().map(|&affected| Statement { affected, rows: 0 }).collect();
+            Commits { kind, random: 1 }.judge(0, &results)
+        };
+        assert_eq!(judge(Kind::Row, &[1]), Outcome::Won);
+        assert_eq!(judge(Kind::Row, &[0]), Outcome::Unknown);
+        assert_eq!(judge(Kind::Order, &[0, 0, 1, 1, 0]), Outcome::Won);
+        assert_eq!(judge(Kind::Order, &[0, 0, 0, 0, 0]), Outcome::SoldOut);
+        assert_eq!(judge(Kind::Order, &[0, 0, 1, 0, 0]), Outcome::Unknown);
+        assert_eq!(judge(Kind::Order, &[0, 0, 1, 1]), Outcome::Unknown);
+    }
+}

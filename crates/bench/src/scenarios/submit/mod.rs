@@ -1,0 +1,125 @@
+//! The ledger in MySQL or MariaDB: the published submit-order ramp on this program, and the database's own rate of
+//! transactions beside it, both with each setting of flushing.
+
+mod commit;
+mod order;
+
+use anyhow::{Context, ensure};
+
+use super::{Engine, Scenario, Stage};
+use crate::engines::mariadb::Database;
+use crate::engines::{BrokerFlush, EngineSet, Place, expect};
+use crate::report::model::{Better, EngineSettings, Metric};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "mysql-commit",
+        about: "the database alone: rows and whole orders committed per second, flushed at each commit and not",
+        reference: None,
+        needs: &[Engine::MariaDb],
+        run: commit::run,
+    },
+    Scenario {
+        name: "submit-order",
+        about: "a ramp of users against POST /order/submit on MariaDB with each flush setting; 10,000 units, sold exactly",
+        reference: Some("submit-order-mysql.csv"),
+        needs: &[Engine::Doorbuster, Engine::MariaDb],
+        run: order::run,
+    },
+];
+
+/// What InnoDB's log and the binary log do at a commit, as the published experiment has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// Both are synced: 1/1.
+    EachCommit,
+    /// Neither: 0/0.
+    Never,
+}
+
+const FLUSHES: [Flush; 2] = [Flush::EachCommit, Flush::Never];
+const FLUSH_SETTINGS: [&str; 2] = ["innodb_flush_log_at_trx_commit", "sync_binlog"];
+/// Those that the figures depend on.
+const SETTINGS: [&str; 8] = [
+    "binlog_format",
+    "innodb_buffer_pool_size",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_log_file_size",
+    "log_bin",
+    "max_connections",
+    "sync_binlog",
+];
+
+impl Flush {
+    fn value(self) -> &'static str {
+        match self {
+            Self::EachCommit => "1",
+            Self::Never => "0",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::EachCommit => "flush 1/1",
+            Self::Never => "flush 0/0",
+        }
+    }
+
+    /// Both are settings that a server takes while it runs; they are read back.
+    fn apply(self, database: &mut Database) -> anyhow::Result<()> {
+        for name in FLUSH_SETTINGS {
+            database.execute(&format!("SET GLOBAL {name} = {}", self.value()))?;
+        }
+        for (name, found) in database.settings(&FLUSH_SETTINGS)? {
+            expect("MariaDB", name, &found, self.value())?;
+        }
+        Ok(())
+    }
+}
+
+/// A MariaDB of our own.
+fn start(stage: &Stage) -> anyhow::Result<EngineSet> {
+    stage.progress.doing("starting MariaDB");
+    let place = Place {
+        scripts: stage.scripts.clone(),
+        folder: stage.folder.join("engines"),
+        port_base: stage.port_base,
+    };
+    EngineSet::start_some(place, BrokerFlush::Asynchronous, &["mariadb"], &[], &stage.stop)
+}
+
+/// As the server says itself.
+fn settings(database: &mut Database, under: &str) -> anyhow::Result<EngineSettings> {
+    let version = database.settings(&["version"])?.remove("version").context("a version")?;
+    let settings = database.settings(&SETTINGS)?;
+    Ok(EngineSettings {
+        engine: format!("MariaDB, {under}"),
+        version,
+        settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    })
+}
+
+/// Orders and data of all repeats stay on the disk until the end.
+fn check_room(set: &EngineSet) -> anyhow::Result<()> {
+    const DISK_BYTES_MAX: u64 = 16 << 30;
+    let bytes = set.disk_bytes()?;
+    ensure!(
+        bytes <= DISK_BYTES_MAX,
+        "MariaDB has written {} MiB, more than this scenario is allowed ({} MiB)",
+        bytes >> 20,
+        DISK_BYTES_MAX >> 20
+    );
+    Ok(())
+}
+
+fn metric(name: &str, unit: &str, better: Better, values: Vec<f64>) -> Metric {
+    Metric { name: name.to_owned(), unit: unit.to_owned(), better, values, published: None }
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    Some(f64::midpoint(values[(values.len() - 1) / 2], upper))
+}

@@ -1,0 +1,424 @@
+//! The published submit-order experiment on this program: the embedded profile with its ledger in MariaDB, and
+//! `POST /order/submit` with random users and goods.
+//!
+//! First with balances of 10, which must end in exactly 10,000 orders; then, with balances that never run short, at
+//! rising numbers of users, for each way to flush. A ledger that holds anything but what the buyers were told ends it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use super::{FLUSHES, Flush, check_room, median, metric, settings, start};
+use crate::audit::Told;
+use crate::drivers::http::{Http, Settings};
+use crate::engines::EngineSet;
+use crate::engines::mariadb::Database;
+use crate::environment;
+use crate::load::record::Outcomes;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Trial};
+use crate::report::model::{Audit, Better, Case, EngineSettings, ScenarioReport, Shape, X};
+use crate::scenarios::measure::{Surroundings, trial};
+use crate::scenarios::{Addresses, Stage, Target as Whom};
+use crate::target::{Setup, Target};
+use crate::traffic::Traffic;
+use crate::usage::Watched;
+
+const DATABASE: &str = "bench_submit";
+/// The published plans go up to 500 and 800; their best rates were at 100 and at 280 to 300.
+const USERS: [usize; 8] = [10, 50, 100, 200, 300, 400, 500, 800];
+const USERS_QUICK: [usize; 6] = [10, 50, 100, 300, 500, 800];
+/// Of the run with balances of 10.
+const SOLD_OUT_USERS: usize = 300;
+/// The published plan asks for the goods 101 to 1100.
+const GOODS: u64 = 1000;
+const BALANCE: u64 = 10;
+const BALANCE_AMPLE: u64 = 100_000_000;
+/// The published plan's orders; and so many that each good is asked for more than 10 times in any case.
+const PLAN_ORDERS: u64 = 400_000;
+const PLAN_ORDERS_QUICK: u64 = 40_000;
+
+/// A server of ours over a database of its own.
+struct Shop {
+    target: Target,
+    database: Database,
+    told: Told,
+    watched: Vec<Watched>,
+}
+
+impl Shop {
+    fn open(stage: &Stage, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&folder).context("the server's folder")?;
+        let mut database = set.database(None)?;
+        database.recreate(DATABASE)?;
+        database.purge_binary_logs()?;
+        let ledger = format!(
+            "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{}\"\nmysql_user = \"root\"\nmysql_database = \"{DATABASE}\"\n",
+            set.address("mariadb")?
+        );
+        let target = Target::start(&stage.program, &folder, Setup { demo: true, settings: &ledger })?;
+        let mut watched = set.all_watched();
+        watched.push(Watched::new("server", target.pid()));
+        Ok(Self { target, database: set.database(Some(DATABASE))?, told: Told::default(), watched })
+    }
+
+    fn balance(&self, units: u64) -> anyhow::Result<()> {
+        self.target.operate("/api/v1/demo/load", &json!({ "balance": units }), 200).map(drop)
+    }
+
+    /// The ledger must hold what the buyers were told.
+    fn add(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
+        self.told.accepted += outcomes.won;
+        self.told.unknown += outcomes.unknown;
+        Ok(self.told.check(self.database.orders()?)?)
+    }
+
+    /// Every row counted again, and the program's own audit.
+    fn close(mut self) -> anyhow::Result<()> {
+        self.target.stop()?;
+        self.told.check(self.database.count("orders")?)?;
+        self.target.audit_config()?;
+        Ok(())
+    }
+}
+
+pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    match stage.target.clone() {
+        Whom::Spawn => run_own(stage),
+        Whom::Running(addresses) => run_running(stage, &addresses),
+    }
+}
+
+fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
+    let set = start(stage)?;
+    let mut ramp = Ramp::default();
+    let mut engines: Vec<EngineSettings> = Vec::new();
+    let mut sold_out = None;
+    for repeat in 0..stage.repeats {
+        for flush in FLUSHES {
+            flush.apply(&mut set.database(None)?)?;
+            let folder = stage.folder.join(format!("server-{}-{repeat}", flush.value()));
+            let mut shop = Shop::open(stage, &set, folder)?;
+            if sold_out.is_none() && stage.wants("balances of 10") {
+                sold_out = Some(sell_out(stage, &mut shop)?);
+            }
+            shop.balance(BALANCE_AMPLE)?;
+            for users in steps(stage) {
+                ramp.step(stage, &mut shop, (flush, users), repeat)?;
+                check_room(&set)?;
+            }
+            shop.close()?;
+            if repeat == 0 {
+                engines.push(settings(&mut set.database(None)?, flush.name())?);
+            }
+        }
+    }
+    let (mut cases, audit) = sold_out.map_or((Vec::new(), None), |(case, audit)| (vec![case], Some(audit)));
+    let shapes = ramp.shapes();
+    cases.extend(ramp.cases(stage));
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    let notes = vec![
+        "this program commits the orders of many buyers in one transaction; the published one commits each by itself"
+            .to_owned(),
+        "the ledger was compared with what buyers were told after every step, and audited after every ramp".to_owned(),
+        "throughput counts accepted orders; each is a row in MariaDB when it is answered".to_owned(),
+    ];
+    let mut report = report(stage, cases, engines, shapes, notes);
+    report.audit = audit;
+    Ok(report)
+}
+
+fn report(
+    stage: &Stage,
+    cases: Vec<Case>,
+    engines: Vec<EngineSettings>,
+    shapes: Vec<Shape>,
+    notes: Vec<String>,
+) -> ScenarioReport {
+    let mut scaled_down = vec![
+        "users come in steps that are measured one by one, not one more every half second".to_owned(),
+        "users, server and database share one machine; the published load came from another one".to_owned(),
+        "one kind of disk: the published experiment has a hard disk and an SSD".to_owned(),
+    ];
+    if stage.quick() {
+        scaled_down.push("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units".to_owned());
+    }
+    ScenarioReport {
+        name: "submit-order".to_owned(),
+        title: "Orders by POST /order/submit on MariaDB".to_owned(),
+        reference: Some("submit-order-mysql.csv".to_owned()),
+        scaled_down,
+        notes,
+        engines,
+        cases,
+        shapes,
+        audit: None,
+        limiter: None,
+    }
+}
+
+fn steps(stage: &Stage) -> impl Iterator<Item = usize> {
+    let steps: &'static [usize] = if stage.quick() { &USERS_QUICK } else { &USERS };
+    steps.iter().copied()
+}
+
+fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::Result<Generator> {
+    Generator::connect(Settings::keep_alive(address, users), &mut Http { workload: traffic })
+        .context("connecting to the shop")
+}
+
+fn surroundings<'a>(stage: &'a Stage, watched: &'a [Watched], disk: Option<&'a str>) -> Surroundings<'a> {
+    Surroundings { watched, disk, co_located: true, stop: &stage.stop }
+}
+
+/// The published plan on goods of which there are 10 each. Comes first: nothing was sold yet.
+fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
+    let requests = if stage.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
+    stage.progress.doing("balances of 10");
+    shop.balance(BALANCE)?;
+    let mut traffic = Traffic::submit();
+    let mut generator = connect(shop.target.address(), SOLD_OUT_USERS, &mut traffic)?;
+    let disk = environment::disk(&stage.folder);
+    let around = surroundings(stage, &shop.watched, disk.as_deref());
+    let schedule = Schedule::closed_requests(requests);
+    let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 0, around)?;
+    shop.add(&trial.outcomes)?;
+    let orders = shop.database.count("orders")?;
+    let (goods, least, most) = shop.database.units_by_sku()?;
+    ensure!(
+        (orders, goods, least, most) == (GOODS * BALANCE, GOODS, BALANCE, BALANCE),
+        "AUDIT FAILED: {GOODS} goods of {BALANCE} units each came to {orders} orders of {goods} goods, {least} to \
+         {most} of each"
+    );
+    stage
+        .progress
+        .done(&format!("balances of 10: {orders} orders of {requests} requests, {most} of each good"));
+    let Outcomes { won, unknown, .. } = trial.outcomes;
+    let units = GOODS * BALANCE;
+    let audit = Audit {
+        initial_units: units,
+        remaining_units: units - orders,
+        held_units: 0,
+        sold_units: orders,
+        accepted: won,
+        unknown,
+        orders,
+        method: "balances of 10: every row counted, by good; the orders of the ramps were counted against what was \
+                 accepted, and the program's audit found every ledger clean"
+            .to_owned(),
+    };
+    let requests_per_s = trial.outcomes.total() as f64 / trial.seconds.max(1e-9);
+    let case = Case {
+        name: "balances of 10".to_owned(),
+        series: "sold out".to_owned(),
+        x: None,
+        metrics: vec![
+            metric("orders", "orders", Better::Neither, vec![orders as f64]),
+            metric("requests", "1/s", Better::Higher, vec![requests_per_s]),
+            metric("most sold of one good", "units", Better::Neither, vec![most as f64]),
+        ],
+        trials: vec![trial],
+    };
+    Ok((case, audit))
+}
+
+/// The steps of all repeats.
+#[derive(Default)]
+struct Ramp {
+    steps: Vec<(String, usize, Vec<Trial>)>,
+}
+
+impl Ramp {
+    fn step(
+        &mut self,
+        stage: &Stage,
+        shop: &mut Shop,
+        (flush, users): (Flush, usize),
+        repeat: usize,
+    ) -> anyhow::Result<()> {
+        let name = name(flush.name(), users);
+        if !stage.wants(&name) {
+            return Ok(());
+        }
+        stage.progress.doing(&name);
+        shop.database.purge_binary_logs()?;
+        let mut traffic = Traffic::submit();
+        let mut generator = connect(shop.target.address(), users, &mut traffic)?;
+        let mut http = Http { workload: &mut traffic };
+        let (warm_up, window) = durations(stage);
+        let record = generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?;
+        shop.add(&record.outcomes)?;
+        let disk = environment::disk(&stage.folder);
+        let around = surroundings(stage, &shop.watched, disk.as_deref());
+        let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
+        shop.add(&trial.outcomes).with_context(|| name.clone())?;
+        self.push(stage, flush.name(), users, trial)
+    }
+
+    /// A step whose balances ran short, or whose server failed, has no figure.
+    fn push(&mut self, stage: &Stage, series: &str, users: usize, trial: Trial) -> anyhow::Result<()> {
+        let name = name(series, users);
+        ensure!(
+            trial.outcomes.won > 0 && trial.outcomes.sold_out == 0,
+            "{name}: the goods ran out, or nothing was sold: {:?}, first {:?}",
+            trial.outcomes,
+            trial.first_surprise
+        );
+        stage.progress.done(&format!("{name}: {:.0} orders/s", trial.good_per_s()));
+        match self.steps.iter_mut().find(|step| step.0 == series && step.1 == users) {
+            Some(step) => step.2.push(trial),
+            None => self.steps.push((series.to_owned(), users, vec![trial])),
+        }
+        Ok(())
+    }
+
+    /// For each repeat of a series: the best rate, and its users.
+    fn best(&self, series: &str) -> Vec<(f64, usize)> {
+        let steps = || self.steps.iter().filter(|step| step.0 == series);
+        let repeats = steps().map(|step| step.2.len()).min().unwrap_or(0);
+        let best = |repeat: usize| {
+            let rates = steps().map(|step| (step.2[repeat].good_per_s(), step.1));
+            rates.max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        (0..repeats).filter_map(best).collect()
+    }
+
+    /// The rates by users, those of all repeats in their median.
+    fn curve(&self, series: &str) -> Vec<(usize, f64)> {
+        let rate = |trials: &[Trial]| median(&trials.iter().map(Trial::good_per_s).collect::<Vec<_>>());
+        let steps = self.steps.iter().filter(|step| step.0 == series);
+        steps.filter_map(|step| Some((step.1, rate(&step.2)?))).collect()
+    }
+
+    fn cases(self, stage: &Stage) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let mut series: Vec<String> = self.steps.iter().map(|step| step.0.clone()).collect();
+        series.dedup();
+        for series in series.iter().filter(|_| stage.only.is_none()) {
+            let best = self.best(series);
+            cases.push(Case {
+                name: format!("{series}, best"),
+                series: "best".to_owned(),
+                x: None,
+                metrics: vec![
+                    metric(
+                        "best throughput",
+                        "1/s",
+                        Better::Higher,
+                        best.iter().map(|best| best.0).collect(),
+                    ),
+                    metric(
+                        "users at the best",
+                        "users",
+                        Better::Neither,
+                        best.iter().map(|best| best.1 as f64).collect(),
+                    ),
+                ],
+                trials: Vec::new(),
+            });
+        }
+        cases.extend(self.steps.into_iter().map(|(series, users, trials)| {
+            let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
+                trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
+            };
+            Case {
+                name: name(&series, users),
+                series,
+                x: Some(X { label: "users".to_owned(), value: users as f64 }),
+                metrics: vec![
+                    metric("throughput", "1/s", Better::Higher, values(Trial::good_per_s)),
+                    metric("mean response", "us", Better::Lower, values(|trial| trial.response.mean_us)),
+                    metric(
+                        "p99 response",
+                        "us",
+                        Better::Lower,
+                        values(|trial| trial.response.at(0.99) as f64),
+                    ),
+                    metric("failed", "orders", Better::Lower, values(|trial| trial.outcomes.bad() as f64)),
+                ],
+                trials,
+            }
+        }));
+        cases
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        let best = |flush: Flush| {
+            let curve = self.curve(flush.name());
+            curve.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+        };
+        let pair = best(Flush::EachCommit).zip(best(Flush::Never));
+        let falls = |flush: Flush| {
+            let curve = self.curve(flush.name());
+            let (best, last) = (best(flush)?, curve.last()?);
+            (last.0 == 800).then_some((best, last.1 / best.1))
+        };
+        let fall = falls(Flush::EachCommit);
+        vec![
+            Shape {
+                claim: "0/0 sells faster than 1/1".to_owned(),
+                published: "better with 0/0, on either disk".to_owned(),
+                measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
+                    format!("{:.0}/s at best against {:.0}/s: {:.2} times", not.1, synced.1, not.1 / synced.1)
+                }),
+                holds: pair.map(|(synced, not)| not.1 > synced.1),
+            },
+            Shape {
+                claim: "with 1/1 the rate is best below 500 users, and lower at 800".to_owned(),
+                published: "best at 280 to 300 users, and it falls beyond".to_owned(),
+                measured: fall.map_or("800 users were not run".to_owned(), |(best, share)| {
+                    format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0)
+                }),
+                holds: fall.map(|(best, share)| best.0 < 500 && share < 1.0),
+            },
+        ]
+    }
+}
+
+fn name(series: &str, users: usize) -> String {
+    format!("{series}, {users} users")
+}
+
+fn durations(stage: &Stage) -> (Duration, Duration) {
+    let (warm_up, window) = if stage.quick() { (500, 2_000) } else { (1_000, 10_000) };
+    (Duration::from_millis(warm_up), Duration::from_millis(window))
+}
+
+/// A server that runs already: the ramp alone. Its balances are its operator's to set, and its ledger is not read.
+fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
+    let address = addresses.http.context("the target names no server")?;
+    let series = "as found";
+    let mut ramp = Ramp::default();
+    let (warm_up, window) = durations(stage);
+    for repeat in 0..stage.repeats {
+        for users in steps(stage).filter(|users| stage.wants(&name(series, *users))) {
+            stage.progress.doing(&name(series, users));
+            let mut traffic = Traffic::submit();
+            let mut generator = connect(address, users, &mut traffic)?;
+            let mut http = Http { workload: &mut traffic };
+            generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?;
+            let around = Surroundings {
+                watched: &[],
+                disk: None,
+                co_located: address.ip().is_loopback(),
+                stop: &stage.stop,
+            };
+            let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
+            ramp.push(stage, series, users, trial)?;
+        }
+    }
+    let engines = match &addresses.mysql {
+        Some(url) => vec![settings(&mut Database::open(url)?, series)?],
+        None => Vec::new(),
+    };
+    let notes = vec![
+        "left out, for the server is not ours: both flush settings, balances of 10, and the audit of its ledger"
+            .to_owned(),
+    ];
+    let cases = ramp.cases(stage);
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    Ok(report(stage, cases, engines, Vec::new(), notes))
+}

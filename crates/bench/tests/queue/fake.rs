@@ -1,0 +1,49 @@
+//! A server that accepts, may say something first, and answers each request with whatever it was told to.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How long a request is, from its first four bytes, those included.
+pub(crate) type Length = fn([u8; 4]) -> usize;
+/// The answer to the request of this number, counted from 0 over all connections; `None` closes the connection.
+type Answer = dyn Fn(usize, &[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// Ends with the process; its connections end with their clients.
+pub(crate) fn start(
+    hello: Vec<u8>,
+    length: Length,
+    answer: impl Fn(usize, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let (answer, requests): (Arc<Answer>, _) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (hello, answer, requests) = (hello.clone(), answer.clone(), requests.clone());
+            std::thread::spawn(move || serve(stream, &hello, length, &*answer, &requests));
+        }
+    });
+    address
+}
+
+fn serve(
+    mut stream: TcpStream,
+    hello: &[u8],
+    length: Length,
+    answer: &Answer,
+    requests: &AtomicUsize,
+) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    stream.write_all(hello).ok()?;
+    loop {
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).ok()?;
+        let mut request = head.to_vec();
+        request.resize(length(head), 0);
+        stream.read_exact(&mut request[4..]).ok()?;
+        let number = requests.fetch_add(1, Ordering::SeqCst);
+        stream.write_all(&answer(number, &request)?).ok()?;
+    }
+}

@@ -1,0 +1,209 @@
+//! Servers that lie, break off, or refuse: nothing of it may be counted as an order or a message.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bench::drivers::mysql::{Login, MySql, Statement, Workload};
+use bench::drivers::rocketmq::{Bodies, Master, Producer, Sending, Topic};
+use bench::load::record::{Outcome, Outcomes, Record};
+use bench::load::schedule::Schedule;
+use bench::load::{Generator, Protocol, Settings};
+
+use crate::fake;
+
+const REQUESTS: u64 = 20;
+/// Of silence; a test waits for it twice at most.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+fn run<P: Protocol>(settings: Settings, protocol: &mut P) -> std::io::Result<Record> {
+    let settings = Settings { answer_timeout: PATIENCE, ..settings };
+    let mut generator = Generator::connect(settings, protocol)?;
+    Ok(generator
+        .run(Schedule::closed_requests(REQUESTS), protocol, &AtomicBool::new(false))
+        .expect("nobody stops it"))
+}
+
+fn frame_bytes(head: [u8; 4]) -> usize {
+    4 + usize::try_from(u32::from_be_bytes(head)).expect("a length")
+}
+
+fn frame(header: &str) -> Vec<u8> {
+    let length = u32::try_from(header.len()).expect("a short header");
+    [&(length + 4).to_be_bytes()[..], &length.to_be_bytes(), header.as_bytes()].concat()
+}
+
+fn opaque(request: &[u8]) -> i64 {
+    let length =
+        usize::try_from(u32::from_be_bytes(request[4..8].try_into().expect("four bytes"))).expect("it");
+    let header: serde_json::Value = serde_json::from_slice(&request[8..8 + length]).expect("a header");
+    header["opaque"].as_i64().expect("a number")
+}
+
+fn send(address: SocketAddr) -> Record {
+    let brokers = vec![Master { name: "a".to_owned(), address, queues: 3 }];
+    let sending = Sending {
+        topic: Topic { name: "T".to_owned(), brokers },
+        connections: 2,
+        bodies: Bodies::new(1, 64),
+        keys: false,
+        batch: 1,
+    };
+    run(sending.settings(), &mut Producer::new(sending)).expect("it accepts")
+}
+
+#[test]
+fn a_lying_broker_is_not_believed() {
+    type Reply = fn(i64) -> Option<Vec<u8>>;
+    let unknown = Outcomes { unknown: REQUESTS, ..Outcomes::default() };
+    let cases: [(&str, Reply, Outcomes); 8] = [
+        (
+            "an honest one",
+            |opaque| Some(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{opaque}}}"#))),
+            Outcomes { queued: REQUESTS, ..Outcomes::default() },
+        ),
+        (
+            "one that asks something first",
+            |opaque| {
+                let mut bytes = frame(r#"{"code":40,"flag":0,"opaque":77}"#);
+                bytes.extend(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{opaque}}}"#)));
+                Some(bytes)
+            },
+            Outcomes { queued: REQUESTS, ..Outcomes::default() },
+        ),
+        (
+            "one that answers another request",
+            |opaque| Some(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{}}}"#, opaque + 1))),
+            unknown,
+        ),
+        (
+            "one that is busy",
+            |opaque| Some(frame(&format!(r#"{{"code":2,"flag":1,"opaque":{opaque},"remark":"busy"}}"#))),
+            Outcomes { busy: REQUESTS, ..Outcomes::default() },
+        ),
+        (
+            "one that did not flush in time",
+            |opaque| Some(frame(&format!(r#"{{"code":10,"flag":1,"opaque":{opaque}}}"#))),
+            unknown,
+        ),
+        (
+            "one whose disk is full",
+            |opaque| Some(frame(&format!(r#"{{"code":14,"flag":1,"opaque":{opaque}}}"#))),
+            Outcomes { failed: REQUESTS, ..Outcomes::default() },
+        ),
+        ("one that speaks HTTP", |_| Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), unknown),
+        ("one that hangs up", |_| None, unknown),
+    ];
+    for (name, reply, wanted) in cases {
+        let address = fake::start(Vec::new(), frame_bytes, move |_, request| reply(opaque(request)));
+        let record = send(address);
+        assert_eq!(record.outcomes, wanted, "{name}: {:?}", record.first_surprise);
+    }
+}
+
+#[test]
+fn a_broker_that_breaks_off_in_its_answer_leaves_the_message_unknown() {
+    let address = fake::start(Vec::new(), frame_bytes, |number, request| {
+        let mut bytes = frame(&format!(r#"{{"code":0,"flag":1,"opaque":{}}}"#, opaque(request)));
+        if number == 5 {
+            bytes.truncate(20);
+        }
+        Some(bytes)
+    });
+    let record = send(address);
+    let wanted = Outcomes { queued: REQUESTS - 1, unknown: 1, ..Outcomes::default() };
+    assert_eq!((record.outcomes, record.first_surprise.as_deref()), (wanted, Some("no answer in time")));
+}
+
+fn packet_bytes(head: [u8; 4]) -> usize {
+    4 + usize::from(head[0]) + (usize::from(head[1]) << 8)
+}
+
+fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).expect("a short payload");
+    [&[length, 0, 0, sequence][..], payload].concat()
+}
+
+fn greeting() -> Vec<u8> {
+    let parts: [&[u8]; 6] = [
+        b"\x0a10.11-fake\0\x01\0\0\0saltsalt\0",
+        b"\xff\xff\x2d\x02\0\xff\xff\x15",
+        &[0; 10],
+        b"saltsaltsalt\0",
+        b"mysql_native_password",
+        &[0],
+    ];
+    packet(0, &parts.concat())
+}
+
+struct Insert;
+
+impl Workload for Insert {
+    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"INSERT");
+    }
+
+    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+        if results.len() == 1 && results[0].affected == 1 { Outcome::Won } else { Outcome::Failed }
+    }
+}
+
+fn insert(address: SocketAddr) -> std::io::Result<Record> {
+    let login = Login { user: "ada".into(), password: "secret".into(), database: None };
+    run(Settings::keep_alive(address, 2), &mut MySql::new(login, 2, Insert))
+}
+
+#[test]
+fn a_lying_database_is_not_believed() {
+    const OK: &[u8] = b"\0\x01\0\x02\0\0\0";
+    let unknown = Outcomes { unknown: REQUESTS, ..Outcomes::default() };
+    let cases: [(&str, Option<Vec<u8>>, Outcomes); 6] = [
+        ("an honest one", Some(packet(1, OK)), Outcomes { won: REQUESTS, ..Outcomes::default() }),
+        ("one that counts wrongly", Some(packet(7, OK)), unknown),
+        (
+            "one that is locked",
+            Some(packet(1, b"\xff\xb5\x04#HY000Lock wait timeout")),
+            Outcomes { busy: REQUESTS, ..Outcomes::default() },
+        ),
+        (
+            "one without the table",
+            Some(packet(1, b"\xff\x7a\x04#42S02no table")),
+            Outcomes { failed: REQUESTS, ..Outcomes::default() },
+        ),
+        ("one that wants a file", Some(packet(1, b"\xfb/etc/passwd")), unknown),
+        ("one that hangs up", None, unknown),
+    ];
+    for (name, reply, wanted) in cases {
+        let address = fake::start(greeting(), packet_bytes, move |_, request| {
+            // The answer to the greeting has number 1, a statement number 0.
+            if request[3] == 1 { Some(packet(2, OK)) } else { reply.clone() }
+        });
+        let record = insert(address).expect("it greets");
+        assert_eq!(record.outcomes, wanted, "{name}: {:?}", record.first_surprise);
+    }
+}
+
+#[test]
+fn a_database_that_does_not_let_in_is_an_error() {
+    type Reply = Option<Vec<u8>>;
+    let cases: [(Vec<u8>, Reply, &str); 5] = [
+        (greeting(), Some(packet(2, b"\xff\x15\x04#28000Access denied")), "refused the user"),
+        (
+            greeting(),
+            Some(packet(2, b"\xfecaching_sha2_password\0saltsaltsaltsaltsalt\0")),
+            "mysql_native_password",
+        ),
+        (packet(0, b"\xff\x10\x04Too many connections"), None, "refuses the connection"),
+        (packet(0, b"\x09 an old one"), None, "none of protocol 10"),
+        (greeting(), Some(packet(2, OK_CUT)), "does not greet"),
+    ];
+    for (hello, reply, wanted) in cases {
+        // With a length that says more than comes, the greeting is never whole.
+        let reply = reply.map(|bytes| if bytes[4..] == *OK_CUT { bytes[..6].to_vec() } else { bytes });
+        let address = fake::start(hello, packet_bytes, move |_, _| reply.clone());
+        let error = insert(address).expect_err("it was not let in");
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+}
+
+const OK_CUT: &[u8] = b"\0\0\0\x02\0\0\0";

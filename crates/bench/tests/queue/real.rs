@@ -1,0 +1,250 @@
+//! One real broker and one real MariaDB for all of it: starting them takes longer than what is done with them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bench::drivers::mysql::{Error, Login, MySql, Statement, Workload};
+use bench::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
+use bench::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use bench::load::record::{Outcome, Outcomes, Record};
+use bench::load::schedule::Schedule;
+use bench::load::{Generator, Protocol, Settings};
+use bench::tools::{self, ConsumerOptions, ProducerOptions};
+
+use crate::ports::free_ports;
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn the_drivers_on_real_servers() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let scripts = find_scripts(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))).expect("dev/up");
+    let (port_base, _ports) = free_ports();
+    let place = Place { scripts, folder: folder.path().join("set"), port_base };
+    let members = ["rocketmq", "mariadb"];
+    let set =
+        EngineSet::start_some(place, BrokerFlush::Asynchronous, &members, &[], &GO_ON).expect("engines");
+    let name_server = set.address("rocketmq-namesrv").expect("a name server");
+    messages_are_sent_and_consumed(name_server);
+    refusals_of_a_broker_are_told(name_server);
+    the_tools_run(name_server);
+    let mariadb = set.address("mariadb").expect("a database");
+    statements_are_judged(mariadb, &set);
+    logins_are_refused(mariadb);
+}
+
+fn run<P: Protocol>(settings: Settings, protocol: &mut P, requests: u64) -> Record {
+    let mut generator = Generator::connect(settings, protocol).expect("it listens");
+    generator.run(Schedule::closed_requests(requests), protocol, &GO_ON).expect("nobody stops it")
+}
+
+fn sending(topic: &Topic, run: u64, batch: u32) -> Sending {
+    Sending { topic: topic.clone(), connections: 8, bodies: Bodies::new(run, 100), keys: batch == 1, batch }
+}
+
+fn consumer(topic: &Topic, offsets: Vec<u64>, bodies: u64) -> Consumer {
+    Consumer::new(Pulling {
+        topic: topic.clone(),
+        group: "test".to_owned(),
+        offsets,
+        messages_max: 32,
+        hold_ms: 0,
+        bodies: Some(Bodies::new(bodies, 100)),
+    })
+}
+
+fn messages_are_sent_and_consumed(name_server: SocketAddr) {
+    assert_eq!(Topic::look_up(name_server, "bench_absent").expect("an answer"), None);
+    let topic = Topic::create(name_server, "bench_test", 4).expect("a topic");
+    assert_eq!((topic.queues(), topic.brokers.len()), (4, 1));
+    assert_eq!(Topic::look_up(name_server, "bench_test").expect("an answer"), Some(topic.clone()));
+
+    let mut single = Producer::new(sending(&topic, 1, 1)).remembering();
+    let record = run(sending(&topic, 1, 1).settings(), &mut single, 400);
+    assert_eq!(
+        record.outcomes,
+        Outcomes { queued: 400, ..Outcomes::default() },
+        "{:?}",
+        record.first_surprise
+    );
+    assert_eq!(topic.ends().expect("ends"), [100; 4]);
+
+    let mut got = consumer(&topic, vec![0; 4], 1);
+    let pulled = run(got.settings(), &mut got, 4 * 8);
+    let consumed = got.consumed();
+    assert_eq!((consumed.messages, pulled.outcomes.served), (400, 400), "{:?}", pulled.first_surprise);
+    assert_eq!((consumed.lost, consumed.duplicates, consumed.damaged), (0, 0, 0));
+    let sent = single.acknowledged().expect("it remembers");
+    assert_eq!((sent.count(), sent.missing_in(&consumed.numbers)), (400, 0));
+    assert!(consumed.born_to_consumed().max_us < 60_000_000, "both clocks are this machine's");
+
+    // From the middle of a queue; and the messages of another run are none of ours.
+    let mut again = consumer(&topic, vec![50, 100, 100, 100], 1);
+    run(again.settings(), &mut again, 8);
+    assert_eq!((again.consumed().messages, again.consumed().duplicates), (50, 0));
+    let mut other = consumer(&topic, vec![90, 100, 100, 100], 2);
+    let record = run(other.settings(), &mut other, 8);
+    assert_eq!((other.consumed().damaged, record.outcomes.failed), (10, 10));
+
+    let mut batches = Producer::new(sending(&topic, 3, 7)).remembering();
+    let record = run(sending(&topic, 3, 7).settings(), &mut batches, 20);
+    assert_eq!(record.outcomes.queued, 140, "{:?}", record.first_surprise);
+    assert_eq!(topic.ends().expect("ends"), [135; 4]);
+    let mut got = consumer(&topic, vec![100; 4], 3);
+    run(got.settings(), &mut got, 16);
+    let sent = batches.acknowledged().expect("it remembers");
+    assert_eq!((got.consumed().messages, sent.missing_in(&got.consumed().numbers)), (140, 0));
+
+    let wider = Topic::create(name_server, "bench_test", 6).expect("more queues");
+    assert_eq!(wider.queues(), 6);
+    wider.delete(name_server).expect("it goes");
+    assert_eq!(Topic::look_up(name_server, "bench_test").expect("an answer"), None);
+}
+
+fn refusals_of_a_broker_are_told(name_server: SocketAddr) {
+    let topic = Topic::create(name_server, "bench_refused", 1).expect("a topic");
+    let mut beyond = topic.clone();
+    beyond.brokers[0].queues = 9;
+    let mut producer = Producer::new(sending(&beyond, 1, 1));
+    // One of each nine messages goes to a queue that is there.
+    let record = run(sending(&beyond, 1, 1).settings(), &mut producer, 18);
+    assert_eq!(record.outcomes, Outcomes { queued: 2, failed: 16, ..Outcomes::default() });
+    assert!(record.first_surprise.is_some_and(|text| text.starts_with("code ")));
+
+    let large = Sending { bodies: Bodies::new(1, 5 << 20), ..sending(&topic, 1, 1) };
+    let record = run(large.settings(), &mut Producer::new(large), 2);
+    assert_eq!(record.outcomes.failed, 2, "{:?} {:?}", record.outcomes, record.first_surprise);
+    assert_eq!(topic.messages().expect("ends"), 2);
+
+    let mut ahead = consumer(&topic, vec![1_000_000], 1);
+    let record = run(ahead.settings(), &mut ahead, 1);
+    assert_eq!((ahead.consumed().messages, record.outcomes.failed), (0, 1), "{:?}", record.first_surprise);
+}
+
+fn the_tools_run(name_server: SocketAddr) {
+    let options = ProducerOptions {
+        namesrv: name_server,
+        topic: "bench_tools".to_owned(),
+        threads: 4,
+        message_bytes: 128,
+        keys: true,
+        queues: Some(3),
+        batch: 1,
+        seconds: Some(1),
+    };
+    let mut lines = Vec::new();
+    let report =
+        tools::producer(&options, &GO_ON, |window| lines.push(window.to_string())).expect("a report");
+    assert_eq!((report.queues, report.windows.len(), lines.len()), (3, 1, 1));
+    let queued = report.windows[0].outcomes.queued;
+    assert!(queued > 0 && lines[0].starts_with("Send TPS: "), "{lines:?}");
+    let options = ConsumerOptions {
+        namesrv: name_server,
+        topic: "bench_tools".to_owned(),
+        group: "bench_tools".to_owned(),
+        from_start: true,
+        seconds: Some(2),
+    };
+    let report = tools::consumer(&options, &GO_ON, |_| {}).expect("a report");
+    // Whether two seconds were enough depends on the machine; nothing may be lost in any case.
+    let window = &report.windows[0];
+    assert!((1..=queued).contains(&window.messages) && window.lost == 0 && window.failed == 0, "{window:?}");
+    let absent = ConsumerOptions { topic: "bench_absent".to_owned(), ..options };
+    assert!(tools::consumer(&absent, &GO_ON, |_| {}).is_err());
+}
+
+/// Statements, and what their results are to be.
+struct Script {
+    statements: Vec<&'static str>,
+    next: usize,
+    results: Vec<Vec<Statement>>,
+}
+
+impl Workload for Script {
+    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.statements[self.next].as_bytes());
+        self.next += 1;
+    }
+
+    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+        self.results.push(results.to_vec());
+        Outcome::Won
+    }
+
+    fn refused(&mut self, _user: usize, error: &Error) -> Outcome {
+        if error.code == 1062 { Outcome::OverLimit } else { Outcome::Failed }
+    }
+}
+
+fn login(user: &str, password: &str, database: Option<&str>) -> Login {
+    Login { user: user.to_owned(), password: password.to_owned(), database: database.map(str::to_owned) }
+}
+
+fn statements_are_judged(mariadb: SocketAddr, set: &EngineSet) {
+    let mut root = set.database(None).expect("a connection");
+    root.recreate("bench_driver").expect("a database");
+    root.execute(
+        "CREATE TABLE bench_driver.t(id INT PRIMARY KEY) ENGINE=InnoDB;
+         CREATE USER ada@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('se cret');
+         GRANT ALL ON bench_driver.* TO ada@'%'",
+    )
+    .expect("a table and a user");
+    // A row that another transaction holds.
+    root.execute("INSERT INTO bench_driver.t VALUES (1), (100);START TRANSACTION").expect("rows");
+    root.execute("UPDATE bench_driver.t SET id = 101 WHERE id = 100").expect("a lock");
+    let statements = vec![
+        "INSERT INTO t VALUES (2), (3)",
+        "SELECT seq, REPEAT('x', 100) FROM seq_1_to_3000",
+        "SELECT 1 FROM t WHERE id = 77; DELETE FROM t WHERE id = 3; SELECT 5",
+        "INSERT INTO t VALUES (1)",
+        // Broken off in the middle: nothing of it may stay.
+        "START TRANSACTION; INSERT INTO t VALUES (50); INSERT INTO t VALUES (1); COMMIT",
+        "INSERT INTO t VALUES (51)",
+        "SET SESSION innodb_lock_wait_timeout = 1; DELETE FROM t WHERE id = 100",
+        "SELECT nonsense",
+        "KILL CONNECTION_ID()",
+        "START TRANSACTION; INSERT INTO t VALUES (52); COMMIT",
+    ];
+    let count = u64::try_from(statements.len()).expect("a few");
+    let script = Script { statements, next: 0, results: Vec::new() };
+    let mut client = MySql::new(login("ada", "se cret", Some("bench_driver")), 1, script);
+    let record = run(Settings::keep_alive(mariadb, 1), &mut client, count);
+    let wanted = Outcomes { won: 5, over_limit: 2, busy: 1, failed: 1, unknown: 1, ..Outcomes::default() };
+    assert_eq!(record.outcomes, wanted, "{:?}", record.first_surprise);
+    let result = |affected, rows| Statement { affected, rows };
+    assert_eq!(
+        client.workload.results,
+        [
+            vec![result(2, 0)],
+            vec![result(0, 3000)],
+            vec![result(0, 0), result(1, 0), result(0, 1)],
+            vec![result(1, 0)],
+            vec![result(0, 0), result(1, 0), result(0, 0)],
+        ]
+    );
+    // Each error cost its connection.
+    assert_eq!(record.reconnects, 5);
+    root.execute("ROLLBACK").expect("the lock goes");
+    assert_eq!(
+        root.number("SELECT SUM(id) FROM bench_driver.t").expect("a sum"),
+        Some(1 + 2 + 51 + 52 + 100)
+    );
+}
+
+fn logins_are_refused(mariadb: SocketAddr) {
+    for login in [
+        login("ada", "wrong", Some("bench_driver")),
+        login("ada", "", None),
+        login("nobody", "se cret", None),
+        login("ada", "se cret", Some("absent")),
+    ] {
+        let settings =
+            Settings { answer_timeout: Duration::from_secs(5), ..Settings::keep_alive(mariadb, 2) };
+        let script = Script { statements: Vec::new(), next: 0, results: Vec::new() };
+        let error =
+            Generator::connect(settings, &mut MySql::new(login.clone(), 2, script)).expect_err("refused");
+        assert!(error.to_string().contains("refused the user"), "{login:?}: {error}");
+    }
+}

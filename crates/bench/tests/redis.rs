@@ -1,0 +1,244 @@
+//! The Redis driver on real servers, one of which is killed in the middle, and on one that lies.
+#![allow(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command as Program;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bench::drivers::redis::command::{Command, Expect};
+use bench::drivers::redis::keys::{Keys, Order};
+use bench::drivers::redis::{Redis as Driver, Workload};
+use bench::engines::redis::Redis;
+use bench::load::record::{Outcomes, Record};
+use bench::load::schedule::Schedule;
+use bench::load::{Generator, Settings};
+use bench::process::{Guard, free_port, log_tail};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Server {
+    guard: Guard,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port().expect("a free port")));
+        let guard = spawn(folder.path(), address, arguments);
+        Self { guard, address, folder }
+    }
+
+    fn client(&self) -> Redis {
+        Redis::connect(self.address).expect("it serves")
+    }
+}
+
+/// Returns when it answers anything at all, be it that it wants a password.
+fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
+    let mut program = Program::new("redis-server");
+    program.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--save", ""]);
+    program.arg("--dir").arg(folder).args(arguments);
+    let log = folder.join("log");
+    let mut guard = Guard::start(&mut program, &log).expect("redis-server is installed");
+    let begun = Instant::now();
+    loop {
+        let said = Redis::connect(address).and_then(|mut redis| redis.ask(&["PING"]));
+        if said.is_ok() || said.is_err_and(|error| error.to_string().contains("NOAUTH")) {
+            return guard;
+        }
+        assert!(
+            guard.ended().expect("a child").is_none() && begun.elapsed() < PATIENCE,
+            "{}",
+            log_tail(&log)
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn workload(commands: &[&str]) -> Workload {
+    let commands = commands.iter().map(|text| Command::parse(text).expect("a command")).collect();
+    Workload {
+        value_bytes: vec![8],
+        ..Workload::of(commands, Keys::new("", 20, 1000, Order::Random).expect("keys"))
+    }
+}
+
+fn run(address: SocketAddr, users: usize, workload: Workload, schedule: Schedule) -> (Record, Driver) {
+    let mut driver = Driver::new(workload).expect("a workload");
+    let settings =
+        Settings { answer_timeout: Duration::from_millis(1500), ..Settings::keep_alive(address, users) };
+    let mut generator = Generator::connect(settings, &mut driver).expect("connections");
+    let record = generator.run(schedule, &mut driver, &AtomicBool::new(false)).expect("nobody stops it");
+    (record, driver)
+}
+
+#[test]
+fn what_is_written_is_there_and_each_command_of_a_mix_has_its_share() {
+    let server = Server::start(&[]);
+    let mut fill = workload(&["SET __key__ __data__"]);
+    fill.keys = Keys::new("", 20, 1000, Order::Sequence).unwrap();
+    fill.depth = 100;
+    let (record, _) = run(server.address, 1, fill, Schedule::closed_requests(10));
+    assert_eq!(record.outcomes, Outcomes { served: 1000, ..Outcomes::default() });
+    let mut redis = server.client();
+    assert_eq!(redis.ask(&["DBSIZE"]).unwrap(), ["1000"]);
+    assert_eq!(redis.ask(&["STRLEN", &format!("{:020}", 999)]).unwrap(), ["8"]);
+
+    redis.ask(&["CONFIG", "RESETSTAT"]).unwrap();
+    let mut mix = workload(&[]);
+    mix.commands = vec![
+        Command::parse("GET __key__").unwrap().weighing(8),
+        Command::parse("SET __key__ __data__").unwrap(),
+        Command::parse("INCR counter").unwrap(),
+    ];
+    mix.depth = 16;
+    let (record, driver) = run(server.address, 20, mix, Schedule::closed_requests(1000));
+    assert_eq!(record.outcomes, Outcomes { served: 16_000, ..Outcomes::default() });
+    let counter: i64 = redis.ask(&["GET", "counter"]).unwrap().concat().parse().unwrap();
+    assert_eq!(driver.highest(), Some(counter));
+    assert!((1200..2000).contains(&counter), "{counter}");
+    let stats = redis.ask(&["INFO", "commandstats"]).unwrap().concat();
+    assert!(stats.contains(&format!("cmdstat_incr:calls={counter},")), "{stats}");
+}
+
+#[test]
+fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
+    let server = Server::start(&[]);
+    server.client().ask(&["LPUSH", "list", "x"]).unwrap();
+    let (record, _) = run(server.address, 2, workload(&["INCR list"]), Schedule::closed_requests(10));
+    assert_eq!(record.outcomes, Outcomes { failed: 10, ..Outcomes::default() });
+    assert!(record.first_surprise.unwrap().starts_with("WRONGTYPE"));
+
+    let missing = workload(&["GET missing"]);
+    let (record, _) = run(server.address, 1, missing, Schedule::closed_requests(3));
+    assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
+    let mut allowed = workload(&[]);
+    allowed.commands = vec![Command::parse("GET missing").unwrap().expecting(Expect::ValueOrNil)];
+    let (record, _) = run(server.address, 1, allowed, Schedule::closed_requests(3));
+    assert_eq!(record.outcomes, Outcomes { served: 3, ..Outcomes::default() });
+
+    server.client().ask(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let (record, _) = run(server.address, 1, workload(&["SET __key__ v"]), Schedule::closed_requests(3));
+    assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
+    assert!(record.first_surprise.unwrap().starts_with("OOM"));
+}
+
+#[test]
+fn a_password_is_given_before_the_first_request() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let with =
+        |password: &str| Workload { password: Some(password.to_owned()), ..workload(&["SET __key__ v"]) };
+    let (record, _) = run(server.address, 10, with("secret"), Schedule::closed_requests(100));
+    assert_eq!(record.outcomes, Outcomes { served: 100, ..Outcomes::default() });
+    let (record, _) = run(server.address, 1, workload(&["SET __key__ v"]), Schedule::closed_requests(2));
+    assert_eq!(record.outcomes, Outcomes { failed: 2, ..Outcomes::default() });
+    let mut driver = Driver::new(with("wrong")).unwrap();
+    let refused = Generator::connect(Settings::keep_alive(server.address, 1), &mut driver).unwrap_err();
+    assert!(refused.to_string().contains("password"), "{refused}");
+}
+
+/// With the log synced before each answer, what was acknowledged survives; what lost its answer may.
+#[test]
+fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
+    const ARGUMENTS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut server = Server::start(&ARGUMENTS);
+    let (address, folder) = (server.address, server.folder.path().to_owned());
+    let ((record, driver), killed_at) = std::thread::scope(|scope| {
+        let guard = &mut server.guard;
+        let killing = scope.spawn(move || {
+            let begun = Instant::now();
+            let mut redis = Redis::connect(address).unwrap();
+            let seen = loop {
+                assert!(begun.elapsed() < PATIENCE, "nothing is counted");
+                let text = redis.ask(&["INCRBY", "hot", "0"]).unwrap().concat();
+                let value: u64 = text.parse().unwrap();
+                if value >= 200 {
+                    break value;
+                }
+            };
+            guard.kill().unwrap();
+            *guard = spawn(&folder, address, &ARGUMENTS);
+            seen
+        });
+        let ran = run(address, 20, workload(&["INCR hot"]), Schedule::closed(Duration::from_secs(3)));
+        (ran, killing.join().unwrap())
+    });
+    let value: u64 = server.client().ask(&["GET", "hot"]).unwrap().concat().parse().unwrap();
+    let Outcomes { served, unknown, .. } = record.outcomes;
+    assert!((served..=served + unknown).contains(&value), "{value}, {:?}", record.outcomes);
+    assert!(driver.highest().unwrap() <= i64::try_from(value).unwrap());
+    // It was hit while it worked, and it worked again after that.
+    assert!(unknown > 0 && record.reconnects > 0, "{:?} {}", record.outcomes, record.reconnects);
+    assert!(value > killed_at + 20, "killed at {killed_at}, {value} at the end");
+}
+
+/// What the server that lies does with the command of this number.
+#[derive(Clone, Copy)]
+enum Lie {
+    Say(&'static [u8]),
+    SayAndClose(&'static [u8]),
+    Silence,
+}
+
+const PONG: Lie = Lie::Say(b"+PONG\r\n");
+
+/// Reads PINGs and answers each one as told. Its threads end with their connections, or with the process.
+fn liar(lie: impl Fn(u64) -> Lie + Send + Sync + 'static) -> SocketAddr {
+    const PING_BYTES: usize = b"*1\r\n$4\r\nPING\r\n".len();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let (lie, number) = (Arc::new(lie), Arc::new(AtomicU64::new(0)));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, lie, number) = (stream.expect("a client"), lie.clone(), number.clone());
+            std::thread::spawn(move || {
+                let mut ping = [0; PING_BYTES];
+                while stream.read_exact(&mut ping).is_ok() {
+                    assert_eq!(&ping, b"*1\r\n$4\r\nPING\r\n");
+                    let (bytes, close) = match lie(number.fetch_add(1, Ordering::Relaxed)) {
+                        Lie::Say(bytes) => (bytes, false),
+                        Lie::SayAndClose(bytes) => (bytes, true),
+                        Lie::Silence => continue,
+                    };
+                    if stream.write_all(bytes).is_err() || close {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn lies_are_never_taken_for_answers() {
+    let served = |served, unknown| Outcomes { served, unknown, ..Outcomes::default() };
+    let lie_at = |at: u64, lie: Lie| move |number| if number == at { lie } else { PONG };
+    // (lie at the sixth command, commands per request, outcomes of 20 commands, stray answers)
+    let table = [
+        (Lie::Say(b"+PO"), 1, served(19, 1), 0),
+        (Lie::SayAndClose(b"+PO"), 1, served(19, 1), 0),
+        (Lie::SayAndClose(b""), 1, served(19, 1), 0),
+        (Lie::Silence, 1, served(19, 1), 0),
+        (Lie::Say(b"HTTP/1.1 200 OK\r\n\r\n"), 1, served(19, 1), 0),
+        (Lie::Say(b"$1\r\nPONG\r\n"), 1, served(19, 1), 0),
+        (Lie::Say(b"+PONG\r\n+PONG\r\n"), 1, served(20, 0), 1),
+        // The first of a second pipeline of five is the sixth: its answers up to there count.
+        (Lie::SayAndClose(b"+PONG\r\n+P"), 5, served(16, 4), 0),
+        (Lie::Silence, 5, served(19, 1), 0),
+    ];
+    for (index, (lie, depth, wanted, stray)) in table.into_iter().enumerate() {
+        let address = liar(lie_at(5, lie));
+        let workload = Workload { depth, ..workload(&["PING"]) };
+        let requests = 20 / u64::try_from(depth).unwrap();
+        let (record, _) = run(address, 1, workload, Schedule::closed_requests(requests));
+        assert_eq!(record.outcomes, wanted, "row {index}: {:?}", record.first_surprise);
+        assert_eq!(record.stray_answers, stray, "row {index}");
+    }
+}
