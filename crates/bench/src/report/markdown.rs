@@ -205,6 +205,7 @@ fn peak(page: &mut Page, peak: &PeakReport) {
     if let Some(limiter) = &peak.limiter {
         page.titled(&format!("Limited by {}", escaped(&limiter.what)), limiter.evidence.iter().cloned());
     }
+    page.titled("Validity", words::peak_flags(peak).into_iter());
     page.titled("Audit, clean", peak.audit.iter().map(words::audit));
     page.titled("Notes", peak.notes.iter().cloned());
 }
@@ -270,6 +271,7 @@ mod tests {
             "100 units at first = 40 remaining + 60 held + 0 sold",
             "redis 7.0.15: appendfsync = everysec",
             "| 2,450/s | bisect | invalid |",
+            "INVALID: 2,450/s, bisect, repeat 0: 7 requests were due and never sent",
             "Every day: 800/s to 1,200/s.",
             "| cluster, redis appendfsync = everysec | 1,100/s | 21 ms | redis | 5,000 | 0 | 4 | 700 ms |",
             "| nothing:x>=1 | not measured | MISSED |",

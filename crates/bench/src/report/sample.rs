@@ -211,6 +211,8 @@ fn peak() -> PeakReport {
         verdict,
         trials: vec![trial(0, rate)],
     };
+    let mut invalid = point(2450, "bisect", Verdict::Invalid);
+    invalid.trials[0].flags.push(Flag::Unsent { requests: 7 });
     PeakReport {
         target: "embedded".to_owned(),
         p99_limit_us: 50_000,
@@ -224,7 +226,7 @@ fn peak() -> PeakReport {
             point(3000, "anchor", Verdict::Undecided),
             point(2500, "bisect", Verdict::Fail),
             point(2400, "confirm", Verdict::Pass),
-            point(2450, "bisect", Verdict::Invalid),
+            invalid,
         ],
         confirmed: true,
         overload: Some(Overload {

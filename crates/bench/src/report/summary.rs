@@ -47,6 +47,9 @@ pub fn of_report(report: &Report) -> String {
             say(format!("{}: {flag}", scenario.name));
         }
     }
+    for flag in report.peak.iter().flat_map(words::peak_flags) {
+        say(format!("peak: {flag}"));
+    }
     for failed in &report.failures {
         say(format!("{}: NOT RUN: {}", failed.name, failed.error));
     }
@@ -129,6 +132,7 @@ mod tests {
             "28.9 MiB ?",
             "redis-threads: shape not found: reads are slower",
             "redis-threads: INVALID: set, 5000 threads, repeat 0",
+            "peak: INVALID: 2,450/s, bisect, repeat 0",
             "broken: NOT RUN",
             "nothing:x>=1: MISSED",
         ] {

@@ -2,8 +2,12 @@
 //!
 //! No markup: each form escapes and marks up by itself.
 
+use std::mem::discriminant;
+
 use super::format::{duration, figure, number, percent, time_us, times, utc};
-use super::model::{Audit, Case, EngineSettings, Flag, Report, ScenarioReport, Size, Verdict};
+use super::model::{
+    Audit, Case, EngineSettings, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Size, Trial, Verdict,
+};
 use super::statistics::REPEATS_FOR_INTERVAL;
 
 pub(super) fn flag(flag: &Flag) -> String {
@@ -46,24 +50,34 @@ pub(super) fn flags(scenario: &ScenarioReport) -> Vec<String> {
     if trials().any(|trial| trial.flags.contains(&Flag::CoLocated)) {
         lines.push(flag(&Flag::CoLocated));
     }
-    for case in &scenario.cases {
-        // What several repeats have in common is said once.
-        let mut told: Vec<(String, Vec<String>)> = Vec::new();
-        for trial in &case.trials {
-            for of in trial.flags.iter().filter(|of| of.invalidates()).map(flag) {
-                match told.iter_mut().find(|(flag, _)| *flag == of) {
-                    Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
-                    None => told.push((of, vec![trial.repeat.to_string()])),
-                }
+    lines.extend(scenario.cases.iter().flat_map(|case| invalid(&case.name, &case.trials)));
+    lines
+}
+
+/// The same of the loads of a search.
+pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
+    let of_point = |point: &PeakPoint| {
+        invalid(&format!("{}, {}", figure(point.rate, "1/s"), point.phase), &point.trials)
+    };
+    peak.curve.iter().flat_map(of_point).collect()
+}
+
+/// Flags of one kind are told once, by the first of them.
+fn invalid(name: &str, trials: &[Trial]) -> Vec<String> {
+    let mut told: Vec<(&Flag, Vec<String>)> = Vec::new();
+    for trial in trials {
+        for of in trial.flags.iter().filter(|of| of.invalidates()) {
+            match told.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
+                Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
+                None => told.push((of, vec![trial.repeat.to_string()])),
             }
         }
-        lines.extend(
-            told.into_iter().map(|(flag, repeats)| {
-                format!("INVALID: {}, repeat {}: {flag}", case.name, repeats.join(", "))
-            }),
-        );
     }
-    lines
+    let line = |(of, repeats): (&Flag, Vec<String>)| {
+        let first = if repeats.len() > 1 { " (the first of them)" } else { "" };
+        format!("INVALID: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
+    };
+    told.into_iter().map(line).collect()
 }
 
 pub(super) fn verdict(verdict: Verdict) -> &'static str {

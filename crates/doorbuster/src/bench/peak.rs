@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{Report, Size};
+use ::bench::report::model::{Report, Size, Verdict};
 use ::bench::report::{json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
@@ -56,7 +56,7 @@ The settings are written to admission.toml beside the report; `doorbuster serve 
 A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN.
 
 Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
-was found and not confirmed; 64 wrong arguments; 69 something can't be started.
+was found and not confirmed, or no load could be judged; 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
@@ -162,6 +162,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let found = peak::run(&options).map_err(failed)?;
     options.progress.finish();
     let (passed, confirmed) = (found.highest_passed.is_some(), found.confirmed);
+    let judged = found.curve.iter().any(|point| matches!(point.verdict, Verdict::Pass | Verdict::Fail));
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
     report.peak = Some(found);
@@ -182,6 +183,9 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
              in the report"
                 .to_owned(),
         )),
+        (false, _) if !judged => {
+            Err(Failure::Invalid("no load could be judged: the report says what was invalid".to_owned()))
+        }
         (false, _) => Err(Failure::check("no load was within the limit; see the curve in the report")),
     }
 }

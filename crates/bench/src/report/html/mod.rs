@@ -308,6 +308,7 @@ fn peak(peak: &PeakReport) -> String {
     if let Some(limiter) = &peak.limiter {
         inner += &list(&format!("Limited by {}", limiter.what), limiter.evidence.iter().cloned());
     }
+    inner += &list("Validity", words::peak_flags(peak));
     inner += &list("Audit, clean", peak.audit.iter().map(words::audit));
     inner += &list("Notes", peak.notes.iter().cloned());
     section("peak", "Peak under the limit", &inner)
