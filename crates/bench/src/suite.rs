@@ -193,7 +193,10 @@ fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyh
         progress: progress.clone(),
         stop: Arc::clone(&options.stop),
     };
-    let measured = (scenario.run)(&mut stage)?;
+    let mut measured = (scenario.run)(&mut stage)?;
+    // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.
+    scenario.name.clone_into(&mut measured.name);
+    measured.reference = scenario.reference.map(str::to_owned);
     if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
         anyhow::bail!("{AUDIT_FAILED}: {broken}");
     }

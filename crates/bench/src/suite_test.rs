@@ -5,11 +5,12 @@ use crate::report::model::Flag;
 use crate::report::sample;
 use crate::scenarios::Engine;
 
-fn measured(stage: &Stage, name: &str) -> ScenarioReport {
+fn measured(stage: &Stage) -> ScenarioReport {
     assert!(stage.folder.is_dir(), "it has a folder");
     std::fs::write(stage.folder.join("data"), "left behind").unwrap();
     let mut report = sample::report().scenarios.remove(0);
-    report.name = name.to_owned();
+    // The suite knows the name better.
+    report.name.clear();
     report.cases.truncate(2);
     report.cases.retain(|case| stage.wants(&case.name));
     report
@@ -19,9 +20,9 @@ const fn scenario(name: &'static str, run: fn(&mut Stage) -> anyhow::Result<Scen
     Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], run }
 }
 
-static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage, "fine")));
+static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage)));
 static LATE: Scenario = scenario("late", |stage| {
-    let mut report = measured(stage, "late");
+    let mut report = measured(stage);
     report.cases[0].trials[0].flags.push(Flag::Unsent { requests: 3 });
     Ok(report)
 });
@@ -29,7 +30,7 @@ static MISSING: Scenario = scenario("missing", |_stage| anyhow::bail!("redis-ser
 static LOSES: Scenario =
     scenario("loses", |_stage| Err(anyhow::anyhow!("AUDIT FAILED: 3 lost").context("orders")));
 static OVERSELLS: Scenario = scenario("oversells", |stage| {
-    let mut report = measured(stage, "oversells");
+    let mut report = measured(stage);
     report.audit.as_mut().unwrap().held_units += 1;
     Ok(report)
 });
