@@ -111,20 +111,13 @@ impl<'a> Trials<'a> {
             disk: self.disk.as_deref(),
             co_located,
             stop: &self.options.stop,
+            progress: Some(&self.options.progress),
         };
         self.made += 1;
         let begun = Instant::now();
         let schedule = schedule.seeded(self.made as u64);
-        let progress = &self.options.progress;
-        let trial = measure::trial_within(
-            self.options.p99,
-            &mut generator,
-            schedule,
-            &mut http,
-            self.made,
-            around,
-            &mut |second| progress.second(second),
-        )?;
+        let trial =
+            measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
         self.stand.told.accepted += trial.outcomes.won;
         self.stand.told.unknown += trial.outcomes.unknown;
         Ok((trial, begun))

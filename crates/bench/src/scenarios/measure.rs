@@ -12,6 +12,7 @@ use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::trial::Flag;
 use crate::load::{Generator, Protocol, Second, Trial};
+use crate::progress::Progress;
 use crate::usage::{Snapshot, Usage, Watched};
 
 /// The latency limit that is assumed where nobody gave one.
@@ -35,9 +36,11 @@ pub struct Surroundings<'a> {
     /// The target runs on this machine too.
     pub co_located: bool,
     pub stop: &'a AtomicBool,
+    /// Is told of each second, if anybody watches.
+    pub progress: Option<&'a Progress>,
 }
 
-/// A trial under [`LATENCY_LIMIT`] that nobody watches.
+/// A trial under [`LATENCY_LIMIT`].
 ///
 /// # Errors
 /// If the stop flag is raised, or the machine can't be read. What the target does is in the trial.
@@ -48,10 +51,10 @@ pub fn trial<P: Protocol>(
     repeat: usize,
     around: Surroundings<'_>,
 ) -> anyhow::Result<Trial> {
-    trial_within(LATENCY_LIMIT, generator, schedule, protocol, repeat, around, &mut |_| {})
+    trial_within(LATENCY_LIMIT, generator, schedule, protocol, repeat, around)
 }
 
-/// A trial under a latency limit; `watch` is told of each second as it ends.
+/// A trial under a latency limit.
 ///
 /// # Errors
 /// As of [`trial`].
@@ -62,12 +65,16 @@ pub fn trial_within<P: Protocol>(
     protocol: &mut P,
     repeat: usize,
     around: Surroundings<'_>,
-    watch: &mut dyn FnMut(&Second),
 ) -> anyhow::Result<Trial> {
     let mut watched = around.watched.to_vec();
     watched.push(Watched::load());
     let before = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
-    let record = generator.run_watched(schedule, protocol, around.stop, watch)?;
+    let mut watch = |second: &Second| {
+        if let Some(progress) = around.progress {
+            progress.second(second);
+        }
+    };
+    let record = generator.run_watched(schedule, protocol, around.stop, &mut watch)?;
     let after = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
     let usage = before.until(&after);
     let cap = generator.settings().connections as u64;

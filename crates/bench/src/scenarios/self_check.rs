@@ -75,7 +75,13 @@ fn beside_wrk(stage: &Stage, rounds: usize, report: &mut ScenarioReport) -> anyh
     let mut generator =
         Generator::connect(Settings::keep_alive(nginx.address(), WRK_CONNECTIONS), &mut http)?;
     let watched = [crate::usage::Watched::new("nginx", nginx.pid())];
-    let around = Surroundings { watched: &watched, disk: None, co_located: true, stop: &stage.stop };
+    let around = Surroundings {
+        watched: &watched,
+        disk: None,
+        co_located: true,
+        stop: &stage.stop,
+        progress: Some(&stage.progress),
+    };
     let schedule = Schedule::closed(Duration::from_secs(seconds));
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     trial(&mut generator, Schedule::closed(Duration::from_secs(1)), &mut http, 0, around)?;

@@ -14,7 +14,7 @@ use crate::{GOOD, MS, Posts, REQUEST, run, settings};
 
 pub(crate) fn trial(generator: &mut Generator, schedule: Schedule) -> Trial {
     let stop = AtomicBool::new(false);
-    let around = Surroundings { watched: &[], disk: None, co_located: true, stop: &stop };
+    let around = Surroundings { watched: &[], disk: None, co_located: true, stop: &stop, progress: None };
     measure::trial(generator, schedule, &mut Http { workload: &mut Posts }, 0, around)
         .expect("nobody stops it")
 }

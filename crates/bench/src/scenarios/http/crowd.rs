@@ -131,8 +131,13 @@ fn once(
     let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64), &mut stand.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let disk = environment::disk(&stage.folder);
-    let around =
-        Surroundings { watched: &watched, disk: disk.as_deref(), co_located: true, stop: &stage.stop };
+    let around = Surroundings {
+        watched: &watched,
+        disk: disk.as_deref(),
+        co_located: true,
+        stop: &stage.stop,
+        progress: Some(&stage.progress),
+    };
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(stage.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
     stand.told_orders(&trial.outcomes);

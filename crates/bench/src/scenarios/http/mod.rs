@@ -226,6 +226,7 @@ fn measure(
         disk: disk.as_deref(),
         co_located: address.ip().is_loopback(),
         stop: &stage.stop,
+        progress: Some(&stage.progress),
     };
     let requests = tier.requests(stage);
     let mut trials = Vec::new();

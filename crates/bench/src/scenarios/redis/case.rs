@@ -176,6 +176,7 @@ impl<'a> Session<'a> {
             disk: self.disk.as_deref(),
             co_located: self.addresses.iter().all(|address| address.ip().is_loopback()),
             stop: &self.stage.stop,
+            progress: Some(&self.stage.progress),
         };
         let trial = trial(&mut generator, schedule, &mut driver, repeat, around)?;
         Ok((trial, driver))

@@ -170,6 +170,7 @@ impl Brokers {
             disk: self.disk.as_deref().filter(|_| local),
             co_located: local,
             stop: &stage.stop,
+            progress: Some(&stage.progress),
         }
     }
 

@@ -245,6 +245,7 @@ fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) ->
             disk: disk.as_deref().filter(|_| local),
             co_located: local,
             stop: &stage.stop,
+            progress: Some(&stage.progress),
         };
         let trial = trial(&mut generator, Schedule::closed(window), &mut client, repeat, around)?;
         check(kind, &trial, before, server.state()?)?;

@@ -175,7 +175,7 @@ fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::
 }
 
 fn surroundings<'a>(stage: &'a Stage, watched: &'a [Watched], disk: Option<&'a str>) -> Surroundings<'a> {
-    Surroundings { watched, disk, co_located: true, stop: &stage.stop }
+    Surroundings { watched, disk, co_located: true, stop: &stage.stop, progress: Some(&stage.progress) }
 }
 
 /// The published plan on goods of which there are 10 each. Comes first: nothing was sold yet.
@@ -405,6 +405,7 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
                 disk: None,
                 co_located: address.ip().is_loopback(),
                 stop: &stage.stop,
+                progress: Some(&stage.progress),
             };
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
             ramp.push(stage, series, users, trial)?;
