@@ -17,6 +17,10 @@ use crate::process::{self, Guard};
 
 /// Where nginx is when it is not on the search path of an ordinary user.
 const PROGRAMS: [&str; 3] = ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"];
+/// Where Debian has them (libnginx-mod-http-lua).
+const LUA: &str = "load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+";
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Another process may take the port between our choosing it and nginx binding it.
 const PORT_ATTEMPTS: usize = 5;
@@ -31,13 +35,27 @@ pub struct Nginx {
 impl Nginx {
     /// Starts nginx with all of its files below `folder`, which must exist and be its own.
     pub fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_as(folder, "", "return 200;")
+    }
+
+    /// Its empty 200 comes after this time, and costs nothing meanwhile: a target whose times are known.
+    pub fn start_late(folder: &Path, delay: Duration) -> anyhow::Result<Self> {
+        let late = format!(
+            "content_by_lua_block {{ ngx.header.content_length = 0 ngx.sleep({}) }}",
+            delay.as_secs_f64()
+        );
+        Self::start_as(folder, LUA, &late)
+    }
+
+    fn start_as(folder: &Path, modules: &str, answer: &str) -> anyhow::Result<Self> {
         let files = folder.join("files");
         std::fs::create_dir(&files).context("nginx's folder")?;
         let log = folder.join("log");
         for _ in 0..PORT_ATTEMPTS {
             let port = process::free_port()?;
             let configuration = folder.join("nginx.conf");
-            std::fs::write(&configuration, configure(folder, port)).context("nginx's configuration")?;
+            std::fs::write(&configuration, configure(folder, port, modules, answer))
+                .context("nginx's configuration")?;
             let mut guard = spawn(folder, &configuration, &log)?;
             let address = SocketAddr::from(([127, 0, 0, 1], port));
             if answers(&mut guard, address)? {
@@ -76,10 +94,10 @@ pub fn version() -> String {
 }
 
 /// Anything that is no file is answered by the empty 200.
-fn configure(folder: &Path, port: u16) -> String {
+fn configure(folder: &Path, port: u16, modules: &str, answer: &str) -> String {
     let folder = folder.display();
     format!(
-        "daemon off; master_process off; worker_processes 1; worker_rlimit_nofile 16384;
+        "{modules}daemon off; master_process off; worker_processes 1; worker_rlimit_nofile 16384;
 pid {folder}/pid; error_log {folder}/log crit;
 events {{ worker_connections 8192; }}
 http {{
@@ -91,7 +109,7 @@ http {{
   sendfile on; tcp_nopush on; open_file_cache max=16 inactive=600s; open_file_cache_valid 600s;
   server {{
     listen 127.0.0.1:{port} backlog=4096;
-    location / {{ return 200; }}
+    location / {{ {answer} }}
     location ~ ^/[a-z0-9_]+\\.html$ {{ root {folder}/files; gzip_static on; }}
   }}
 }}
