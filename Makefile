@@ -1,6 +1,6 @@
 # One entry for each thing that people and machines do here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run run-cluster test faults check bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run run-cluster test faults check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -38,6 +38,11 @@ check: compiler ## format, lints, licences and sources of dependencies, document
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	./dev/check-dependencies
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps
+
+bench: ## reproduce the published experiments on real engines: ./bench-report/ (about ten minutes)
+	./dev/install-test-packages
+	$(CARGO) build --release -p doorbuster
+	./target/release/doorbuster bench run --all --quick
 
 bench-embedded: ## measure the embedded profile beside nginx: medians of 5 interleaved rounds
 	./dev/install-test-packages
