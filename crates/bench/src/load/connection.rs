@@ -125,9 +125,10 @@ impl Connection {
     /// Sends a request on an open connection; what the kernel does not take is kept for `flush`.
     pub(super) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.state = State::Asked;
-        self.begun = false;
-        self.begun = self.say(request)? > 0;
-        Ok(())
+        let (written, result) = self.say(request);
+        // Even if it broke in the middle: the server may have all that it needs.
+        self.begun = written > 0;
+        result
     }
 
     /// Sends the request that waited.
@@ -139,20 +140,20 @@ impl Connection {
         sent
     }
 
-    /// Sends bytes that are no request.
-    pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends bytes that are no request; how many the kernel took, be there an error or not.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         let stream = self.stream.as_mut().expect("only open connections are sent on");
-        let written = write_some(stream, bytes)?;
+        let (written, result) = write_some(stream, bytes);
         self.outgoing.extend_from_slice(&bytes[written..]);
-        Ok(written)
+        (written, result)
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let stream = self.stream.as_mut().expect("only open connections are flushed");
-        let written = write_some(stream, &self.outgoing)?;
+        let (written, result) = write_some(stream, &self.outgoing);
         self.begun |= written > 0 && self.state == State::Asked;
         self.outgoing.drain(..written);
-        Ok(())
+        result
     }
 
     /// `Ok(0)` is the end of the stream.
@@ -169,15 +170,43 @@ impl Connection {
     }
 }
 
-fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+fn write_some(stream: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < bytes.len() {
         match stream.write(&bytes[written..]) {
             Ok(count) => written += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (written, Err(error)),
         }
     }
-    Ok(written)
+    (written, Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes some bytes, and then breaks.
+    struct Breaking(usize);
+
+    impl Write for Breaking {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.0.min(bytes.len());
+            self.0 -= taken;
+            if taken == 0 { Err(ErrorKind::BrokenPipe.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_sent_before_it_broke_is_told() {
+        let (written, result) = write_some(&mut Breaking(3), b"request");
+        assert_eq!((written, result.unwrap_err().kind()), (3, ErrorKind::BrokenPipe));
+        let (written, result) = write_some(&mut Breaking(7), b"request");
+        assert!(written == 7 && result.is_ok());
+    }
 }

@@ -23,6 +23,14 @@ pub struct Trial {
     /// Due, and never sent.
     pub unsent: u64,
     pub reconnects: u64,
+    /// Answers followed by bytes that belong to no answer: the target does not speak as it should.
+    #[serde(default)]
+    pub stray_answers: u64,
+    /// Attempts after the first, and buyers who had no further one: see [`Retries`](super::schedule::Retries).
+    #[serde(default)]
+    pub retries: u64,
+    #[serde(default)]
+    pub gave_up: u64,
     /// From the planned send: what a buyer waits.
     pub response: Distribution,
     /// From the actual send: what the target takes.
@@ -89,6 +97,8 @@ pub enum Flag {
     Steal { share: f64, most: f64 },
     /// Requests that were due and never sent, because nothing answered any more.
     Unsent { requests: u64 },
+    /// Answers were longer than they said: what was counted may belong to another request.
+    Stray { answers: u64 },
 }
 
 impl Flag {
@@ -114,6 +124,9 @@ impl Trial {
             outcomes: record.outcomes,
             unsent: record.unsent,
             reconnects: record.reconnects,
+            stray_answers: record.stray_answers,
+            retries: record.retries,
+            gave_up: record.gave_up,
             response: record.response(),
             service: record.service(),
             send_lag: record.send_lag(),

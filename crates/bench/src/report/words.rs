@@ -39,6 +39,9 @@ pub(super) fn flag(flag: &Flag) -> String {
                 percent(*most)
             )
         }
+        Flag::Stray { answers } => {
+            format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
+        }
         Flag::Unsent { requests } => format!("{} requests were due and never sent", number(*requests as f64)),
     }
 }

@@ -94,6 +94,9 @@ pub fn flags(
     if record.unsent > 0 {
         flags.push(Flag::Unsent { requests: record.unsent });
     }
+    if record.stray_answers > 0 {
+        flags.push(Flag::Stray { answers: record.stray_answers });
+    }
     if record.waited_for_cap > 0 {
         flags.push(Flag::InFlightCap { cap, times: record.waited_for_cap });
     }

@@ -123,6 +123,7 @@ impl Generator {
                 }
                 let now = Instant::now();
                 run.unanswered_since = None;
+                run.last_whole = Some(now);
                 self.settle(index, now, run);
                 self.dispatch(now, run);
             }

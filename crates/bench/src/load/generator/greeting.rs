@@ -69,7 +69,7 @@ impl Generator {
             self.request.clear();
             let step = protocol.greet(place, &arrived, &mut self.request);
             if !self.request.is_empty() {
-                connection.say(&self.request)?;
+                connection.say(&self.request).1?;
             }
             match step {
                 Greeting::Part => break,

@@ -107,6 +107,8 @@ struct Run<'a, P> {
     started: Instant,
     /// When the last request was answered or given up.
     last_settled: Instant,
+    /// When the last answer was whole.
+    last_whole: Option<Instant>,
     /// The first send since the last whole answer.
     unanswered_since: Option<Instant>,
     /// From then on what is due is left unsent.
@@ -237,7 +239,8 @@ impl Generator {
                 self.handle(event, &mut run);
             }
         }
-        run.record.elapsed = run.last_settled.duration_since(run.started);
+        // A wait for an answer that never came is no time in which the target answered.
+        run.record.elapsed = run.last_whole.unwrap_or(run.last_settled).duration_since(run.started);
         run.record.gave_up = run.pace.gave_up();
         if let Some(second) = run.series.last(run.last_settled) {
             (run.watch)(&second);
@@ -267,6 +270,7 @@ impl Generator {
             in_flight: 0,
             started,
             last_settled: started,
+            last_whole: None,
             unanswered_since: None,
             closes,
             can_exceed_cap: schedule.in_flight_max(users) > users as f64,
@@ -314,6 +318,8 @@ impl Generator {
         }
         let lane = run.protocol.request(user, &mut self.request);
         let index = user * self.settings.lanes() + lane;
+        // In a burst each is sent at its own moment.
+        let now = Instant::now();
         let asking = &mut self.users[user];
         (asking.sent, asking.asking) = (now, Some(index));
         let could = asking.planned.max(run.freed);

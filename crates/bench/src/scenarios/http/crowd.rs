@@ -186,17 +186,19 @@ fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, tr
             "{won} orders, {left} units left, {} were told it is sold out",
             trial.outcomes.sold_out
         ),
-        holds: exhausted.then(|| told.contains(&(units - left)) && (left == 0 || left < plan.other_units)),
+        holds: exhausted.then(|| told.contains(&(units - left)) && left == 0),
     }
 }
 
 fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
     type Count = fn(&Trial) -> u64;
-    let counts: [(&str, Count); 6] = [
+    let counts: [(&str, Count); 8] = [
         ("orders", |trial| trial.outcomes.won),
         ("told sold out", |trial| trial.outcomes.sold_out),
         ("over the limit", |trial| trial.outcomes.over_limit),
         ("told to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
+        ("further attempts", |trial| trial.retries),
+        ("gave up after the last attempt", |trial| trial.gave_up),
         ("failed or unknown", |trial| trial.outcomes.bad()),
         ("requests in the busiest second", |trial| {
             trial
@@ -225,6 +227,8 @@ struct Wish {
     number: u64,
     buyer: u64,
     product: u64,
+    /// From 1.
+    attempt: u32,
 }
 
 /// Orders of the crowd by our own API.
@@ -259,6 +263,13 @@ impl<'a> Buyers<'a> {
         }
     }
 
+    /// Unless that was the last attempt.
+    fn ask_again(&mut self, wish: Wish) {
+        if wish.attempt < RETRIES.attempts_max {
+            self.again.push_back(Wish { attempt: wish.attempt + 1, ..wish });
+        }
+    }
+
     fn wish(&mut self) -> Wish {
         if std::mem::take(&mut self.retrying)
             && let Some(wish) = self.again.pop_front()
@@ -270,7 +281,7 @@ impl<'a> Buyers<'a> {
             Buyer::Person(number) => PERSON_FIRST + number,
             Buyer::Bot(number) => BOT_FIRST + number,
         };
-        Wish { number: self.wishes, buyer, product: 1 + self.choice.next(&mut self.random) }
+        Wish { number: self.wishes, buyer, product: 1 + self.choice.next(&mut self.random), attempt: 1 }
     }
 }
 
@@ -281,7 +292,9 @@ impl Protocol for Buyers<'_> {
 
     fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
         // An answer that was lost leaves its wish behind: it is asked again with the same key, and finds its order.
-        self.again.extend(self.asking[user].take());
+        if let Some(wish) = self.asking[user].take() {
+            self.ask_again(wish);
+        }
         let wish = self.wish();
         self.asking[user] = Some(wish);
         let body = format!(
@@ -315,7 +328,7 @@ impl Protocol for Buyers<'_> {
                     verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
                 }
                 if let Some(wish) = self.asking[place.user].take().filter(|_| outcome.is_worth_a_retry()) {
-                    self.again.push_back(wish);
+                    self.ask_again(wish);
                 }
                 Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
             }
