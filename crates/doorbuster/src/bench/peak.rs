@@ -53,7 +53,8 @@ repeated trials keep the limit and the lowest of which they don't, confirms both
 see how it recovers. A refused order is not carried. An audit follows: no result without a clean one.
 The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
 
-A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN.
+A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN; without it no order is
+placed.
 
 Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
 was found and not confirmed, or no load could be judged; 64 wrong arguments; 69 something can't be started.
