@@ -1,10 +1,12 @@
 //! The proof: what the buyers were told against what the ledger holds.
 //!
 //! Reads the ledger's file by itself, read-only, while the server runs; an order is a row of `orders`. Without a
-//! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were told.
+//! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were told;
+//! [`running`] asks a server that is not ours.
 
 pub mod invariants;
 pub mod receipts;
+pub mod running;
 
 use std::path::Path;
 

@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::drivers::http::once::{self, Answer};
 use crate::process::{self, Guard};
+use crate::suite::AUDIT_FAILED;
 
 /// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.
 pub const TOKEN_SECRET: &str = "bench-token-secret-of-more-than-thirty-two-bytes";
@@ -19,6 +20,8 @@ pub const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-b
 /// Opening a ledger of some millions of orders takes seconds, not minutes.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
 const READY_POLL: Duration = Duration::from_millis(2);
+/// Of `doorbuster audit`: it read the ledger, and something in it is wrong. Every other one says nothing of the ledger.
+const EXIT_CHECK: i32 = 1;
 /// Another process may take the port between our choosing it and the server binding it.
 const PORT_ATTEMPTS: usize = 3;
 
@@ -107,7 +110,7 @@ impl Target {
         Ok(answer)
     }
 
-    /// The program's own audit of the whole ledger; a broken invariant is an error with the report in it.
+    /// The program's own audit of the whole ledger; a broken invariant is an `AUDIT FAILED` with the report in it.
     pub fn audit(&self) -> anyhow::Result<String> {
         let mut command = Command::new(&self.program);
         command.arg("audit").arg("--data-dir").arg(self.data_dir()).env_clear();
@@ -127,8 +130,11 @@ fn run_audit(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("starting the audit")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the audit failed with {}:\n{text}{complaint}", output.status);
-    Ok(text)
+    match output.status.code() {
+        Some(0) => Ok(text),
+        Some(EXIT_CHECK) => bail!("{AUDIT_FAILED}: the program's own audit says:\n{text}{complaint}"),
+        _ => bail!("the ledger could not be audited, {}:\n{text}{complaint}", output.status),
+    }
 }
 
 fn data_dir(folder: &Path) -> PathBuf {
@@ -172,4 +178,27 @@ fn becomes_ready(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool>
         sleep(READY_POLL);
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_ledger_is_told_apart_from_one_that_could_not_be_audited() {
+        let ends = |script: &str| run_audit(Command::new("sh").args(["-c", script]));
+        assert_eq!(ends("echo ok: every invariant holds").unwrap(), "ok: every invariant holds\n");
+        for (script, broken) in [
+            ("echo not ok; echo 'error: the ledger breaks 1 invariant(s)' >&2; exit 1", true),
+            ("echo 'error: unable to open the ledger' >&2; exit 69", false),
+            ("echo 'error: no such option' >&2; exit 64", false),
+            ("kill -9 $$", false),
+        ] {
+            let error = format!("{:#}", ends(script).unwrap_err());
+            assert_eq!(error.contains(AUDIT_FAILED), broken, "{script}: {error}");
+            assert_eq!(error.contains("could not be audited"), !broken, "{script}: {error}");
+        }
+        let error = format!("{:#}", ends("echo the table; echo the invariants >&2; exit 1").unwrap_err());
+        assert!(error.contains("the table\nthe invariants\n"), "{error}");
+    }
 }

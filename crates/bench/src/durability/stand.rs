@@ -51,6 +51,15 @@ pub(super) enum Victim {
 }
 
 impl Victim {
+    pub(super) const MARIADB: Self = Self::Engine("mariadb", "mariadb");
+    /// In the order in which they are killed.
+    pub(super) const CLUSTER: [Self; 4] = [
+        Self::Engine("redis", "redis"),
+        Self::Engine("rocketmq-broker", "broker"),
+        Self::MARIADB,
+        Self::Server,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -102,12 +111,7 @@ impl Stand {
     pub(super) fn victims(&self) -> &'static [Victim] {
         match &self.profile {
             Profile::Embedded(_) => &[Victim::Server],
-            Profile::Cluster { .. } => &[
-                Victim::Engine("redis", "redis"),
-                Victim::Engine("rocketmq-broker", "broker"),
-                Victim::Engine("mariadb", "mariadb"),
-                Victim::Server,
-            ],
+            Profile::Cluster { .. } => &Victim::CLUSTER,
         }
     }
 
@@ -170,7 +174,7 @@ impl Stand {
         }
     }
 
-    /// The audit as a gate, unless orders were lost: then the sums can't be what buyers were told, and the ledger must
+    /// The audit as a gate, unless orders were lost that might be: then the sums can't be what buyers were told, and the ledger must
     /// still be sound in itself.
     pub(super) fn close(self, lost: u64) -> anyhow::Result<Option<Audit>> {
         let Self { told, mut receipts, profile, .. } = self;

@@ -45,7 +45,8 @@ pub enum PeakTarget {
     Embedded,
     /// Servers of our own on Redis, RocketMQ and MariaDB of our own, with the safe settings.
     Cluster { servers: usize },
-    /// A server that runs. With the operator's token its own audit is asked for, and nobody else may order meanwhile.
+    /// A server that runs. Its own audit is asked for with the operator's token: without one no order is placed. Nobody
+    /// else may order meanwhile.
     Running { address: SocketAddr, order: Order, operator_token: Option<String> },
 }
 
@@ -147,13 +148,9 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let local = stand.is_local();
     options.progress.doing("auditing");
     let audit = stand.close(&options.stop)?;
-    let said = if audit.is_some() { "audited: every acknowledged order is there" } else { "no audit" };
-    options.progress.done(said);
+    options.progress.done("audited: every acknowledged order is there");
     let peak = found.outcome.highest_passed.filter(|_| found.outcome.confirmed);
-    let mut notes = notes(options, &found.outcome, local);
-    if audit.is_none() {
-        notes.push("Not audited: a running server's ledger needs the operator's token.".to_owned());
-    }
+    let notes = notes(options, &found.outcome, local);
     Ok(PeakReport {
         target: match &options.target {
             PeakTarget::Embedded => "embedded".to_owned(),
@@ -172,7 +169,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         curve: found.curve(),
         overload: found.overload(),
         admission: peak.map(|peak| admission::admission(peak, limits.p99_us, servers)),
-        audit,
+        audit: Some(audit),
         notes,
     })
 }

@@ -12,6 +12,7 @@ use super::{Order, PeakOptions, PeakTarget};
 use crate::audit::Told;
 use crate::audit::invariants::{self, Stock};
 use crate::audit::receipts::Receipts;
+use crate::audit::running::Running;
 use crate::cluster::shop::Shop;
 use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, EngineSet, Place, find_scripts};
@@ -43,8 +44,7 @@ enum Servers {
     },
     Running {
         address: SocketAddr,
-        operator: Option<String>,
-        orders_before: u64,
+        audit: Running,
     },
 }
 
@@ -99,8 +99,8 @@ impl Stand {
         Ok(())
     }
 
-    /// The gate of every result. `None`: the ledger of a running server can't be read from here.
-    pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Option<Audit>> {
+    /// The gate of every result.
+    pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Audit> {
         self.rest()?;
         let Self { told, mut receipts, servers, .. } = self;
         match servers {
@@ -109,7 +109,7 @@ impl Stand {
                 let audit = invariants::embedded(&target.data_dir(), stock, told, &mut receipts)?;
                 target.stop()?;
                 target.audit()?;
-                Ok(Some(audit))
+                Ok(audit)
             }
             Servers::Cluster { shop, set } => {
                 let stock = Stock { server: shop.addresses()[0], product: OWN_PRODUCT };
@@ -118,12 +118,9 @@ impl Stand {
                 let mut audit = invariants::cluster(&mut ledger, stock, told, &mut receipts)?;
                 (*shop).close()?;
                 audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
-                Ok(Some(audit))
+                Ok(audit)
             }
-            Servers::Running { address, operator: Some(token), orders_before } => {
-                running_audit(address, &token, orders_before, told).map(Some)
-            }
-            Servers::Running { operator: None, .. } => Ok(None),
+            Servers::Running { audit, .. } => audit.close(told),
         }
     }
 }
@@ -167,6 +164,7 @@ fn cluster(
 }
 
 fn running(address: SocketAddr, order: &Order, operator: Option<&str>) -> anyhow::Result<(Servers, Traffic)> {
+    let audit = Running::open(address, operator)?;
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());
@@ -184,48 +182,26 @@ fn running(address: SocketAddr, order: &Order, operator: Option<&str>) -> anyhow
             Traffic::own(token_secret, BUYER_FIRST)
         }
     };
-    let orders_before = match operator {
-        Some(token) => audit_of(address, token)?.1,
-        None => 0,
-    };
-    let operator = operator.map(str::to_owned);
-    Ok((Servers::Running { address, operator, orders_before }, traffic))
+    Ok((Servers::Running { address, audit }, traffic))
 }
 
-/// The server's audit of its own ledger, which must be clean; and its orders.
-fn audit_of(address: SocketAddr, token: &str) -> anyhow::Result<(Value, u64)> {
-    let authorization = format!("Authorization: Bearer {token}");
-    let request = once::encode("GET", "/api/v1/audit", &[&authorization], &[]);
-    let answer = once::exchange(address, &request).context("asking for the audit")?;
-    ensure!(answer.status == 200, "asking for the audit: {}", answer.text());
-    let audit: Value = serde_json::from_slice(&answer.body).context("the audit as JSON")?;
-    ensure!(audit["clean"] == true && audit["complete"] == true, "AUDIT FAILED: {}", audit["broken"]);
-    let orders = audit["orders"].as_u64().context("the audit's count of orders")?;
-    Ok((audit, orders))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// From outside only sums can be had: its own audit, and that it has as many orders more as were acknowledged.
-fn running_audit(address: SocketAddr, token: &str, before: u64, told: Told) -> anyhow::Result<Audit> {
-    let (audit, after) = audit_of(address, token)?;
-    let orders = after.checked_sub(before).context("AUDIT FAILED: the ledger lost orders")?;
-    told.check(orders)?;
-    let skus = audit["skus"].as_array().context("the audit's products")?;
-    let sum = |name: &str| -> u64 { skus.iter().filter_map(|sku| sku[name].as_u64()).sum() };
-    let (initial, remaining, held, sold) = (sum("total"), sum("available"), sum("held"), sum("sold"));
-    ensure!(
-        initial == remaining + held + sold,
-        "AUDIT FAILED: of {initial} units {remaining} remain, {held} are held and {sold} sold"
-    );
-    Ok(Audit {
-        initial_units: initial,
-        remaining_units: remaining,
-        held_units: held,
-        sold_units: sold,
-        accepted: told.accepted,
-        unknown: told.unknown,
-        orders,
-        method:
-            "the server's own audit, and its count of orders before and after: nobody else may have ordered"
-                .to_owned(),
-    })
+    #[test]
+    fn a_running_server_without_its_token_gets_no_request() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let target = PeakTarget::Running {
+            address: listener.local_addr().unwrap(),
+            order: Order::Published { sale: 3, product: 29 },
+            operator_token: None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Stand::open(&PeakOptions::new("doorbuster".into(), target), folder.path());
+        let error = opened.err().expect("it is refused").to_string();
+        assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
 }

@@ -110,3 +110,30 @@ impl Stage {
         self.size == Size::Quick
     }
 }
+
+/// A scenario that orders, at a server that runs and whose audit can't be asked for.
+#[cfg(test)]
+fn refuses_without_token(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let addresses = Addresses { http: Some(listener.local_addr().unwrap()), ..Addresses::default() };
+    let mut stage = Stage {
+        size: Size::Quick,
+        repeats: 1,
+        seed: 1,
+        target: Target::Running(addresses),
+        program: "doorbuster".into(),
+        scripts: "dev".into(),
+        folder: folder.path().to_owned(),
+        port_base: 21_000,
+        only: None,
+        allow_swap: false,
+        progress: Progress::start(),
+        stop: Arc::default(),
+    };
+    let error = format!("{:#}", run(&mut stage).unwrap_err());
+    assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
+    let asked = listener.accept().map(drop).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
+}

@@ -161,6 +161,9 @@ fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
             continue;
         }
         let mut stand = Stand::open(stage, profile, Shop::Demo)?;
+        if tier.kind == Kind::Order {
+            stand.check_audited()?;
+        }
         for (reuse, name) in names {
             if stage.wants(&name) {
                 let trials = measure(stage, &mut stand, tier, reuse, &name)?;
@@ -271,4 +274,14 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
         cases::cpu_per_answer(&trials, "server"),
     ];
     Case { series: name.clone(), name, x: None, metrics, trials }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_order_is_placed_where_it_can_not_be_audited() {
+        crate::scenarios::refuses_without_token(|stage| run(stage, &ORDER));
+    }
 }

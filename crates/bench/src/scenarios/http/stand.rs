@@ -4,15 +4,14 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
+use crate::audit::running::Running;
 use crate::audit::{Ledger, Told};
-use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, EngineSet, Place, find_scripts};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
@@ -28,8 +27,6 @@ const QUEUES: u32 = 8;
 const CACHE_MS: &str = "100";
 /// No client of ours may be limited: all of them share one address.
 const PER_CLIENT: &str = "1000000";
-const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
-const DRAIN_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Profile {
@@ -89,12 +86,12 @@ pub(super) struct Stand {
     pub(super) orders: SocketAddr,
     /// Where pages come from.
     pub(super) pages: SocketAddr,
-    operator_token: Option<String>,
+    /// `None`: a running server whose audit nobody may ask for, so that nobody may order there.
+    audit: Option<Running>,
     /// The id of every acknowledged order.
     pub(super) receipts: Receipts,
     told: Told,
     messages: Told,
-    orders_before: u64,
 }
 
 impl Stand {
@@ -103,26 +100,24 @@ impl Stand {
     pub(super) fn open(stage: &Stage, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
         let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&stage.folder)?.keep();
-        let mut stand = match (profile, &stage.target) {
+        Ok(match (profile, &stage.target) {
             (Profile::Embedded, _) => Self::embedded(stage, &folder, shop)?,
             (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
-                Self::at(profile, &folder, http, addresses.operator_token.clone())?
+                let token = addresses.operator_token.as_deref();
+                let audit = token.map(|_| Running::open(http, token)).transpose()?;
+                Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
-        };
-        if stand.operator_token.is_some() {
-            stand.orders_before = stand.numbers()?["orders"].as_u64().context("an audit counts orders")?;
-        }
-        Ok(stand)
+        })
     }
 
     fn at(
         profile: Profile,
         folder: &Path,
         address: SocketAddr,
-        operator_token: Option<String>,
+        audit: Option<Running>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             profile,
@@ -131,18 +126,17 @@ impl Stand {
             engines: None,
             orders: address,
             pages: address,
-            operator_token,
+            audit,
             told: Told::default(),
             messages: Told::default(),
-            orders_before: 0,
         })
     }
 
     fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
         let server = Target::start(&stage.program, folder, shop.setup(shop.settings()))?;
-        let token = Some(OPERATOR_TOKEN.to_owned());
-        let mut stand = Self::at(Profile::Embedded, folder, server.address(), token)?;
+        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN))?);
+        let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         stand.server = Some(server);
         Ok(stand)
     }
@@ -159,13 +153,24 @@ impl Stand {
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
         let server = Target::start(&stage.program, folder, shop.setup(&settings))?;
-        let token = Some(OPERATOR_TOKEN.to_owned());
-        let mut stand = Self::at(Profile::Cluster, folder, server.address(), token)?;
+        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN))?);
+        let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
         stand.server = Some(server);
         stand.engines = Some(set);
         Ok(stand)
+    }
+
+    /// To be called before the first order.
+    ///
+    /// # Errors
+    /// If the orders could not be audited.
+    pub(super) fn check_audited(&self) -> anyhow::Result<()> {
+        if self.audit.is_none() {
+            Running::open(self.orders, None)?;
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -180,7 +185,8 @@ impl Stand {
     /// # Errors
     /// If the server does not say.
     pub(super) fn units_left(&self, sale: u64) -> anyhow::Result<u64> {
-        let numbers = self.drain()?;
+        let audit = self.audit.as_ref().context("an audit needs the operator's token")?;
+        let numbers = audit.drain(self.told)?;
         let skus = numbers["skus"].as_array().context("an audit lists the SKUs")?;
         Ok(skus.iter().filter(|sku| sku["sale"] == sale).filter_map(|sku| sku["available"].as_u64()).sum())
     }
@@ -213,15 +219,16 @@ impl Stand {
     /// `AUDIT FAILED`, and why; or what keeps the audit from being made.
     pub(super) fn close(mut self) -> anyhow::Result<Option<Audit>> {
         self.check_messages()?;
-        if self.operator_token.is_none() {
-            ensure!(
-                self.told == Told::default(),
-                "orders were placed and can't be audited without the operator's token"
-            );
+        let Some(running) = &self.audit else {
+            assert_eq!(self.told, Told::default(), "check_audited() comes before the first order");
             return Ok(None);
-        }
-        let numbers = self.drain()?;
-        let audit = self.judge(&numbers)?;
+        };
+        let audit = match self.profile {
+            Profile::Running => running.close(self.told)?,
+            Profile::Embedded | Profile::Cluster => {
+                running.judge(&running.drain(self.told)?, self.told, self.method())?
+            }
+        };
         if let Some(mut ledger) = self.ledger()? {
             invariants::acknowledged(ledger.as_mut(), self.told, &mut self.receipts)?;
         }
@@ -246,54 +253,13 @@ impl Stand {
         })
     }
 
-    /// Waits until the ledger has every accepted order.
-    fn drain(&self) -> anyhow::Result<Value> {
-        let begun = Instant::now();
-        loop {
-            let numbers = self.numbers()?;
-            let orders = numbers["orders"].as_u64().unwrap_or(0);
-            if orders >= self.orders_before + self.told.accepted || begun.elapsed() > DRAIN_PATIENCE {
-                return Ok(numbers);
-            }
-            std::thread::sleep(DRAIN_POLL);
+    /// How the orders of a server of our own are audited.
+    fn method(&self) -> &'static str {
+        if self.engines.is_some() {
+            "three-way audit of gate, queue and ledger, and the id of every acknowledged order looked up in it"
+        } else {
+            "the program's audit of the whole ledger, and the id of every acknowledged order looked up in it"
         }
-    }
-
-    fn judge(&self, numbers: &Value) -> anyhow::Result<Audit> {
-        ensure!(
-            numbers["clean"] == true && numbers["complete"] == true,
-            "AUDIT FAILED: the server's own audit is not clean: {}",
-            numbers["broken"]
-        );
-        let orders = numbers["orders"].as_u64().unwrap_or(0) - self.orders_before;
-        self.told.check(orders)?;
-        let sum = |name: &str| -> u64 {
-            numbers["skus"].as_array().into_iter().flatten().filter_map(|sku| sku[name].as_u64()).sum()
-        };
-        let audit = Audit {
-            initial_units: sum("total"),
-            remaining_units: sum("available"),
-            held_units: sum("held"),
-            sold_units: sum("sold"),
-            accepted: self.told.accepted,
-            unknown: self.told.unknown,
-            orders,
-            method: match self.profile {
-                Profile::Embedded => {
-                    "the program's audit of the whole ledger, and the id of every acknowledged order looked up in it"
-                }
-                Profile::Cluster => {
-                    "three-way audit of gate, queue and ledger, and the id of every acknowledged order looked up in it"
-                }
-                Profile::Running => "the running server's own audit, and its orders counted",
-            }
-            .to_owned(),
-        };
-        ensure!(
-            audit.initial_units == audit.remaining_units + audit.held_units + audit.sold_units,
-            "AUDIT FAILED: {audit:?}: units were lost or sold twice"
-        );
-        Ok(audit)
     }
 
     /// Each acknowledged message is in the broker's topic, or in the table of the embedded profile.
@@ -316,15 +282,6 @@ impl Stand {
             "AUDIT FAILED: {stored} messages are stored; {accepted} were acknowledged and {unknown} are unknown"
         );
         Ok(())
-    }
-
-    fn numbers(&self) -> anyhow::Result<Value> {
-        let token = self.operator_token.as_deref().context("an audit needs the operator's token")?;
-        let authorization = format!("Authorization: Bearer {token}");
-        let request = once::encode("GET", "/api/v1/audit", &[&authorization], &[]);
-        let answer = once::exchange(self.orders, &request).context("asking for the audit")?;
-        ensure!(answer.status == 200, "GET /api/v1/audit: {}", answer.text());
-        serde_json::from_slice(&answer.body).context("the audit's JSON")
     }
 }
 

@@ -1,0 +1,190 @@
+//! What a running server says of its own ledger, by `GET /api/v1/audit`: the only audit of a server that is not ours.
+//!
+//! Asked before the first order and after the last one. Without the operator's token it can't be asked for, so then no
+//! order may be placed. Called by everything that places orders at a running server.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::Told;
+use crate::drivers::http::once;
+use crate::report::model::Audit;
+use crate::suite::AUDIT_FAILED;
+
+const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// A server's audit before anybody ordered.
+#[derive(Debug, Clone)]
+pub struct Running {
+    server: SocketAddr,
+    operator_token: String,
+    orders_before: u64,
+}
+
+impl Running {
+    /// To be called before the first order.
+    ///
+    /// # Errors
+    /// Without a token; if the server does not say; `AUDIT FAILED` if the ledger is broken already.
+    pub fn open(server: SocketAddr, operator_token: Option<&str>) -> anyhow::Result<Self> {
+        let operator_token = operator_token.context(
+            "no order is placed at a running server whose audit can't be asked for: set DOORBUSTER_OPERATOR_TOKEN to \
+             its operator's token",
+        )?;
+        let mut audit = Self { server, operator_token: operator_token.to_owned(), orders_before: 0 };
+        audit.orders_before = clean_orders(&audit.ask()?)?;
+        Ok(audit)
+    }
+
+    fn ask(&self) -> anyhow::Result<Value> {
+        let authorization = format!("Authorization: Bearer {}", self.operator_token);
+        let request = once::encode("GET", "/api/v1/audit", &[&authorization], &[]);
+        let answer = once::exchange(self.server, &request).context("asking for the audit")?;
+        ensure!(answer.status == 200, "asking for the audit: {}", answer.text());
+        serde_json::from_slice(&answer.body).context("the audit as JSON")
+    }
+
+    /// The audit once the ledger has every accepted order, or takes too long to get it.
+    ///
+    /// # Errors
+    /// If the server does not say.
+    pub fn drain(&self, told: Told) -> anyhow::Result<Value> {
+        let begun = Instant::now();
+        loop {
+            let numbers = self.ask()?;
+            let orders = numbers["orders"].as_u64().context("the audit's count of orders")?;
+            if orders >= self.orders_before + told.accepted || begun.elapsed() > DRAIN_PATIENCE {
+                return Ok(numbers);
+            }
+            std::thread::sleep(DRAIN_POLL);
+        }
+    }
+
+    /// From outside only sums can be had: its own audit, and that it has as many orders more as were acknowledged.
+    ///
+    /// # Errors
+    /// `AUDIT FAILED`, and why.
+    pub fn judge(&self, numbers: &Value, told: Told, method: &str) -> anyhow::Result<Audit> {
+        let now = clean_orders(numbers)?;
+        let orders = now.checked_sub(self.orders_before).with_context(|| {
+            format!("{AUDIT_FAILED}: the ledger had {} orders before, and has {now}", self.orders_before)
+        })?;
+        told.check(orders)?;
+        let skus = numbers["skus"].as_array().context("the audit's products")?;
+        let sum = |name: &str| -> u64 { skus.iter().filter_map(|sku| sku[name].as_u64()).sum() };
+        let audit = Audit {
+            initial_units: sum("total"),
+            remaining_units: sum("available"),
+            held_units: sum("held"),
+            sold_units: sum("sold"),
+            accepted: told.accepted,
+            unknown: told.unknown,
+            orders,
+            method: method.to_owned(),
+        };
+        match audit.broken() {
+            None => Ok(audit),
+            Some(why) => anyhow::bail!("{AUDIT_FAILED}: {why}"),
+        }
+    }
+
+    /// The gate of every figure from a server that is not ours.
+    ///
+    /// # Errors
+    /// `AUDIT FAILED`, and why; or if the server does not say.
+    pub fn close(&self, told: Told) -> anyhow::Result<Audit> {
+        let method =
+            "the server's own audit, and its count of orders before and after: nobody else may have ordered";
+        self.judge(&self.drain(told)?, told, method)
+    }
+}
+
+/// Its orders, if every invariant holds.
+fn clean_orders(numbers: &Value) -> anyhow::Result<u64> {
+    ensure!(
+        numbers["clean"] == true && numbers["complete"] == true,
+        "{AUDIT_FAILED}: the server's own audit is not clean: {}",
+        numbers["broken"]
+    );
+    numbers["orders"].as_u64().context("the audit's count of orders")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Answers that many connections with this body each, and gives the requests.
+    pub(crate) fn answering(bodies: Vec<String>) -> (SocketAddr, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = move |body: String| {
+            let (mut stream, _from) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                let count = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..count]);
+            }
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + &body).as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        };
+        (address, std::thread::spawn(move || bodies.into_iter().map(serve).collect()))
+    }
+
+    fn numbers(orders: u64, available: u64, clean: bool) -> Value {
+        json!({
+            "clean": clean, "complete": true, "orders": orders, "broken": [],
+            "skus": [{ "total": 100, "available": available, "held": 100 - available.min(100), "sold": 0 }],
+        })
+    }
+
+    #[test]
+    fn without_a_token_nothing_is_asked_and_nothing_ordered() {
+        // Nobody listens there: a request would be another error.
+        let error = Running::open(SocketAddr::from(([127, 0, 0, 1], 9)), None).unwrap_err();
+        assert!(error.to_string().contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
+    }
+
+    #[test]
+    fn the_orders_of_others_before_are_not_counted() {
+        let audits = [numbers(7, 93, true), numbers(11, 89, true), numbers(12, 88, true)];
+        let (server, requests) = answering(audits.iter().map(Value::to_string).collect());
+        let audit = Running::open(server, Some("secret")).unwrap();
+        // The queue had one more for the ledger.
+        let closed = audit.close(Told { accepted: 5, unknown: 1 }).unwrap();
+        assert_eq!((closed.orders, closed.held_units, closed.remaining_units), (5, 12, 88));
+        let requests = requests.join().unwrap();
+        assert!(requests.iter().all(|request| request.contains("Authorization: Bearer secret\r\n")));
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_a_failed_audit() {
+        let (server, _requests) = answering(vec![numbers(7, 93, true).to_string()]);
+        let audit = Running::open(server, Some("secret")).unwrap();
+        let told = Told { accepted: 5, unknown: 1 };
+        for (numbers, why) in [
+            (numbers(12, 88, false), "not clean"),
+            (numbers(11, 89, true), "must hold 5 to 6"),
+            (numbers(14, 86, true), "must hold 5 to 6"),
+            // Fewer than before.
+            (numbers(6, 94, true), "had 7 orders before, and has 6"),
+            (numbers(12, 101, true), "100 units at first became 101 remaining"),
+        ] {
+            let error = format!("{:#}", audit.judge(&numbers, told, "").unwrap_err());
+            assert!(error.contains(AUDIT_FAILED) && error.contains(why), "{error}");
+        }
+        let (server, _requests) = answering(vec![numbers(7, 93, false).to_string()]);
+        assert!(Running::open(server, Some("secret")).unwrap_err().to_string().contains(AUDIT_FAILED));
+    }
+}
