@@ -106,6 +106,12 @@ fn hot_key() {
     let instantaneous =
         report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
     assert_eq!(instantaneous.published.as_ref().unwrap().value, 8350.0);
+    for name in ["used_cpu_sys per INCR", "used_cpu_user per INCR"] {
+        let cpu = report.cases[0].metrics.iter().find(|of| of.name == name).unwrap();
+        // No INCR takes a millisecond of a processor; a run of them together does.
+        assert!(cpu.values.iter().all(|us| (0.0..1000.0).contains(us)), "{cpu:?}");
+        assert!(cpu.published.as_ref().unwrap().dubious.is_some());
+    }
 }
 
 #[test]
