@@ -68,7 +68,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
                 add(&mut theirs, figure);
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
-            let mut figures = vec![Figure::new("mean", "us", Better::Lower, trial.service.mean_us)];
+            let mut figures = vec![Figure::new("mean", "us", Better::Lower, trial.response.mean_us)];
             figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, sizes.requests)));
             Ok((trial, figures))
         })?);

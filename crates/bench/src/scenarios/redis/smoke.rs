@@ -81,6 +81,8 @@ fn check(report: &ScenarioReport, cases: usize) {
         for trial in &case.trials {
             assert_eq!(trial.outcomes.bad(), 0, "{}: {:?}", case.name, trial.first_surprise);
         }
+        let repeats = case.trials.iter().map(|trial| trial.repeat);
+        assert!(repeats.eq(1..=case.trials.len()), "{}: repeats are numbered from 1", case.name);
     }
     assert!(!report.engines.is_empty());
 }
