@@ -15,7 +15,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::report::model::{Better, Case, Metric, Published, X};
 use crate::scenarios::measure::{Surroundings, trial};
-use crate::scenarios::{Stage, cases};
+use crate::scenarios::{Stage, cases, limit};
 use crate::usage::Watched;
 
 /// The deepest pipeline to a disk that is synced always has its answer by then.
@@ -273,7 +273,14 @@ pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
 }
 
-/// A shape that is judged by a ratio.
+/// Why the rates of these cases may be the generator's own ceiling, by the first valid trial of theirs that it is true
+/// of.
+pub(super) fn bound(cases: &[Case], names: &[&str]) -> Option<String> {
+    let named = cases.iter().filter(|case| names.contains(&case.name.as_str()));
+    named.flat_map(|case| &case.trials).filter(|trial| trial.is_valid()).find_map(limit::generator_bound)
+}
+
+/// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
 pub(super) fn shape(
     claim: &str,
     published: &str,
