@@ -50,7 +50,34 @@ impl HotKey {
 
     /// INCRs per second, of the time that each of the threads took for 100.
     pub fn throughput_by_client(&self) -> Published {
-        sure(self.threads as f64 * 100.0 / (self.ms_per_100_incr_avg / 1000.0))
+        sure(self.increments() / (self.ms_per_100_incr_avg / 1000.0))
+    }
+
+    /// Of all threads: each made 100.
+    fn increments(&self) -> f64 {
+        self.threads as f64 * 100.0
+    }
+
+    /// Microseconds of Redis in the kernel for an INCR.
+    pub fn cpu_sys_us(&self) -> Published {
+        self.per_increment(self.used_cpu_sys)
+    }
+
+    /// Microseconds of Redis outside of the kernel for an INCR.
+    pub fn cpu_user_us(&self) -> Published {
+        self.per_increment(self.used_cpu_user)
+    }
+
+    /// Redis counts from its start, so that the time of the runs before is in it unless it was started for each.
+    fn per_increment(&self, seconds: f64) -> Published {
+        doubtful(
+            seconds * 1e6 / self.increments(),
+            format!(
+                "{seconds} s over the {} INCRs of the run; Redis counts from its start, and whether that was before \
+                 each run is not said",
+                self.increments()
+            ),
+        )
     }
 
     /// Microseconds of one INCR, of the time that a thread took for 100.
@@ -285,6 +312,9 @@ mod tests {
         assert_eq!(hot_key(10).unwrap().latency_us().value, 1400.0);
         assert_eq!(hot_key(100).unwrap().throughput_by_client().value.round(), 9524.0);
         assert!(reason(&hot_key(10).unwrap().throughput()).contains("140 ms"));
+        let (sys, user) = (hot_key(10).unwrap().cpu_sys_us(), hot_key(150).unwrap().cpu_user_us());
+        assert_eq!((sys.value.round(), user.value.round()), (50.0, 75.0));
+        assert!(reason(&sys).contains("1000 INCRs") && reason(&user).contains("15000 INCRs"));
         assert_eq!(memory_recovery("memory", 400_000).unwrap().value().value.round(), 30_303_846.0);
         assert_eq!(memory_recovery("read latency", 4_000_000).unwrap().value().value, 6000.0);
         assert_eq!(seckill_tier("stock", 0).unwrap().p99_us().unwrap().value, 25_000.0);

@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use anyhow::{Context, ensure};
 
-use super::keys::{Keys, Random, Values};
+use super::keys::{Keys, Values};
 use super::resp::{self, Reply};
+use crate::load::choice::Random;
 use crate::load::record::Outcome;
 
 /// A part of a word of a command.
@@ -201,7 +202,7 @@ impl Template {
                 Hole::Random(count) => {
                     let end = out.len() + count;
                     while out.len() < end {
-                        let bytes = random.next().to_be_bytes();
+                        let bytes = random.next_u64().to_be_bytes();
                         out.extend_from_slice(&bytes[..bytes.len().min(end - out.len())]);
                     }
                 }

@@ -3,32 +3,10 @@
 use anyhow::ensure;
 
 use super::resp;
+use crate::load::choice::Random;
 
 /// Values begin at one of so many places of a pool of random letters.
 const VALUE_OFFSETS: usize = 64;
-
-/// SplitMix64: quick, and random enough to spread keys.
-#[derive(Debug, Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// The remainder is uneven by less than `below / 2^64`.
-    pub(super) fn below(&mut self, below: u64) -> u64 {
-        self.next() % below
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -94,7 +72,7 @@ impl Values {
     pub(super) fn new(sizes: &[usize], random: &mut Random) -> Self {
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let longest = sizes.iter().copied().max().unwrap_or(0);
-        let letter = |_| LETTERS[usize::try_from(random.next() >> 58).expect("six bits")];
+        let letter = |_| LETTERS[usize::try_from(random.next_u64() >> 58).expect("six bits")];
         Self { sizes: sizes.to_vec(), pool: (0..longest + VALUE_OFFSETS).map(letter).collect() }
     }
 

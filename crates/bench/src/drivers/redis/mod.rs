@@ -13,9 +13,10 @@ pub mod slots;
 use anyhow::ensure;
 
 use self::command::{Command, Expect, Template};
-use self::keys::{Keys, Order, Random, Values};
+use self::keys::{Keys, Order, Values};
 use self::resp::Reply;
 use self::slots::SlotMap;
+use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::{Greeting, Place, Protocol, Received, Verdicts};
 

@@ -14,8 +14,8 @@ use crate::goal::median;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::report::model::{Better, Case, Metric, Published, X};
-use crate::scenarios::Stage;
 use crate::scenarios::measure::{Surroundings, trial};
+use crate::scenarios::{Stage, cases, limit};
 use crate::usage::Watched;
 
 /// The deepest pipeline to a disk that is synced always has its answer by then.
@@ -82,20 +82,22 @@ pub(super) fn measure(
     stage.progress.doing(&point.name);
     let Point { name, series, x, published } = point;
     let mut case = Case { name, series, x, metrics: Vec::new(), trials: Vec::new() };
-    for repeat in 0..stage.repeats {
+    let mut own = Vec::new();
+    for repeat in 1..=stage.repeats {
         let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;
         let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
         ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", case.name);
         if trial.is_valid() {
-            for figure in of_trial(&trial).into_iter().chain(figures) {
-                add(&mut case.metrics, figure);
-            }
+            figures.into_iter().for_each(|figure| add(&mut own, figure));
         }
         case.trials.push(trial);
     }
+    case.metrics = of_trials(&case.trials);
+    case.metrics.append(&mut own);
     join(&mut case.metrics, &published);
-    let shown = case.metrics.first().map_or(0.0, |metric| median(metric.values.iter().copied()));
-    stage.progress.done(&format!("{}: {shown:.0}/s", case.name));
+    let shown = value_of(std::slice::from_ref(&case), &case.name, "throughput");
+    let shown = shown.map_or("no valid trial".to_owned(), |per_s| format!("{per_s:.0}/s"));
+    stage.progress.done(&format!("{}: {shown}", case.name));
     Ok(Some(case))
 }
 
@@ -107,13 +109,13 @@ pub(super) fn join(metrics: &mut [Metric], published: &[(&'static str, Published
     }
 }
 
-fn of_trial(trial: &Trial) -> [Figure; 4] {
-    let time = |name, quantile| Figure::new(name, "us", Better::Lower, trial.service.at(quantile) as f64);
-    [
-        Figure::new("throughput", "1/s", Better::Higher, trial.good_per_s()),
-        time("p50", 0.5),
-        time("p95", 0.95),
-        time("p99", 0.99),
+/// Under the names, and with the clocks, of every other scenario: thresholds and comparisons go by them.
+fn of_trials(trials: &[Trial]) -> Vec<Metric> {
+    vec![
+        cases::throughput(trials, None),
+        cases::response(trials, "p50", 0.5, None),
+        cases::response(trials, "p95", 0.95, None),
+        cases::response(trials, "p99", 0.99, None),
     ]
 }
 
@@ -271,7 +273,14 @@ pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
 }
 
-/// A shape that is judged by a ratio.
+/// Why the rates of these cases may be the generator's own ceiling, by the first valid trial of theirs that it is true
+/// of.
+pub(super) fn bound(cases: &[Case], names: &[&str]) -> Option<String> {
+    let named = cases.iter().filter(|case| names.contains(&case.name.as_str()));
+    named.flat_map(|case| &case.trials).filter(|trial| trial.is_valid()).find_map(limit::generator_bound)
+}
+
+/// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
 pub(super) fn shape(
     claim: &str,
     published: &str,
@@ -284,5 +293,31 @@ pub(super) fn shape(
         published: published.to_owned(),
         measured: ratio.map_or("its cases were not run".to_owned(), told),
         holds: ratio.map(holds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::record::Record;
+    use crate::load::trial::{Distribution, Quantile};
+
+    /// A request that waited before it was sent took that long for whoever asked: so in HTTP, so here.
+    #[test]
+    fn times_are_from_the_planned_send() {
+        let of = |us| Distribution {
+            mean_us: us as f64,
+            points: [0.5, 0.95, 0.99, 1.0].map(|q| Quantile { q, us }).to_vec(),
+            max_us: us,
+        };
+        let trial = Trial {
+            response: of(900),
+            service: of(100),
+            ..Trial::new(1, &Schedule::closed_requests(1), &Record::default(), None)
+        };
+        let metrics = of_trials(&[trial]);
+        let names: Vec<_> = metrics.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!(names, ["throughput", "p50", "p95", "p99"]);
+        assert!(metrics[1..].iter().all(|of| of.values == [900.0]), "{metrics:?}");
     }
 }

@@ -19,7 +19,7 @@ use crate::engines::redis::Redis;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::progress::Progress;
-use crate::report::model::{ScenarioReport, Size};
+use crate::report::model::{ScenarioReport, Shape, Size};
 use crate::scenarios::{Addresses, Stage, Target};
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -81,6 +81,8 @@ fn check(report: &ScenarioReport, cases: usize) {
         for trial in &case.trials {
             assert_eq!(trial.outcomes.bad(), 0, "{}: {:?}", case.name, trial.first_surprise);
         }
+        let repeats = case.trials.iter().map(|trial| trial.repeat);
+        assert!(repeats.eq(1..=case.trials.len()), "{}: repeats are numbered from 1", case.name);
     }
     assert!(!report.engines.is_empty());
 }
@@ -91,7 +93,7 @@ fn get_and_set() {
     let report = get_set::run_sized(&stage, &get_set::Sizes { requests: 2000 }).unwrap();
     check(&report, 6);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
-    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()));
+    assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
     let rates = [55_447.74, 55_447.74, 72_411.30, 72_411.30, 59_541.53, 59_541.53];
     assert_eq!(published(&report), rates.map(Some));
     assert!(report.limiter.is_some());
@@ -106,6 +108,12 @@ fn hot_key() {
     let instantaneous =
         report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
     assert_eq!(instantaneous.published.as_ref().unwrap().value, 8350.0);
+    for name in ["used_cpu_sys per INCR", "used_cpu_user per INCR"] {
+        let cpu = report.cases[0].metrics.iter().find(|of| of.name == name).unwrap();
+        // No INCR takes a millisecond of a processor; a run of them together does.
+        assert!(cpu.values.iter().all(|us| (0.0..1000.0).contains(us)), "{cpu:?}");
+        assert!(cpu.published.as_ref().unwrap().dubious.is_some());
+    }
 }
 
 #[test]
@@ -116,7 +124,8 @@ fn persistence_under_each_policy() {
     let report = persistence::run_sized(&stage, &sizes).unwrap();
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
-    assert!(report.shapes.iter().all(|shape| shape.holds.is_some()), "{:?}", report.shapes);
+    let unmeasured = |shape: &Shape| shape.measured == "its cases were not run";
+    assert!(!report.shapes.iter().any(unmeasured), "{:?}", report.shapes);
     assert_eq!(published(&report)[..4], [Some(2538.0), Some(2705.0), Some(131_611.0), Some(2840.0)]);
     let forks = |case: &&crate::report::model::Case| {
         case.metrics.iter().any(|metric| metric.name == "latest_fork_usec" && metric.values[0] > 0.0)
