@@ -5,17 +5,44 @@
 
 use crate::cluster::limit::{DISK_FULL, MACHINE_FULL, full_process, limit};
 use crate::load::Trial;
-use crate::report::model::{Case, Limiter};
-use crate::usage::Usage;
+use crate::report::model::{Case, Limiter, Shape};
+use crate::usage::{Usage, Watched};
 
-/// Of the best trial of these cases; none if no trial tells what the machine did.
+/// Of one processor: from here on the generator's own thread may be what a closed loop levels off at.
+const GENERATOR_FULL: f64 = 0.85;
+
+/// Why a trial says nothing about where its target levels off: its generator may be what does. None if it isn't, or
+/// if nobody watched it.
+pub fn generator_bound(trial: &Trial) -> Option<String> {
+    let usage = trial.usage.as_ref()?;
+    let load = usage.processes.iter().find(|of| of.name == Watched::load().name)?;
+    let share = load.busiest_thread_share;
+    (share >= GENERATOR_FULL).then(|| {
+        format!("the load generator used {:.0}% of a processor, so it may be the limit itself", share * 100.0)
+    })
+}
+
+/// The shape as it is measured, undecided if there is a reason to doubt it.
+pub fn doubted(shape: Shape, why: Option<String>) -> Shape {
+    match why {
+        Some(why) => Shape { measured: format!("{}; {why}", shape.measured), holds: None, ..shape },
+        None => shape,
+    }
+}
+
+/// Of the best valid trial of these cases; none if no such trial tells what the machine did.
 pub fn of(cases: &[Case]) -> Option<Limiter> {
-    let best = cases
-        .iter()
-        .flat_map(|case| case.trials.iter().map(move |trial| (case, trial)))
-        .filter(|(_, trial)| trial.usage.is_some())
-        .max_by(|a, b| a.1.good_per_s().total_cmp(&b.1.good_per_s()))?;
+    let best = plateau(cases)?;
     of_trial(&best.0.name, best.1)
+}
+
+/// The valid trial of the highest rate, with its case, of those that tell what the machine did.
+pub fn plateau<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<(&'a Case, &'a Trial)> {
+    cases
+        .into_iter()
+        .flat_map(|case| case.trials.iter().map(move |trial| (case, trial)))
+        .filter(|(_, trial)| trial.is_valid() && trial.usage.is_some())
+        .max_by(|a, b| a.1.good_per_s().total_cmp(&b.1.good_per_s()))
 }
 
 /// Of one trial, named for the reader.
@@ -45,7 +72,67 @@ fn what(usage: &Usage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::record::Record;
+    use crate::load::schedule::Schedule;
+    use crate::load::trial::Flag;
     use crate::usage::ProcessUsage;
+
+    fn trial(won: u64, name: &str, share: f64) -> Trial {
+        let mut record = Record::default();
+        (record.outcomes.won, record.elapsed) = (won, std::time::Duration::from_secs(1));
+        let process = ProcessUsage {
+            name: name.to_owned(),
+            cpu_seconds: share,
+            processors: share,
+            busiest_thread: name.to_owned(),
+            busiest_thread_share: share,
+        };
+        let usage = Usage {
+            seconds: 1.0,
+            processors: 2,
+            machine_busy: 0.5,
+            steal: 0.0,
+            others: 0.0,
+            disk_busy: None,
+            processes: vec![process],
+        };
+        Trial::new(1, &Schedule::closed(record.elapsed), &record, Some(usage))
+    }
+
+    #[test]
+    fn a_full_generator_leaves_a_shape_undecided() {
+        for (name, share, bound) in
+            [("load", 0.84, false), ("load", 0.85, true), ("redis", 1.0, false), ("load", 1.0, true)]
+        {
+            let why = generator_bound(&trial(1, name, share));
+            assert_eq!(why.is_some(), bound, "{name} {share}");
+            let shape = Shape {
+                claim: String::new(),
+                published: String::new(),
+                measured: "so many".to_owned(),
+                holds: Some(true),
+            };
+            let shape = doubted(shape, why);
+            assert_eq!(shape.holds.is_none(), bound);
+            assert_eq!(shape.measured.contains("so many; the load generator used"), bound);
+        }
+        assert_eq!(generator_bound(&Trial { usage: None, ..trial(1, "load", 1.0) }), None);
+    }
+
+    #[test]
+    fn an_invalid_trial_is_not_the_best() {
+        let invalid = Trial { flags: vec![Flag::Unsent { requests: 1 }], ..trial(9, "load", 0.9) };
+        let case = |trials| Case {
+            name: "a".to_owned(),
+            series: String::new(),
+            x: None,
+            metrics: Vec::new(),
+            trials,
+        };
+        let limiter = of(&[case(vec![trial(5, "redis", 0.1), invalid.clone()])]).unwrap();
+        assert_eq!(limiter.evidence[0], "a: 5/s.");
+        assert_eq!(of(&[case(vec![invalid])]).map(|of| of.what), None);
+    }
 
     #[test]
     fn the_limiter_is_named_after_what_is_used_up() {
