@@ -22,6 +22,9 @@ const COMBINATIONS: [(usize, u32); 4] = [(1024, 8), (3072, 8), (1024, 16), (3072
 const MISSTATED: (usize, usize) = (16, 30);
 /// A series has levelled off where it has this share of its best.
 const LEVEL: f64 = 0.9;
+/// It has risen to it only if so many threads reach less than this share of its best: a flat curve has no knee.
+const FEW_THREADS: f64 = 10.0;
+const RISEN: f64 = 0.8;
 
 /// One of the 36.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,29 +221,42 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
 }
 
 fn levels_off(cases: &[Case]) -> Shape {
-    let mut knees = Vec::new();
+    let (mut knees, mut few, mut doubt) = (Vec::new(), Vec::new(), None);
     for (bytes, queues) in COMBINATIONS {
-        let curve = curve(cases, &series(bytes, queues));
+        let series = series(bytes, queues);
+        let curve = curve(cases, &series);
         let best = curve.iter().map(|point| point.1).fold(0.0, f64::max);
-        // One that ends before the published ones do can't tell.
+        // One that begins after the published ones do, or ends before them, can't tell.
         if curve.last().is_some_and(|last| last.0 >= 200.0)
+            && let Some(start) = curve.iter().find(|point| point.0 == FEW_THREADS)
             && let Some(knee) = curve.iter().find(|point| point.1 >= LEVEL * best)
         {
             knees.push(knee.0);
+            few.push(start.1 / best);
+            let plateau = limit::plateau(cases.iter().filter(|case| case.series == series));
+            doubt = doubt.or_else(|| limit::generator_bound(plateau?.1));
         }
     }
     let measured = if knees.is_empty() {
         "no whole series was run".to_owned()
     } else {
-        let texts: Vec<String> = knees.iter().map(|knee| format!("{knee:.0}")).collect();
-        format!("{:.0}% of the best from {} threads on", LEVEL * 100.0, texts.join(", "))
+        let knees: Vec<String> = knees.iter().map(|knee| format!("{knee:.0}")).collect();
+        let few: Vec<String> = few.iter().map(|share| format!("{:.0}%", share * 100.0)).collect();
+        format!(
+            "{:.0}% of the best from {} threads on; with {FEW_THREADS} threads {} of it",
+            LEVEL * 100.0,
+            knees.join(", "),
+            few.join(", ")
+        )
     };
-    Shape {
-        claim: "throughput levels off by 100 threads".to_owned(),
+    let holds = knees.iter().all(|knee| *knee <= 100.0) && few.iter().all(|share| *share < RISEN);
+    let shape = Shape {
+        claim: "throughput rises with the threads, and levels off by 100".to_owned(),
         published: "it levels off at 75 to 100 threads".to_owned(),
         measured,
-        holds: (!knees.is_empty()).then(|| knees.iter().all(|knee| *knee <= 100.0)),
-    }
+        holds: (!knees.is_empty()).then_some(holds),
+    };
+    limit::doubted(shape, doubt)
 }
 
 /// The second curve over the first, where both have a point.
@@ -314,6 +330,14 @@ mod tests {
         let other =
             |row: Row| row.threads as f64 * if row.bytes == 3072 { 0.3 } else { 1.0 } * f64::from(row.queues);
         assert_eq!(holds(&cases(other)), [Some(false); 3]);
+        // A curve that is flat from one thread on never levelled off.
+        let flat = &shapes(&cases(|_| 1000.0))[0];
+        assert_eq!(flat.holds, Some(false));
+        assert!(
+            flat.measured.contains("from 1, 1, 1, 1 threads on; with 10 threads 100%"),
+            "{}",
+            flat.measured
+        );
         assert_eq!(holds(&cases(knee)[..1]), [None; 3]);
     }
 
