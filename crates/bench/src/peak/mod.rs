@@ -32,11 +32,14 @@ use self::trials::{Measured, Trials};
 use crate::cluster::limit::limit;
 use crate::progress::Progress;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
+use crate::usage::Usage;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
 const CEILING_SHARE: f64 = 0.8;
 const RATE_MIN: f64 = 10.0;
 const PRECISION: f64 = 1.05;
+/// [`Limiter::what`] of a search in which no load failed that the generator could make.
+pub const GENERATOR: &str = "the load generator";
 
 /// Whom to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +152,6 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let audit = stand.close(&options.stop)?;
     let said = if audit.is_some() { "audited: every acknowledged order is there" } else { "no audit" };
     options.progress.done(said);
-    let peak = found.outcome.highest_passed.filter(|_| found.outcome.confirmed);
     let mut notes = notes(options, &found.outcome, local);
     if audit.is_none() {
         notes.push("Not audited: a running server's ledger needs the operator's token.".to_owned());
@@ -168,10 +170,10 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         generator_ceiling: ceiling,
         idle_noise_us,
         confirmed: found.outcome.confirmed,
-        limiter: found.limiter(),
+        limiter: found.limiter(ceiling),
         curve: found.curve(),
         overload: found.overload(),
-        admission: peak.map(|peak| admission::admission(peak, limits.p99_us, servers)),
+        admission: found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers)),
         audit,
         notes,
     })
@@ -275,22 +277,52 @@ impl Found {
         })
     }
 
-    /// From what the machine did under the lowest load that failed.
-    fn limiter(&self) -> Option<Limiter> {
-        let failed = self.outcome.lowest_failed?;
-        let point = self.points.iter().rfind(|point| point.per_s == failed)?;
-        let usage = self.measured[*point.measurements.last()?].trial.usage.as_ref()?;
-        let evidence = usage.processes.iter().map(|of| {
-            format!(
-                "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
-                of.name,
-                of.processors,
-                of.busiest_thread,
-                of.busiest_thread_share * 100.0
-            )
-        });
-        Some(Limiter { what: limit(usage, None), evidence: evidence.collect() })
+    /// What the target carries and what it does not are both known: only then can settings follow. Otherwise the
+    /// generator's limit would become the shop's.
+    fn limit(&self) -> Option<f64> {
+        let Outcome { highest_passed, lowest_failed, confirmed, .. } = self.outcome;
+        highest_passed.filter(|_| confirmed && lowest_failed.is_some())
     }
+
+    /// From what the machine did under the lowest load that failed; or, where none did, the generator.
+    fn limiter(&self, ceiling: f64) -> Option<Limiter> {
+        if let Some(failed) = self.outcome.lowest_failed {
+            let usage = self.usage_at(failed)?;
+            return Some(Limiter { what: limit(usage, None), evidence: processes(usage).collect() });
+        }
+        let (per_s, said) = match self.outcome.ending {
+            Ending::GeneratorCeiling { per_s } => {
+                (per_s, "is the most that is offered here, and it was carried")
+            }
+            Ending::GeneratorInvalid { per_s } => {
+                (per_s, "could not be made soundly, so nothing is known of the target there")
+            }
+            _ => return None,
+        };
+        let mut evidence = vec![
+            format!("{per_s:.0}/s {said}."),
+            format!("The generator alone sends {ceiling:.0}/s to a server that does nothing."),
+        ];
+        evidence.extend(self.usage_at(per_s).into_iter().flat_map(processes));
+        Some(Limiter { what: GENERATOR.to_owned(), evidence })
+    }
+
+    fn usage_at(&self, per_s: f64) -> Option<&Usage> {
+        let point = self.points.iter().rfind(|point| point.per_s == per_s)?;
+        self.measured[*point.measurements.last()?].trial.usage.as_ref()
+    }
+}
+
+fn processes(usage: &Usage) -> impl Iterator<Item = String> {
+    usage.processes.iter().map(|of| {
+        format!(
+            "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
+            of.name,
+            of.processors,
+            of.busiest_thread,
+            of.busiest_thread_share * 100.0
+        )
+    })
 }
 
 fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
@@ -326,4 +358,36 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
         notes.push("Co-located: generator and target share this machine's processors.".to_owned());
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(lowest_failed: Option<f64>, ending: Ending) -> Found {
+        let outcome = Outcome {
+            highest_passed: Some(7000.0),
+            lowest_failed,
+            closed_loop: 9000.0,
+            confirmed: true,
+            ending,
+            recovered: Some(true),
+        };
+        Found { outcome, points: Vec::new(), measured: Vec::new() }
+    }
+
+    #[test]
+    fn the_limit_of_the_generator_is_not_the_limit_of_the_shop() {
+        for ending in [Ending::GeneratorCeiling { per_s: 7000.0 }, Ending::GeneratorInvalid { per_s: 8000.0 }]
+        {
+            let unknown = found(None, ending);
+            let limiter = unknown.limiter(8750.0).unwrap();
+            assert_eq!((unknown.limit(), limiter.what.as_str()), (None, GENERATOR));
+            assert!(limiter.evidence[1].contains("8750/s"), "{limiter:?}");
+            assert_eq!(found(Some(7300.0), ending).limit(), Some(7000.0));
+        }
+        assert_eq!(found(None, Ending::Exhausted).limit(), None);
+        assert_eq!(found(None, Ending::Exhausted).limiter(8750.0), None);
+        assert_eq!(found(Some(7300.0), Ending::Converged).limit(), Some(7000.0));
+    }
 }
