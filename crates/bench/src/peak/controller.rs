@@ -113,8 +113,8 @@ pub enum Ending {
 pub struct Outcome {
     pub highest_passed: Option<f64>,
     pub lowest_failed: Option<f64>,
-    /// Good answers per second in the closed loop.
-    pub closed_loop: f64,
+    /// Good answers per second in the closed loop; `None` if the generator spoiled it each time.
+    pub closed_loop: Option<f64>,
     /// The highest passed load passed again, on trials of its own.
     pub confirmed: bool,
     pub ending: Ending,
@@ -156,7 +156,7 @@ enum Stage {
 pub struct Controller {
     rules: Rules,
     stage: Stage,
-    closed_loop: f64,
+    closed_loop: Option<f64>,
     /// The highest load whose trials passed, and that did not fail later. A candidate is none before it passed.
     passed: Option<f64>,
     failed: Option<f64>,
@@ -208,7 +208,7 @@ impl Controller {
         Self {
             rules,
             stage: Stage::Anchor { invalid: 0 },
-            closed_loop: 0.0,
+            closed_loop: None,
             passed: None,
             failed: None,
             invalid: None,
@@ -287,14 +287,17 @@ impl Controller {
 
     fn anchored(&mut self, measurement: Measurement, invalid: usize) -> Stage {
         match measurement {
-            Measurement::Valid(seen) => self.closed_loop = seen.good_per_s,
-            // Only a guess is lost: without it the search begins at the bottom.
+            Measurement::Valid(seen) => self.closed_loop = Some(seen.good_per_s),
+            // Only a guess is lost.
             Measurement::Invalid if invalid < self.rules.invalid_max => {
                 return Stage::Anchor { invalid: invalid + 1 };
             }
             Measurement::Invalid => {}
         }
-        let first = (self.closed_loop * FIRST_SHARE).clamp(self.rules.rate_min, self.rules.rate_max);
+        let Rules { rate_min, rate_max, .. } = self.rules;
+        // Without it the search begins in the middle of what it can offer, by ratio: the steps are ratios too.
+        let guess = self.closed_loop.map_or((rate_min * rate_max).sqrt(), |per_s| per_s * FIRST_SHARE);
+        let first = guess.clamp(rate_min, rate_max);
         Stage::Search(Tested::new(first, Phase::Bracket))
     }
 

@@ -249,7 +249,7 @@ impl Found {
         let anchors: Vec<_> = self.measured.iter().filter(|of| of.phase == Phase::Anchor).collect();
         let valid = anchors.iter().any(|of| of.seen().is_some());
         let anchor = PeakPoint {
-            rate: self.outcome.closed_loop,
+            rate: self.outcome.closed_loop.unwrap_or(0.0),
             phase: Phase::Anchor.name().to_owned(),
             // It is no load that could pass: it only says what comes back when everybody asks at once.
             verdict: if valid { Verdict::Undecided } else { Verdict::Invalid },
@@ -351,6 +351,13 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
         Ending::NeverConfirmed => "Not confirmed: no load passed a second time.".to_owned(),
         Ending::Exhausted => "The search was cut off by its bound on measurements.".to_owned(),
     });
+    if outcome.closed_loop.is_none() {
+        notes.push(
+            "The closed loop was spoiled by the generator each time: its maximum is not known, and the search began \
+             at a guess."
+                .to_owned(),
+        );
+    }
     if outcome.recovered == Some(false) {
         notes.push("After the overload the control load was not within the limit any more.".to_owned());
     }
@@ -368,7 +375,7 @@ mod tests {
         let outcome = Outcome {
             highest_passed: Some(7000.0),
             lowest_failed,
-            closed_loop: 9000.0,
+            closed_loop: Some(9000.0),
             confirmed: true,
             ending,
             recovered: Some(true),

@@ -270,6 +270,17 @@ fn trials_that_the_generator_spoiled_are_tried_again_and_then_end_the_search() {
     });
     assert_eq!((outcome.highest_passed, outcome.lowest_failed), (Some(450.0), None));
     assert!(outcome.confirmed && outcome.ending == Ending::GeneratorInvalid { per_s: 562.5 }, "{outcome:?}");
+    // Only the closed loop: the search begins at a guess, and finds the same.
+    let mut first = None;
+    let (outcome, _) = search(Rules { rate_max: 10_000.0, ..rules() }, |load, _| match load {
+        Load::Closed => Measurement::Invalid,
+        Load::Open { per_s } => {
+            first.get_or_insert(per_s);
+            knee(per_s)
+        }
+    });
+    assert_eq!((outcome.closed_loop, first), (None, Some(100.0)));
+    assert!((0.95..=1.0).contains(&(outcome.highest_passed.unwrap() / 3000.0)), "{outcome:?}");
     // All of them, the closed loop too: there is no answer.
     let (outcome, _) = search(rules(), |_, _| Measurement::Invalid);
     assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));

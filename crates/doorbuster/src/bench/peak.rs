@@ -317,7 +317,7 @@ mod tests {
             errors_limit: 0.001,
             highest_passed,
             lowest_failed,
-            closed_loop_max: 9000.0,
+            closed_loop_max: Some(9000.0),
             generator_ceiling: 8750.0,
             idle_noise_us: Distribution::default(),
             curve: Vec::new(),

@@ -31,7 +31,9 @@ fn check(report: &PeakReport) {
     let audit = report.audit.as_ref().unwrap();
     assert!(audit.accepted > 0 && audit.orders >= audit.accepted, "{audit:?}");
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units + audit.sold_units);
-    assert!(report.closed_loop_max > 0.0 && report.generator_ceiling > report.closed_loop_max, "{report:?}");
+    // None if this machine was too busy for a sound closed loop.
+    let maximum = report.closed_loop_max;
+    assert!(maximum.is_none_or(|most| most > 0.0 && report.generator_ceiling > most), "{report:?}");
     assert_eq!(report.curve[0].phase, "anchor");
     let trials = report.curve.iter().flat_map(|point| &point.trials);
     let won: u64 = trials.map(|trial| trial.outcomes.won).sum();
