@@ -74,6 +74,8 @@ pub struct PeakOptions {
     pub users: usize,
     /// Requests that the open loop can have under way at once.
     pub in_flight_max: usize,
+    /// Each trial's requests are due at times of its own, which follow from this and the trial's number.
+    pub seed: u64,
     /// The `doorbuster` program to measure.
     pub program: PathBuf,
     /// The folder of the scripts `up` and `down`, for a cluster.
@@ -97,6 +99,7 @@ impl PeakOptions {
             plan: Plan::FULL,
             users: 200,
             in_flight_max: 2000,
+            seed: 1,
             program,
             scripts: PathBuf::from("dev"),
             folder: std::env::temp_dir(),

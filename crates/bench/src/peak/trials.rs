@@ -117,13 +117,18 @@ impl<'a> Trials<'a> {
         };
         self.made += 1;
         let begun = Instant::now();
-        let schedule = schedule.seeded(self.made as u64);
+        let schedule = schedule.seeded(seed(self.options.seed, self.made));
         let trial =
             measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
         self.stand.told.accepted += trial.outcomes.won;
         self.stand.told.unknown += trial.outcomes.unknown;
         Ok((trial, begun))
     }
+}
+
+/// Apart for all trials of neighbouring seeds: a repeated search must not meet the same arrivals one trial later.
+fn seed(of_search: u64, trial: usize) -> u64 {
+    of_search.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(trial as u64)
 }
 
 fn seen(trial: &Trial) -> Seen {
@@ -201,6 +206,13 @@ mod tests {
         trial.response = times(service_us + lag_us);
         trial.send_lag = times(lag_us);
         trial
+    }
+
+    #[test]
+    fn no_two_trials_of_a_few_searches_have_one_seed() {
+        let seeds = (0..50).flat_map(|of| (1..=400).map(move |trial| seed(of, trial)));
+        assert_eq!(seeds.collect::<std::collections::BTreeSet<_>>().len(), 50 * 400);
+        assert_eq!(seed(7, 3), seed(7, 3));
     }
 
     #[test]

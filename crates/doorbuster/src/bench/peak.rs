@@ -77,6 +77,9 @@ pub(super) struct PeakArguments {
     /// Length of each trial [default: 10s, with --quick 1.5s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     trial: Option<Duration>,
+    /// What the times are chosen by at which requests are due: the same seed, the same times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Search so many servers on Redis, RocketMQ and MariaDB, instead of one embedded server
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
     cluster: Option<u8>,
@@ -156,6 +159,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.errors = arguments.errors;
     options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
+    options.seed = arguments.seed;
     options.scripts.clone_from(&arguments.place.scripts);
     options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
@@ -164,7 +168,9 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.progress.finish();
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
-    let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
+    // How often each load was tried depends on what came of it, and is told beside each.
+    let mut report = arguments.place.report(1, arguments.target_http.is_none());
+    report.seed = arguments.seed;
     report.peak = Some(found);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
