@@ -113,8 +113,8 @@ pub enum Ending {
 pub struct Outcome {
     pub highest_passed: Option<f64>,
     pub lowest_failed: Option<f64>,
-    /// Good answers per second in the closed loop.
-    pub closed_loop: f64,
+    /// Good answers per second in the closed loop; `None` if the generator spoiled it each time.
+    pub closed_loop: Option<f64>,
     /// The highest passed load passed again, on trials of its own.
     pub confirmed: bool,
     pub ending: Ending,
@@ -156,7 +156,8 @@ enum Stage {
 pub struct Controller {
     rules: Rules,
     stage: Stage,
-    closed_loop: f64,
+    closed_loop: Option<f64>,
+    /// The highest load whose trials passed, and that did not fail later. A candidate is none before it passed.
     passed: Option<f64>,
     failed: Option<f64>,
     /// The lowest load that the generator could not make soundly.
@@ -196,10 +197,6 @@ impl Tested {
         let Self { per_s, phase, measurements, .. } = self;
         Point { per_s: *per_s, phase: *phase, verdict, measurements: measurements.clone() }
     }
-
-    fn failed_for_certain(&self, rules: &Rules) -> bool {
-        judge(&self.trials, rules.limits, rules.plan) == Some(Verdict::Fail)
-    }
 }
 
 impl Controller {
@@ -211,7 +208,7 @@ impl Controller {
         Self {
             rules,
             stage: Stage::Anchor { invalid: 0 },
-            closed_loop: 0.0,
+            closed_loop: None,
             passed: None,
             failed: None,
             invalid: None,
@@ -271,7 +268,7 @@ impl Controller {
             Stage::Ended => panic!("nothing was to be measured"),
         };
         if self.observed >= self.rules.measurements_max && !matches!(self.stage, Stage::Ended) {
-            if self.confirmed.is_none() {
+            if !self.is_settled() {
                 self.ending = Ending::Exhausted;
             }
             self.passed = self.confirmed.or(self.passed);
@@ -279,16 +276,28 @@ impl Controller {
         }
     }
 
+    /// Only the recheck, the overload or the recovery is left: the answer stands without them.
+    fn is_settled(&self) -> bool {
+        match &self.stage {
+            Stage::Search(tested) => tested.phase == Phase::Recheck,
+            Stage::Overload { .. } | Stage::Recover { .. } => true,
+            Stage::Anchor { .. } | Stage::Confirm { .. } | Stage::Ended => false,
+        }
+    }
+
     fn anchored(&mut self, measurement: Measurement, invalid: usize) -> Stage {
         match measurement {
-            Measurement::Valid(seen) => self.closed_loop = seen.good_per_s,
-            // Only a guess is lost: without it the search begins at the bottom.
+            Measurement::Valid(seen) => self.closed_loop = Some(seen.good_per_s),
+            // Only a guess is lost.
             Measurement::Invalid if invalid < self.rules.invalid_max => {
                 return Stage::Anchor { invalid: invalid + 1 };
             }
             Measurement::Invalid => {}
         }
-        let first = (self.closed_loop * FIRST_SHARE).clamp(self.rules.rate_min, self.rules.rate_max);
+        let Rules { rate_min, rate_max, .. } = self.rules;
+        // Without it the search begins in the middle of what it can offer, by ratio: the steps are ratios too.
+        let guess = self.closed_loop.map_or((rate_min * rate_max).sqrt(), |per_s| per_s * FIRST_SHARE);
+        let first = guess.clamp(rate_min, rate_max);
         Stage::Search(Tested::new(first, Phase::Bracket))
     }
 
@@ -369,12 +378,13 @@ impl Controller {
                 None => return Stage::Confirm { candidate, control },
             }
         };
-        let control_failed = control.failed_for_certain(&self.rules);
-        self.curve.push(control.point(if control_failed { Verdict::Fail } else { Verdict::Pass }));
+        // With its trials unfinished it is not judged: only a certain failure says that the machine has changed.
+        let control_verdict = control.verdict(&self.rules).unwrap_or(Verdict::Undecided);
+        self.curve.push(control.point(control_verdict));
         self.curve.push(candidate.point(verdict));
         match verdict {
             Verdict::Invalid => self.end(Ending::GeneratorInvalid { per_s: candidate.per_s }),
-            _ if control_failed => self.end(Ending::ControlFailed),
+            _ if control_verdict == Verdict::Fail => self.end(Ending::ControlFailed),
             Verdict::Pass => self.confirm(candidate.per_s),
             Verdict::Fail | Verdict::Undecided => self.step_down(candidate.per_s),
         }
@@ -382,6 +392,7 @@ impl Controller {
 
     fn step_down(&mut self, failed: f64) -> Stage {
         self.failed = Some(failed);
+        self.passed = self.highest_passed_below(failed);
         self.candidates += 1;
         let next = failed / self.rules.precision;
         // Back at a load that passed twice already, before a recheck led further up.
@@ -389,15 +400,20 @@ impl Controller {
             return self.confirm(confirmed);
         }
         if self.candidates >= self.rules.candidates_max || next < self.rules.rate_min {
+            if self.confirmed.is_some() {
+                return self.end(Ending::Exhausted);
+            }
             self.passed = None;
             return self.end(Ending::NeverConfirmed);
         }
-        self.passed = Some(next);
-        // A ceiling that passed once and not twice is no ceiling: the target's limit is below it.
-        if matches!(self.ending, Ending::GeneratorCeiling { .. }) {
-            self.ending = Ending::Converged;
-        }
+        // What passed once and not twice was not limited by the generator: the target's limit is below it.
+        self.ending = Ending::Converged;
         to_confirm(next)
+    }
+
+    fn highest_passed_below(&self, failed: f64) -> Option<f64> {
+        let passed = self.curve.iter().filter(|point| point.verdict == Verdict::Pass && point.per_s < failed);
+        passed.map(|point| point.per_s).max_by(f64::total_cmp)
     }
 
     fn confirm(&mut self, per_s: f64) -> Stage {
@@ -415,11 +431,15 @@ impl Controller {
     /// Without confirming the candidate; what passed twice before it stays.
     fn end(&mut self, ending: Ending) -> Stage {
         self.ending = ending;
-        if self.confirmed.is_some() && ending != Ending::ControlFailed {
-            self.passed = self.confirmed;
-            return Stage::Overload { invalid: 0 };
+        if ending == Ending::ControlFailed {
+            // What was confirmed before was confirmed on another machine than this one is now.
+            self.confirmed = None;
         }
-        Stage::Ended
+        if self.confirmed.is_none() {
+            return Stage::Ended;
+        }
+        self.passed = self.confirmed;
+        Stage::Overload { invalid: 0 }
     }
 
     fn peak(&self) -> f64 {

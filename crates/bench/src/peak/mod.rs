@@ -32,11 +32,14 @@ use self::trials::{Measured, Trials};
 use crate::cluster::limit::limit;
 use crate::progress::Progress;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
+use crate::usage::Usage;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
 const CEILING_SHARE: f64 = 0.8;
 const RATE_MIN: f64 = 10.0;
 const PRECISION: f64 = 1.05;
+/// [`Limiter::what`] of a search in which no load failed that the generator could make.
+pub const GENERATOR: &str = "the load generator";
 
 /// Whom to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub struct PeakOptions {
     pub users: usize,
     /// Requests that the open loop can have under way at once.
     pub in_flight_max: usize,
+    /// Each trial's requests are due at times of its own, which follow from this and the trial's number.
+    pub seed: u64,
     /// The `doorbuster` program to measure.
     pub program: PathBuf,
     /// The folder of the scripts `up` and `down`, for a cluster.
@@ -95,6 +100,7 @@ impl PeakOptions {
             plan: Plan::FULL,
             users: 200,
             in_flight_max: 2000,
+            seed: 1,
             program,
             scripts: PathBuf::from("dev"),
             folder: std::env::temp_dir(),
@@ -149,7 +155,6 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     options.progress.doing("auditing");
     let audit = stand.close(&options.stop)?;
     options.progress.done("audited: every acknowledged order is there");
-    let peak = found.outcome.highest_passed.filter(|_| found.outcome.confirmed);
     let notes = notes(options, &found.outcome, local);
     Ok(PeakReport {
         target: match &options.target {
@@ -165,10 +170,10 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         generator_ceiling: ceiling,
         idle_noise_us,
         confirmed: found.outcome.confirmed,
-        limiter: found.limiter(),
+        limiter: found.limiter(ceiling),
         curve: found.curve(),
         overload: found.overload(),
-        admission: peak.map(|peak| admission::admission(peak, limits.p99_us, servers)),
+        admission: found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers)),
         audit: Some(audit),
         notes,
     })
@@ -244,7 +249,7 @@ impl Found {
         let anchors: Vec<_> = self.measured.iter().filter(|of| of.phase == Phase::Anchor).collect();
         let valid = anchors.iter().any(|of| of.seen().is_some());
         let anchor = PeakPoint {
-            rate: self.outcome.closed_loop,
+            rate: self.outcome.closed_loop.unwrap_or(0.0),
             phase: Phase::Anchor.name().to_owned(),
             // It is no load that could pass: it only says what comes back when everybody asks at once.
             verdict: if valid { Verdict::Undecided } else { Verdict::Invalid },
@@ -272,22 +277,52 @@ impl Found {
         })
     }
 
-    /// From what the machine did under the lowest load that failed.
-    fn limiter(&self) -> Option<Limiter> {
-        let failed = self.outcome.lowest_failed?;
-        let point = self.points.iter().rfind(|point| point.per_s == failed)?;
-        let usage = self.measured[*point.measurements.last()?].trial.usage.as_ref()?;
-        let evidence = usage.processes.iter().map(|of| {
-            format!(
-                "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
-                of.name,
-                of.processors,
-                of.busiest_thread,
-                of.busiest_thread_share * 100.0
-            )
-        });
-        Some(Limiter { what: limit(usage, None), evidence: evidence.collect() })
+    /// What the target carries and what it does not are both known: only then can settings follow. Otherwise the
+    /// generator's limit would become the shop's.
+    fn limit(&self) -> Option<f64> {
+        let Outcome { highest_passed, lowest_failed, confirmed, .. } = self.outcome;
+        highest_passed.filter(|_| confirmed && lowest_failed.is_some())
     }
+
+    /// From what the machine did under the lowest load that failed; or, where none did, the generator.
+    fn limiter(&self, ceiling: f64) -> Option<Limiter> {
+        if let Some(failed) = self.outcome.lowest_failed {
+            let usage = self.usage_at(failed)?;
+            return Some(Limiter { what: limit(usage, None), evidence: processes(usage).collect() });
+        }
+        let (per_s, said) = match self.outcome.ending {
+            Ending::GeneratorCeiling { per_s } => {
+                (per_s, "is the most that is offered here, and it was carried")
+            }
+            Ending::GeneratorInvalid { per_s } => {
+                (per_s, "could not be made soundly, so nothing is known of the target there")
+            }
+            _ => return None,
+        };
+        let mut evidence = vec![
+            format!("{per_s:.0}/s {said}."),
+            format!("The generator alone sends {ceiling:.0}/s to a server that does nothing."),
+        ];
+        evidence.extend(self.usage_at(per_s).into_iter().flat_map(processes));
+        Some(Limiter { what: GENERATOR.to_owned(), evidence })
+    }
+
+    fn usage_at(&self, per_s: f64) -> Option<&Usage> {
+        let point = self.points.iter().rfind(|point| point.per_s == per_s)?;
+        self.measured[*point.measurements.last()?].trial.usage.as_ref()
+    }
+}
+
+fn processes(usage: &Usage) -> impl Iterator<Item = String> {
+    usage.processes.iter().map(|of| {
+        format!(
+            "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
+            of.name,
+            of.processors,
+            of.busiest_thread,
+            of.busiest_thread_share * 100.0
+        )
+    })
 }
 
 fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
@@ -316,6 +351,13 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
         Ending::NeverConfirmed => "Not confirmed: no load passed a second time.".to_owned(),
         Ending::Exhausted => "The search was cut off by its bound on measurements.".to_owned(),
     });
+    if outcome.closed_loop.is_none() {
+        notes.push(
+            "The closed loop was spoiled by the generator each time: its maximum is not known, and the search began \
+             at a guess."
+                .to_owned(),
+        );
+    }
     if outcome.recovered == Some(false) {
         notes.push("After the overload the control load was not within the limit any more.".to_owned());
     }
@@ -323,4 +365,36 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
         notes.push("Co-located: generator and target share this machine's processors.".to_owned());
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(lowest_failed: Option<f64>, ending: Ending) -> Found {
+        let outcome = Outcome {
+            highest_passed: Some(7000.0),
+            lowest_failed,
+            closed_loop: Some(9000.0),
+            confirmed: true,
+            ending,
+            recovered: Some(true),
+        };
+        Found { outcome, points: Vec::new(), measured: Vec::new() }
+    }
+
+    #[test]
+    fn the_limit_of_the_generator_is_not_the_limit_of_the_shop() {
+        for ending in [Ending::GeneratorCeiling { per_s: 7000.0 }, Ending::GeneratorInvalid { per_s: 8000.0 }]
+        {
+            let unknown = found(None, ending);
+            let limiter = unknown.limiter(8750.0).unwrap();
+            assert_eq!((unknown.limit(), limiter.what.as_str()), (None, GENERATOR));
+            assert!(limiter.evidence[1].contains("8750/s"), "{limiter:?}");
+            assert_eq!(found(Some(7300.0), ending).limit(), Some(7000.0));
+        }
+        assert_eq!(found(None, Ending::Exhausted).limit(), None);
+        assert_eq!(found(None, Ending::Exhausted).limiter(8750.0), None);
+        assert_eq!(found(Some(7300.0), Ending::Converged).limit(), Some(7000.0));
+    }
 }

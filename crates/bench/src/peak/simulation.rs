@@ -270,6 +270,17 @@ fn trials_that_the_generator_spoiled_are_tried_again_and_then_end_the_search() {
     });
     assert_eq!((outcome.highest_passed, outcome.lowest_failed), (Some(450.0), None));
     assert!(outcome.confirmed && outcome.ending == Ending::GeneratorInvalid { per_s: 562.5 }, "{outcome:?}");
+    // Only the closed loop: the search begins at a guess, and finds the same.
+    let mut first = None;
+    let (outcome, _) = search(Rules { rate_max: 10_000.0, ..rules() }, |load, _| match load {
+        Load::Closed => Measurement::Invalid,
+        Load::Open { per_s } => {
+            first.get_or_insert(per_s);
+            knee(per_s)
+        }
+    });
+    assert_eq!((outcome.closed_loop, first), (None, Some(100.0)));
+    assert!((0.95..=1.0).contains(&(outcome.highest_passed.unwrap() / 3000.0)), "{outcome:?}");
     // All of them, the closed loop too: there is no answer.
     let (outcome, _) = search(rules(), |_, _| Measurement::Invalid);
     assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));
@@ -302,6 +313,70 @@ fn a_peak_that_passed_by_luck_is_taken_back() {
     assert!(outcome.confirmed && found <= 2500.0 && found > 2500.0 / 1.051, "{outcome:?}");
     assert!(outcome.lowest_failed.unwrap() / found < 1.0501, "{outcome:?}");
     assert!(asked.windows(2).all(|pair| pair[1] <= pair[0] * 1.06), "{asked:?}");
+}
+
+/// The confirmation fails at the load that passed in the search, and then, at the candidate below it, something else
+/// ends the search: that candidate never passed, and must not be reported.
+#[test]
+fn a_candidate_is_not_reported_before_it_passed() {
+    let passes = |per_s: f64| seen(if per_s > 3000.0 { LIMIT_US * 2 } else { 10 }, 3000, 0);
+    for (what, ending) in
+        [("invalid", "GeneratorInvalid"), ("control", "ControlFailed"), ("cut off", "Exhausted")]
+    {
+        let mut measurements = 0;
+        let mut failed = None;
+        let mut run = |measurements_max| {
+            measurements = 0;
+            failed = None;
+            search(Rules { measurements_max, ..rules() }, |load, phase| {
+                measurements += 1;
+                let Load::Open { per_s } = load else { return seen(10, 5000, 0) };
+                match phase {
+                    Phase::Confirm if failed.is_none_or(|failed| per_s >= failed) => {
+                        failed = Some(per_s);
+                        seen(LIMIT_US * 2, 3000, 0)
+                    }
+                    Phase::Confirm if what == "invalid" => Measurement::Invalid,
+                    Phase::Control if what == "control" && failed.is_some() => seen(LIMIT_US * 2, 3000, 0),
+                    _ => passes(per_s),
+                }
+            })
+        };
+        let (_, whole) = run(600);
+        let refuted = whole.curve().iter().find(|point| point.phase == Phase::Confirm).unwrap();
+        // A measurement after the verdict on the first candidate.
+        let cut = refuted.measurements.last().unwrap() + 3;
+        let (outcome, controller) = run(if what == "cut off" { cut } else { 600 });
+        assert!(format!("{:?}", outcome.ending).starts_with(ending), "{what}: {outcome:?}");
+        assert!(!outcome.confirmed, "{what}: {outcome:?}");
+        let reported = outcome.highest_passed.unwrap();
+        assert!(reported < outcome.lowest_failed.unwrap(), "{what}: {outcome:?}");
+        let passed = |at: f64| {
+            controller.curve().iter().any(|point| point.per_s == at && point.verdict == Verdict::Pass)
+        };
+        assert!(passed(reported), "{what}: {outcome:?} of {:?}", controller.curve());
+    }
+}
+
+#[test]
+fn a_control_load_is_judged_like_any_other() {
+    let over = |over: bool| seen(if over { LIMIT_US * 2 } else { 10 }, 3000, 0);
+    // By the load above which the candidate fails: at once, or never. After three trials of the one that fails for
+    // certain, three of the control load say nothing yet.
+    for (spoiled, carried, wanted) in [
+        (false, 3000.0, (Verdict::Pass, 5)),
+        (false, 2500.0, (Verdict::Undecided, 3)),
+        (true, 3000.0, (Verdict::Invalid, 4)),
+    ] {
+        let (_, controller) = search(rules(), |load, phase| match (load, phase) {
+            (Load::Closed, _) => seen(10, 5000, 0),
+            (_, Phase::Control) if spoiled => Measurement::Invalid,
+            (Load::Open { per_s }, Phase::Confirm) => over(per_s > carried),
+            (Load::Open { per_s }, _) => over(per_s > 3000.0),
+        });
+        let first = controller.curve().iter().find(|point| point.phase == Phase::Control).unwrap();
+        assert_eq!((first.verdict, first.measurements.len()), wanted);
+    }
 }
 
 #[test]

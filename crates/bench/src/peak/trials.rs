@@ -89,6 +89,8 @@ impl<'a> Trials<'a> {
             self.stand.rest()?;
         }
         let measurement = match load {
+            // No limit to keep: but a generator that spoiled it would make its rate a wrong first guess.
+            Load::Closed if !trial.is_valid() => Measurement::Invalid,
             Load::Closed => Measurement::Valid(seen(&trial)),
             Load::Open { per_s } => judge(&mut trial, per_s, connections, self.limits),
         };
@@ -115,13 +117,18 @@ impl<'a> Trials<'a> {
         };
         self.made += 1;
         let begun = Instant::now();
-        let schedule = schedule.seeded(self.made as u64);
+        let schedule = schedule.seeded(seed(self.options.seed, self.made));
         let trial =
             measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
         self.stand.told.accepted += trial.outcomes.won;
         self.stand.told.unknown += trial.outcomes.unknown;
         Ok((trial, begun))
     }
+}
+
+/// Apart for all trials of neighbouring seeds: a repeated search must not meet the same arrivals one trial later.
+fn seed(of_search: u64, trial: usize) -> u64 {
+    of_search.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(trial as u64)
 }
 
 fn seen(trial: &Trial) -> Seen {
@@ -142,6 +149,9 @@ fn seen(trial: &Trial) -> Seen {
 /// for the wait in the target's queue that it spares. Any other lateness is the generator's, and the trial says
 /// nothing. Requests that were never sent, because nothing was
 /// answered any more, count as lost.
+///
+/// The flags of a trial that stands are the target's doing, so those that would call it invalid are taken off: the
+/// report must not doubt what the verdict is built on.
 fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> Measurement {
     let behind = falls_behind(trial, per_s, connections);
     let most_us = limits.p99_us / LAG_SHARE;
@@ -156,7 +166,11 @@ fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> M
         Flag::SendLag { .. } => !behind,
         _ => flag.invalidates(),
     });
-    if spoiled { Measurement::Invalid } else { Measurement::Valid(seen(trial)) }
+    if spoiled {
+        return Measurement::Invalid;
+    }
+    trial.flags.retain(|flag| !flag.invalidates());
+    Measurement::Valid(seen(trial))
 }
 
 fn falls_behind(trial: &Trial, per_s: f64, connections: usize) -> bool {
@@ -195,6 +209,13 @@ mod tests {
     }
 
     #[test]
+    fn no_two_trials_of_a_few_searches_have_one_seed() {
+        let seeds = (0..50).flat_map(|of| (1..=400).map(move |trial| seed(of, trial)));
+        assert_eq!(seeds.collect::<std::collections::BTreeSet<_>>().len(), 50 * 400);
+        assert_eq!(seed(7, 3), seed(7, 3));
+    }
+
+    #[test]
     fn refusals_and_requests_never_sent_are_not_carried() {
         let mut refused = trial(9900, 90, 2000, 10);
         refused.unsent = 10;
@@ -204,6 +225,7 @@ mod tests {
         };
         assert_eq!((seen.asked, seen.lost, seen.p99_us), (10_000, 100, 2010));
         assert!(seen.is_over(LIMITS));
+        assert!(refused.is_valid(), "it counts as over the limit, so the report must not call it invalid");
     }
 
     #[test]
@@ -221,6 +243,9 @@ mod tests {
         capped.flags.push(Flag::InFlightCap { cap: 100, times: 3 });
         assert_eq!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Invalid);
         capped.response = times(60_000);
+        capped.flags.push(Flag::CoLocated);
+        assert!(!capped.is_valid(), "{capped:?}");
         assert!(matches!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Valid(_)), "{capped:?}");
+        assert_eq!(capped.flags, [Flag::CoLocated], "over the limit, whatever the cap was");
     }
 }

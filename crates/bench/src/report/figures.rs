@@ -81,7 +81,7 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
     vec![
         figure("highest passed", peak.highest_passed, "1/s", Better::Higher),
         figure("lowest failed", peak.lowest_failed, "1/s", Better::Neither),
-        figure("closed-loop maximum", Some(peak.closed_loop_max), "1/s", Better::Higher),
+        figure("closed-loop maximum", peak.closed_loop_max, "1/s", Better::Higher),
         figure("recovery", recovery, "s", Better::Lower),
     ]
 }

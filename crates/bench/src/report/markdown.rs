@@ -158,7 +158,7 @@ fn peak(page: &mut Page, peak: &PeakReport) {
         ("highest passed", rate(peak.highest_passed)),
         ("lowest failed", rate(peak.lowest_failed)),
         ("confirmed by interleaved repeats", if peak.confirmed { "yes" } else { "no" }.to_owned()),
-        ("closed-loop maximum", rate(Some(peak.closed_loop_max))),
+        ("closed-loop maximum", rate(peak.closed_loop_max)),
         ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
         ("idle noise, p99", time_us(peak.idle_noise_us.at(0.99) as f64)),
     ];

@@ -202,7 +202,8 @@ pub struct PeakReport {
     /// Requests per second.
     pub highest_passed: Option<f64>,
     pub lowest_failed: Option<f64>,
-    pub closed_loop_max: f64,
+    /// Good answers per second; none if the generator spoiled that trial each time.
+    pub closed_loop_max: Option<f64>,
     /// What the generator alone can send to a server that does nothing.
     pub generator_ceiling: f64,
     pub idle_noise_us: Distribution,

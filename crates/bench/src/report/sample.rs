@@ -222,7 +222,7 @@ fn peak() -> PeakReport {
         errors_limit: 0.001,
         highest_passed: Some(2400.0),
         lowest_failed: Some(2500.0),
-        closed_loop_max: 3000.0,
+        closed_loop_max: Some(3000.0),
         generator_ceiling: 90_000.0,
         idle_noise_us: trial(0, 1).service,
         curve: vec![

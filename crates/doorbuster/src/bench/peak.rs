@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{Report, Size, Verdict};
+use ::bench::report::model::{PeakReport, Report, Size, Verdict};
 use ::bench::report::{json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
@@ -57,7 +57,8 @@ A running server's own audit is asked for with the operator's token in DOORBUSTE
 placed.
 
 Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
-was found and not confirmed, or no load could be judged; 64 wrong arguments; 69 something can't be started.
+was found and not confirmed, the load generator is the limit and not the target, or no load could be judged; 64 wrong
+arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
@@ -77,6 +78,9 @@ pub(super) struct PeakArguments {
     /// Length of each trial [default: 10s, with --quick 1.5s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     trial: Option<Duration>,
+    /// What the times are chosen by at which requests are due: the same seed, the same times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Search so many servers on Redis, RocketMQ and MariaDB, instead of one embedded server
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
     cluster: Option<u8>,
@@ -157,16 +161,18 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.errors = arguments.errors;
     options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
+    options.seed = arguments.seed;
     options.scripts.clone_from(&arguments.place.scripts);
     options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
     let begun = arguments.place.begin(&options.stop)?;
     let found = peak::run(&options).map_err(failed)?;
     options.progress.finish();
-    let (passed, confirmed) = (found.highest_passed.is_some(), found.confirmed);
-    let judged = found.curve.iter().any(|point| matches!(point.verdict, Verdict::Pass | Verdict::Fail));
+    let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
-    let mut report = arguments.place.report(options.plan.trials_max(), arguments.target_http.is_none());
+    // How often each load was tried depends on what came of it, and is told beside each.
+    let mut report = arguments.place.report(1, arguments.target_http.is_none());
+    report.seed = arguments.seed;
     report.peak = Some(found);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
@@ -178,18 +184,34 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
         // Those of an earlier search would be taken for this one's.
         None => drop(std::fs::remove_file(&settings)),
     }
-    match (passed, confirmed) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Failure::Invalid(
-            "the peak was not confirmed: the machine changed meanwhile, or the generator is the limit; see the notes \
-             in the report"
-                .to_owned(),
-        )),
-        (false, _) if !judged => {
-            Err(Failure::Invalid("no load could be judged: the report says what was invalid".to_owned()))
+    verdict
+}
+
+/// Whether a peak was found: both what the target carries and what it does not.
+fn verdict(found: &PeakReport) -> Result<(), Failure> {
+    let judged = found.curve.iter().any(|point| matches!(point.verdict, Verdict::Pass | Verdict::Fail));
+    let generator = found.limiter.as_ref().is_some_and(|limiter| limiter.what == peak::GENERATOR);
+    let invalid = match (found.highest_passed, found.confirmed, found.lowest_failed) {
+        (Some(_), true, Some(_)) => return Ok(()),
+        (Some(passed), true, None) if generator => format!(
+            "this machine's load generator is the limit: the target carries at least {passed:.0}/s, and more could \
+             not be offered. No settings follow; search again with the generator on a faster or on another machine"
+        ),
+        (Some(passed), true, None) => format!(
+            "the target carries at least {passed:.0}/s; the search was cut off before it found a load that it does \
+             not carry, so no settings follow"
+        ),
+        (Some(_), false, _) => {
+            "the peak was not confirmed: the machine changed meanwhile, or the generator is the \
+                                limit; see the notes in the report"
+                .to_owned()
         }
-        (false, _) => Err(Failure::check("no load was within the limit; see the curve in the report")),
-    }
+        (None, ..) if !judged => "no load could be judged: the report says what was invalid".to_owned(),
+        (None, ..) => {
+            return Err(Failure::check("no load was within the limit; see the curve in the report"));
+        }
+    };
+    Err(Failure::Invalid(invalid))
 }
 
 pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Failure> {
@@ -282,6 +304,8 @@ fn time(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use ::bench::report::model::{Distribution, Limiter};
+
     use super::*;
 
     #[test]
@@ -292,6 +316,39 @@ mod tests {
         for wrong in ["50", "0ms", "-1s", "1h", "ms", "", "1e400s"] {
             assert!(time(wrong).is_err(), "{wrong}");
         }
+    }
+
+    fn peak(highest_passed: Option<f64>, lowest_failed: Option<f64>, limiter: &str) -> PeakReport {
+        PeakReport {
+            target: "embedded".to_owned(),
+            p99_limit_us: 50_000,
+            errors_limit: 0.001,
+            highest_passed,
+            lowest_failed,
+            closed_loop_max: Some(9000.0),
+            generator_ceiling: 8750.0,
+            idle_noise_us: Distribution::default(),
+            curve: Vec::new(),
+            confirmed: highest_passed.is_some(),
+            overload: None,
+            admission: None,
+            audit: None,
+            limiter: Some(Limiter { what: limiter.to_owned(), evidence: Vec::new() }),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_peak_that_only_the_generator_limits_is_none() {
+        assert!(verdict(&peak(Some(7000.0), Some(7300.0), "processor")).is_ok());
+        let Err(Failure::Invalid(said)) = verdict(&peak(Some(7000.0), None, peak::GENERATOR)) else {
+            panic!("it is no peak")
+        };
+        assert!(said.contains("load generator is the limit") && said.contains("at least 7000/s"), "{said}");
+        assert!(matches!(verdict(&peak(Some(7000.0), None, "")), Err(Failure::Invalid(_))));
+        let unconfirmed = PeakReport { confirmed: false, ..peak(Some(7000.0), Some(7300.0), "") };
+        assert!(matches!(verdict(&unconfirmed), Err(Failure::Invalid(_))));
+        assert!(matches!(verdict(&peak(None, None, peak::GENERATOR)), Err(Failure::Invalid(_))));
     }
 
     #[test]

@@ -277,7 +277,7 @@ fn peak(peak: &PeakReport) -> String {
             "confirmed by interleaved repeats",
             Cell::marked(if peak.confirmed { "yes" } else { "no" }, Some(peak.confirmed)),
         ),
-        ("closed-loop maximum", rate(Some(peak.closed_loop_max))),
+        ("closed-loop maximum", rate(peak.closed_loop_max)),
         ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
         ("idle noise, p99", Cell::figure(time_us(peak.idle_noise_us.at(0.99) as f64))),
     ];
