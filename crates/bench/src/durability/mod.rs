@@ -19,6 +19,7 @@ use anyhow::{Context, ensure};
 use self::combination::Combination;
 use self::stand::Stand;
 use crate::engines::find_scripts;
+use crate::load::Trial;
 use crate::progress::Progress;
 use crate::report::model::DurabilityRow;
 
@@ -110,10 +111,12 @@ fn measure(
 ) -> anyhow::Result<DurabilityRow> {
     std::fs::create_dir(folder).context("a row's folder")?;
     let mut stand = Stand::open(options, scripts, folder, row)?;
-    let mut figures = Vec::new();
-    for _ in 0..options.repeats {
-        figures.push(stand.load(options)?);
-    }
+    // A Java program and an empty buffer pool are slow at first: their orders count for the audit only.
+    stand.load(options, 0)?;
+    let trials = (1..=options.repeats)
+        .map(|repeat| stand.load(options, repeat))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let valid = || trials.iter().filter(|trial| trial.is_valid());
     let engines = stand.engines()?;
     let mut kills = Vec::new();
     for victim in stand.victims() {
@@ -139,8 +142,9 @@ fn measure(
         profile: row.profile().to_owned(),
         settings: row.settings(),
         engines,
-        orders_per_s: figures.iter().map(|(per_s, _)| *per_s).collect(),
-        p99_us: figures.iter().map(|(_, p99_us)| *p99_us).collect(),
+        orders_per_s: valid().map(Trial::good_per_s).collect(),
+        p99_us: valid().map(|trial| trial.response.at(0.99)).collect(),
+        trials: trials.clone(),
         kills,
         power_cut: row.power_cut(),
         audit,

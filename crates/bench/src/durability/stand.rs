@@ -15,13 +15,15 @@ use crate::audit::{Ledger, Told};
 use crate::cluster::shop::Shop;
 use crate::drivers::http::Http;
 use crate::engines::{EngineSet, Place};
-use crate::load::record::{Outcome, Record};
+use crate::load::record::Record;
 use crate::load::schedule::Schedule;
-use crate::load::{Generator, Settings};
+use crate::load::{Generator, Settings, Trial};
 use crate::report::model::{Audit, EngineSettings};
+use crate::scenarios::measure::{Surroundings, trial};
 use crate::target::{Setup, TOKEN_SECRET, Target};
 use crate::token;
 use crate::traffic::{BUYER_FIRST, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::usage::Watched;
 
 const UNITS: u64 = 100_000_000;
 const PAYMENT_S: u64 = 12 * 3600;
@@ -122,18 +124,34 @@ impl Stand {
         }
     }
 
-    /// Orders per second of a closed loop, and the p99 of its response time.
-    pub(super) fn load(&mut self, options: &DurabilityOptions) -> anyhow::Result<(f64, u64)> {
+    /// A closed loop.
+    pub(super) fn load(&mut self, options: &DurabilityOptions, repeat: usize) -> anyhow::Result<Trial> {
         let address = self.address();
+        let watched = self.watched();
         let mut kept = Kept { inner: &mut self.traffic, receipts: &mut self.receipts };
         let mut http = Http { workload: &mut kept };
         let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
             .context("connecting to the server")?;
-        let record = generator.run(Schedule::closed(options.load), &mut http, &options.stop)?;
-        self.told.add(&record);
+        let around = Surroundings {
+            watched: &watched,
+            disk: None,
+            co_located: true,
+            stop: &options.stop,
+            progress: Some(&options.progress),
+        };
+        let trial = trial(&mut generator, Schedule::closed(options.load), &mut http, repeat, around)?;
+        self.told.add_outcomes(&trial.outcomes);
         self.drained()?;
-        ensure!(record.outcomes.won > 0, "no order was accepted: {}", surprise(&record));
-        Ok((record.per_s(Outcome::Won), record.response_us().p99))
+        let surprise = trial.first_surprise.as_deref().unwrap_or("no answer at all");
+        ensure!(trial.outcomes.won > 0, "no order was accepted: {surprise}");
+        Ok(trial)
+    }
+
+    fn watched(&self) -> Vec<Watched> {
+        match &self.profile {
+            Profile::Embedded(target) => vec![Watched::new("server", target.pid())],
+            Profile::Cluster { shop, set } => shop.watched().into_iter().chain(set.all_watched()).collect(),
+        }
     }
 
     /// Waits until the ledger has taken in what the broker has; without a queue there is nothing to wait for.

@@ -268,8 +268,11 @@ pub struct DurabilityRow {
     /// By setting: `redis appendfsync` = `everysec`.
     pub settings: BTreeMap<String, String>,
     pub engines: Vec<EngineSettings>,
+    /// Of the valid trials.
     pub orders_per_s: Vec<f64>,
     pub p99_us: Vec<u64>,
+    #[serde(default)]
+    pub trials: Vec<Trial>,
     /// What was killed, and what was lost by it: one for each kill.
     pub kills: Vec<Kill>,
     /// What a power cut may lose: reasoned from the settings, not measured.
