@@ -171,7 +171,7 @@ impl SuiteOptions {
             size: self.size,
             repeats: self.repeats,
             seed: self.seed,
-            co_located: self.target == Target::Spawn,
+            co_located: self.target.is_local(),
         }
     }
 }

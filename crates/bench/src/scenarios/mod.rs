@@ -52,6 +52,16 @@ pub enum Target {
     Running(Addresses),
 }
 
+impl Target {
+    /// On this machine, as far as its addresses tell.
+    pub fn is_local(&self) -> bool {
+        let Self::Running(of) = self else { return true };
+        let sockets = [of.http, of.redis, of.redis_cluster, of.rocketmq_namesrv];
+        let database = of.mysql.iter().all(|url| url.contains("@127.") || url.contains("@localhost"));
+        database && sockets.iter().flatten().all(|address| address.ip().is_loopback())
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
     pub http: Option<SocketAddr>,

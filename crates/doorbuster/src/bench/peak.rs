@@ -171,7 +171,8 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     // How often each load was tried depends on what came of it, and is told beside each.
-    let mut report = arguments.place.report(1, arguments.target_http.is_none());
+    let mut report =
+        arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     report.seed = arguments.seed;
     report.peak = Some(found);
     arguments.place.keep(&mut report, begun)?;
