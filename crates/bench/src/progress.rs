@@ -28,6 +28,8 @@ struct State {
     scenario: Option<String>,
     /// When the scenario under way, and all after it, are likely to be over.
     over_at: Option<Instant>,
+    /// That is the latest, not the likely time.
+    at_most: bool,
     /// The case or the phase.
     what: String,
     /// Of the second before.
@@ -53,6 +55,7 @@ impl Progress {
             output,
             scenario: None,
             over_at: None,
+            at_most: false,
             what: String::new(),
             figures: String::new(),
             drawn: 0,
@@ -67,6 +70,7 @@ impl Progress {
         let mut state = self.state();
         state.scenario = Some(format!("{number} of {of}: {name}"));
         state.over_at = left.map(|left| Instant::now() + left);
+        state.at_most = false;
         state.what.clear();
         state.figures.clear();
         if !self.terminal {
@@ -78,7 +82,16 @@ impl Progress {
 
     /// Who runs knows better by now: so long until all is over.
     pub fn expect(&self, left: Duration) {
-        self.state().over_at = Some(Instant::now() + left);
+        let mut state = self.state();
+        state.over_at = Some(Instant::now() + left);
+        state.at_most = false;
+    }
+
+    /// The same of what may end much sooner: a search.
+    pub fn expect_at_most(&self, left: Duration) {
+        let mut state = self.state();
+        state.over_at = Some(Instant::now() + left);
+        state.at_most = true;
     }
 
     /// Something has begun: a case, a phase. On a terminal it is shown until the next.
@@ -173,10 +186,11 @@ impl State {
     fn left(&self) -> String {
         let Some(over_at) = self.over_at else { return String::new() };
         let seconds = over_at.saturating_duration_since(Instant::now()).as_secs();
+        let about = if self.at_most { "at most" } else { "about" };
         match seconds {
             0 => ", should be over soon".to_owned(),
-            1..=90 => format!(", about {seconds} s left"),
-            _ => format!(", about {} min left", seconds.div_ceil(60)),
+            1..=90 => format!(", {about} {seconds} s left"),
+            _ => format!(", {about} {} min left", seconds.div_ceil(60)),
         }
     }
 
@@ -242,6 +256,9 @@ mod tests {
         let drawn = screen.taken();
         assert!(drawn.starts_with("\r\x1b[1A\x1b[J[00:00] 2 of 14"), "{drawn:?}");
         assert!(drawn.ends_with("\n  set, 50 threads: 41000/s, p99 1.5 ms, 7 in flight, 2 BAD"), "{drawn:?}");
+        progress.expect_at_most(Duration::from_secs(900));
+        progress.doing("more");
+        assert!(screen.taken().contains("redis-threads, at most 15 min left\n  more ..."));
         progress.done("all cases measured");
         assert_eq!(screen.taken(), "\r\x1b[1A\x1b[J[00:00] all cases measured\n");
         progress.finish();

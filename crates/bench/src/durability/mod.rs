@@ -12,7 +12,7 @@ mod stand;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -91,8 +91,13 @@ pub fn run(options: &DurabilityOptions) -> anyhow::Result<Vec<DurabilityRow>> {
         .tempdir_in(&options.folder)
         .with_context(|| format!("a folder in {}", options.folder.display()))?;
     let mut measured = Vec::new();
+    let begun = Instant::now();
     for (number, row) in rows.iter().enumerate() {
-        options.progress.doing(&format!("{}/{}: {}", number + 1, rows.len(), row.name()));
+        // Rows take about as long as each other: after the first one it is known how long.
+        let left =
+            (number > 0).then(|| begun.elapsed().mul_f64((rows.len() - number) as f64 / number as f64));
+        options.progress.scenario(number + 1, rows.len(), &row.name(), left);
+        options.progress.doing("throughput and latency");
         let folder = folder.path().join(format!("row-{number}"));
         let done = measure(options, &scripts, &folder, *row).with_context(|| row.name())?;
         // The engines are down by now; a long list must not need the disk of all rows together.
@@ -121,7 +126,7 @@ fn measure(
     let mut kills = Vec::new();
     for victim in stand.victims() {
         ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
-        options.progress.doing(&format!("{}: killing {}", row.name(), victim.name()));
+        options.progress.doing(&format!("killing {}", victim.name()));
         let kill = crash::kill(options, &mut stand, *victim)?;
         row.check_kept(*victim, kill.acknowledged_lost)?;
         kills.push(kill);

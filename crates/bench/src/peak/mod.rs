@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -152,6 +152,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let found = search(options, limits, ceiling, &mut stand, folder.path())?;
     let servers = stand.addresses().len() as u64;
     let local = stand.is_local();
+    options.progress.expect(Duration::ZERO);
     options.progress.doing("auditing");
     let audit = stand.close(&options.stop)?;
     options.progress.done("audited: every acknowledged order is there");
@@ -195,6 +196,7 @@ fn search(
 ) -> anyhow::Result<Found> {
     // A first impression may end with less certainty, but in about two minutes.
     let quick = options.plan == Plan::QUICK;
+    let measurements_max = if quick { 110 } else { 400 };
     let mut controller = Controller::new(Rules {
         limits,
         plan: options.plan,
@@ -205,12 +207,14 @@ fn search(
         candidates_max: if quick { 4 } else { 6 },
         rechecks_max: if quick { 1 } else { 2 },
         probes_max: 30,
-        measurements_max: if quick { 110 } else { 400 },
+        measurements_max,
     });
     let mut trials = Trials::new(options, limits, stand, folder);
     trials.warm_up()?;
     let mut measured: Vec<Measured> = Vec::new();
     let mut told = 0;
+    let begun = Instant::now();
+    options.progress.scenario(1, 1, "peak", None);
     loop {
         match controller.next() {
             Step::Done(outcome) => {
@@ -221,6 +225,9 @@ fn search(
                 let one = trials.measure(load, phase)?;
                 controller.observe(one.measurement);
                 measured.push(one);
+                let left = u32::try_from(measurements_max.saturating_sub(measured.len())).unwrap_or(u32::MAX);
+                let each = begun.elapsed().div_f64(measured.len() as f64);
+                options.progress.expect_at_most(each.saturating_mul(left));
             }
         }
         for point in &controller.curve()[told..] {

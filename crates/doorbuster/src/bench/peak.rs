@@ -191,6 +191,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
 /// Whether a peak was found: both what the target carries and what it does not.
 fn verdict(found: &PeakReport) -> Result<(), Failure> {
     let judged = found.curve.iter().any(|point| matches!(point.verdict, Verdict::Pass | Verdict::Fail));
+    let once = found.curve.iter().any(|point| point.verdict == Verdict::Pass);
     let generator = found.limiter.as_ref().is_some_and(|limiter| limiter.what == peak::GENERATOR);
     let invalid = match (found.highest_passed, found.confirmed, found.lowest_failed) {
         (Some(_), true, Some(_)) => return Ok(()),
@@ -205,6 +206,11 @@ fn verdict(found: &PeakReport) -> Result<(), Failure> {
         (Some(_), false, _) => {
             "the peak was not confirmed: the machine changed meanwhile, or the generator is the \
                                 limit; see the notes in the report"
+                .to_owned()
+        }
+        (None, ..) if once => {
+            "the peak was not confirmed: loads passed once, and none of them a second time; see the \
+                               curve in the report"
                 .to_owned()
         }
         (None, ..) if !judged => "no load could be judged: the report says what was invalid".to_owned(),
@@ -305,7 +311,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use ::bench::report::model::{Distribution, Limiter};
+    use ::bench::report::model::{Distribution, Limiter, PeakPoint};
 
     use super::*;
 
@@ -350,6 +356,16 @@ mod tests {
         let unconfirmed = PeakReport { confirmed: false, ..peak(Some(7000.0), Some(7300.0), "") };
         assert!(matches!(verdict(&unconfirmed), Err(Failure::Invalid(_))));
         assert!(matches!(verdict(&peak(None, None, peak::GENERATOR)), Err(Failure::Invalid(_))));
+        let point =
+            |verdict| PeakPoint { rate: 9.0, phase: "bracket".to_owned(), verdict, trials: Vec::new() };
+        let curve = vec![point(Verdict::Fail)];
+        let nothing = PeakReport { curve, ..peak(None, Some(9.0), "") };
+        assert!(matches!(verdict(&nothing), Err(Failure::Check(_))));
+        let curve = vec![point(Verdict::Pass), point(Verdict::Fail)];
+        assert!(
+            matches!(verdict(&PeakReport { curve, ..nothing }), Err(Failure::Invalid(_))),
+            "it passed once"
+        );
     }
 
     #[test]
