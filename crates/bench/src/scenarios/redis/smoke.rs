@@ -96,6 +96,12 @@ fn get_and_set() {
     assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
     let rates = [55_447.74, 55_447.74, 72_411.30, 72_411.30, 59_541.53, 59_541.53];
     assert_eq!(published(&report), rates.map(Some));
+    for (name, wanted) in [("mean", 1231.0), ("max", 8415.0)] {
+        let metric = report.cases[0].metrics.iter().find(|of| of.name == name).unwrap();
+        assert_eq!(metric.published.as_ref().unwrap().value, wanted);
+    }
+    let second_host = "32 GB: SET 157729/s (mean 0.338 ms";
+    assert!(report.notes.iter().any(|note| note.contains(second_host)), "{:?}", report.notes);
     assert!(report.limiter.is_some());
 }
 
