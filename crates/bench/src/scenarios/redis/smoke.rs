@@ -161,10 +161,17 @@ fn memory_of_keys() {
 #[test]
 fn recovery_gives_back_what_was_written() {
     let (stage, _folder, _ports) = stage();
-    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000 }).unwrap();
+    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
     let left_out = report.notes.iter().filter(|note| note.starts_with("Left out")).count();
-    assert_eq!(report.cases.len() + left_out, 4, "{:?}", report.notes);
-    assert!(report.cases.len() >= 2);
+    assert_eq!(report.cases.len() + left_out, 5, "{:?}", report.notes);
+    assert!(report.cases.len() >= 3);
+    let reads = report.cases.last().unwrap();
+    assert_eq!(reads.name, "read latency, 20000 keys");
+    // A key that is not there would be a failure.
+    for trial in &reads.trials {
+        assert!(trial.outcomes.served > 0 && trial.outcomes.bad() == 0, "{:?}", trial.first_surprise);
+    }
+    assert!(report.limiter.is_some());
 }
 
 #[test]
@@ -251,7 +258,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     check(&memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
     let sizes = reserve::Sizes { window: WINDOW, depths: vec![1] };
     check(&reserve::run_sized(&stage, &sizes).unwrap(), 2);
-    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000 }).unwrap();
+    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
     assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
     assert_eq!(redis.ask(&["KEYS", "*"]).unwrap(), ["theirs"]);
     assert_eq!(redis.setting("appendonly").unwrap(), "no");
