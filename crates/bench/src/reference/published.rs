@@ -7,6 +7,8 @@ use super::rows::{
 
 /// A client that reports far less work than it was asked for, or far more, mistyped something.
 const CLIENT_RATE_OFF_MAX: f64 = 2.0;
+/// A rate that Redis sampled and that its client exceeds by this is not that of the run.
+const SAMPLED_RATE_OFF_MAX: f64 = 1.5;
 
 fn sure(value: f64) -> Published {
     Published { value, dubious: None }
@@ -89,7 +91,32 @@ impl HotKey {
 impl RedisPersistence {
     /// Writes per second, as Redis said.
     pub fn throughput(&self) -> Published {
-        sure(self.instantaneous_ops_per_sec)
+        self.sampled(self.instantaneous_ops_per_sec)
+    }
+
+    /// kB per second that came to Redis, as it said.
+    pub fn input_kbps(&self) -> Published {
+        self.sampled(self.instantaneous_input_kbps)
+    }
+
+    /// kB per second that Redis sent, as it said.
+    pub fn output_kbps(&self) -> Published {
+        self.sampled(self.instantaneous_output_kbps)
+    }
+
+    /// A figure of Redis' own sampling. In pipelines it takes in the time before a burst or between two of them.
+    fn sampled(&self, value: f64) -> Published {
+        let by_client = self.writes as f64 / (self.client_ms / 1000.0);
+        if by_client > self.instantaneous_ops_per_sec * SAMPLED_RATE_OFF_MAX {
+            return doubtful(
+                value,
+                format!(
+                    "sampled by Redis around a burst of writes: the client's time says {by_client:.0}/s, not {:.0}/s",
+                    self.instantaneous_ops_per_sec
+                ),
+            );
+        }
+        sure(value)
     }
 
     /// Seconds that the client took for all writes.
@@ -265,6 +292,18 @@ mod tests {
         assert_eq!(doubted, [("one replica attached", 2_000_000)]);
         let published = redis_persistence("one replica attached", 1, 2_000_000).unwrap().client_s();
         assert!(reason(&published).contains("about 941 s"), "{published:?}");
+    }
+
+    #[test]
+    fn sampled_rates_of_pipelines_are_doubted() {
+        for row in redis_persistence_rows() {
+            for published in [row.throughput(), row.input_kbps(), row.output_kbps()] {
+                assert_eq!(published.dubious.is_some(), row.pipeline > 1, "{row:?}");
+            }
+        }
+        let published = |writes| redis_persistence("rdb", 10_000, writes).unwrap().throughput();
+        assert!(reason(&published(400_000)).contains("says 279916/s, not 131611/s"));
+        assert!(reason(&published(2_000_000)).contains("says 296736/s, not 161782/s"));
     }
 
     #[test]

@@ -222,11 +222,11 @@ impl Bench<'_> {
             cases.extend(measure(self.stage, point, |repeat| {
                 if !filled {
                     self.nodes.clear(self.stage)?;
-                    let fill = self.workload("SET __key__ __data__", *bytes, USUAL_BYTES, Order::Sequence)?;
+                    let fill = self.workload("SET __key__ __data__", *bytes, Order::Sequence)?;
                     self.session()?.fill(FILLING_THREADS, fill, self.sizes.read_keys)?;
                     filled = true;
                 }
-                let get = self.workload("GET __key__", *bytes, USUAL_BYTES, Order::Random)?;
+                let get = self.workload("GET __key__", *bytes, Order::Random)?;
                 let (trial, _) = self.session()?.run(USUAL_THREADS, get, self.schedule(), repeat)?;
                 Ok((trial, Vec::new()))
             })?);
@@ -312,15 +312,10 @@ impl Bench<'_> {
         Ok(Session::new(self.stage, self.nodes.slots()?.masters(), self.nodes.watched()))
     }
 
-    fn workload(
-        &self,
-        command: &str,
-        key_bytes: usize,
-        value_bytes: usize,
-        order: Order,
-    ) -> anyhow::Result<Workload> {
+    /// Of the key sweep.
+    fn workload(&self, command: &str, key_bytes: usize, order: Order) -> anyhow::Result<Workload> {
         let keys = Keys::new(self.prefix(), key_bytes, self.sizes.read_keys, order)?;
-        self.workload_of(command, keys, value_bytes)
+        self.workload_of(command, keys, sent_bytes(USUAL_BYTES))
     }
 
     fn workload_of(&self, command: &str, keys: Keys, value_bytes: usize) -> anyhow::Result<Workload> {

@@ -76,12 +76,14 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
 fn beside_published(point: Point, threads: u64) -> Point {
     let Some(row) = reference::hot_key(threads) else { return point };
     let sure = |value| Some(Published { value, dubious: None });
+    // All three are of the same sampling.
+    let sampled = |value| Some(Published { value, ..row.throughput() });
     point
         .beside("throughput", Some(row.throughput_by_client()))
         .beside("time for 100 INCRs", sure(row.ms_per_100_incr_avg))
         .beside("instantaneous_ops_per_sec", Some(row.throughput()))
-        .beside("instantaneous_input_kbps", sure(row.instantaneous_input_kbps))
-        .beside("instantaneous_output_kbps", sure(row.instantaneous_output_kbps))
+        .beside("instantaneous_input_kbps", sampled(row.instantaneous_input_kbps))
+        .beside("instantaneous_output_kbps", sampled(row.instantaneous_output_kbps))
         .beside(CPU_SYS, Some(row.cpu_sys_us()))
         .beside(CPU_USER, Some(row.cpu_user_us()))
 }

@@ -13,7 +13,7 @@ use crate::report::model::{Better, Case, ScenarioReport, X};
 use crate::scenarios::Stage;
 
 const COUNTS: [u64; 2] = [400_000, 2_000_000];
-const KEY_BYTES: usize = 20;
+pub(super) const KEY_BYTES: usize = 20;
 const DEPTH: usize = 1000;
 
 #[derive(Debug)]

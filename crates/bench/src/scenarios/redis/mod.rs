@@ -59,7 +59,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "redis-recovery",
-        about: "loading 4,000,000 keys from RDB and AOF, disk cache cold and warm; nothing lost",
+        about: "loading 4,000,000 keys from RDB and AOF, disk cache cold and warm; nothing lost; reads",
         reference: Some("redis-memory-recovery.csv"),
         needs: &[Engine::Redis],
         run: recovery::run,

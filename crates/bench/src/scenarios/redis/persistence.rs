@@ -192,7 +192,12 @@ fn beside_published(point: Point, policy: &str, depth: usize, writes: u64, full:
     if writes != full {
         return point;
     }
-    point.beside("client time", Some(row.client_s())).beside("latest_fork_usec", row.fork_us())
+    point
+        .beside("client time", Some(row.client_s()))
+        .beside("latest_fork_usec", row.fork_us())
+        .beside("instantaneous_ops_per_sec", Some(row.throughput()))
+        .beside("instantaneous_input_kbps", Some(row.input_kbps()))
+        .beside("instantaneous_output_kbps", Some(row.output_kbps()))
 }
 
 fn series(policy: &str, depth: usize) -> String {
@@ -334,4 +339,29 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
             sizes.pipelined.last().and_then(|writes| bound(cases, &[&case(RDB, DEPTH, *writes)])),
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_published_number_of_writes_stands_beside_more_than_the_rate() {
+        let names = |writes| {
+            let point = beside_published(Point::at("rdb", "writes", writes), RDB, 1, writes, 400_000);
+            point.published.iter().map(|(name, of)| (*name, of.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(20_000), [("throughput", 2538.0)]);
+        assert_eq!(
+            names(400_000),
+            [
+                ("throughput", 2538.0),
+                ("client time", 148.397),
+                ("latest_fork_usec", 614.0),
+                ("instantaneous_ops_per_sec", 2538.0),
+                ("instantaneous_input_kbps", 116.52),
+                ("instantaneous_output_kbps", 12.40),
+            ]
+        );
+    }
 }

@@ -1,24 +1,33 @@
 //! How long a server takes to load its keys, from RDB and from AOF, with the files in the page cache and without.
 //!
 //! The data are made once: a log of every write, and a snapshot of the same keys. Each load must give back the same
-//! number of keys and the same digest.
+//! number of keys and the same digest. Then the keys are read.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::Command as Program;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
-use super::memory::{WRITES_DEPTH, writes};
+use super::case::{
+    Figure, Point, Session, add, ensure_running, join, keys_of, measure, ratio, shape, value_of,
+};
+use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
+use crate::drivers::redis::Workload;
+use crate::drivers::redis::command::Command;
+use crate::drivers::redis::keys::{Keys, Order};
+use crate::load::schedule::Schedule;
 use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::{Stage, Target};
+use crate::scenarios::{Stage, Target, limit};
 
 const FULL_KEYS: u64 = 4_000_000;
 const QUICK_KEYS: u64 = 400_000;
+/// Connections that read.
+const READERS: usize = 50;
 /// Of the files' bytes: less than this in the page cache is a cold start.
 const COLD_MOST: f64 = 0.02;
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -26,6 +35,8 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 #[derive(Debug)]
 pub(super) struct Sizes {
     pub(super) keys: u64,
+    /// Of the reads.
+    pub(super) window: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +69,8 @@ impl From {
 }
 
 pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    run_sized(stage, &Sizes { keys: if stage.quick() { QUICK_KEYS } else { FULL_KEYS } })
+    let (keys, seconds) = if stage.quick() { (QUICK_KEYS, 1) } else { (FULL_KEYS, 10) };
+    run_sized(stage, &Sizes { keys, window: Duration::from_secs(seconds) })
 }
 
 pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
@@ -95,8 +107,38 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             report.cases.extend(loads(stage, &mut made, from, cold, &mut report.notes)?);
         }
     }
+    if let Some(case) = reads(stage, &mut made, sizes.window)? {
+        report.cases.push(case);
+        report.notes.push(format!(
+            "The published read latency is of 5 to 7 ms, by a client whose number of threads is not said: here \
+             {READERS} connections read keys at random, as many as had 5.6 ms for an INCR in the same document."
+        ));
+    }
     report.shapes = shapes(&report.cases);
+    report.limiter = limit::of(&report.cases);
     Ok(report)
+}
+
+/// Reads of keys that were loaded from the snapshot. The server has ended, before and after.
+fn reads(stage: &Stage, made: &mut Made, window: Duration) -> anyhow::Result<Option<Case>> {
+    let published = reference::memory_recovery("read latency", made.keys).map(MemoryRecovery::value);
+    let point = Point::bar("read latency", format!("read latency, {} keys", made.keys));
+    if !stage.wants(&point.name) {
+        return Ok(None);
+    }
+    made.server.restart(From::Rdb.settings())?;
+    let found = keys_of(&mut made.server.client()?)?;
+    ensure!(found == made.keys, "AUDIT FAILED: {found} keys were loaded, not {}", made.keys);
+    let session = Session::new(stage, &[made.server.address()], vec![made.server.watched()]);
+    let case = measure(stage, point.beside("mean", published), |repeat| {
+        let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
+        let workload = Workload::of(vec![Command::parse("GET __key__")?], keys);
+        let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
+        let mean = Figure::new("mean", "us", Better::Lower, trial.response.mean_us);
+        Ok((trial, vec![mean]))
+    })?;
+    made.server.kill()?;
+    Ok(case)
 }
 
 /// The keys on the disk, twice, and what they must be.
@@ -210,7 +252,7 @@ fn cool(files: &[PathBuf]) -> anyhow::Result<Temperature> {
         let mut of = std::ffi::OsString::from("if=");
         of.push(file);
         // GNU dd: `nocache` with no count drops the whole file.
-        let dropped = Command::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
+        let dropped = Program::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
         if dropped.is_err() {
             break;
         }
@@ -240,7 +282,7 @@ fn cached_share(files: &[PathBuf]) -> Option<f64> {
     for file in files {
         total += fs::metadata(file).ok()?.len();
     }
-    let output = Command::new("fincore")
+    let output = Program::new("fincore")
         .args(["--bytes", "--noheadings", "--output", "RES"])
         .args(files)
         .output()

@@ -96,6 +96,12 @@ fn get_and_set() {
     assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
     let rates = [55_447.74, 55_447.74, 72_411.30, 72_411.30, 59_541.53, 59_541.53];
     assert_eq!(published(&report), rates.map(Some));
+    for (name, wanted) in [("mean", 1231.0), ("max", 8415.0)] {
+        let metric = report.cases[0].metrics.iter().find(|of| of.name == name).unwrap();
+        assert_eq!(metric.published.as_ref().unwrap().value, wanted);
+    }
+    let second_host = "32 GB: SET 157729/s (mean 0.338 ms";
+    assert!(report.notes.iter().any(|note| note.contains(second_host)), "{:?}", report.notes);
     assert!(report.limiter.is_some());
 }
 
@@ -155,10 +161,17 @@ fn memory_of_keys() {
 #[test]
 fn recovery_gives_back_what_was_written() {
     let (stage, _folder, _ports) = stage();
-    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000 }).unwrap();
+    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
     let left_out = report.notes.iter().filter(|note| note.starts_with("Left out")).count();
-    assert_eq!(report.cases.len() + left_out, 4, "{:?}", report.notes);
-    assert!(report.cases.len() >= 2);
+    assert_eq!(report.cases.len() + left_out, 5, "{:?}", report.notes);
+    assert!(report.cases.len() >= 3);
+    let reads = report.cases.last().unwrap();
+    assert_eq!(reads.name, "read latency, 20000 keys");
+    // A key that is not there would be a failure.
+    for trial in &reads.trials {
+        assert!(trial.outcomes.served > 0 && trial.outcomes.bad() == 0, "{:?}", trial.first_surprise);
+    }
+    assert!(report.limiter.is_some());
 }
 
 #[test]
@@ -245,7 +258,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     check(&memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
     let sizes = reserve::Sizes { window: WINDOW, depths: vec![1] };
     check(&reserve::run_sized(&stage, &sizes).unwrap(), 2);
-    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000 }).unwrap();
+    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
     assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
     assert_eq!(redis.ask(&["KEYS", "*"]).unwrap(), ["theirs"]);
     assert_eq!(redis.setting("appendonly").unwrap(), "no");
