@@ -1,13 +1,8 @@
-//! The rows of the price list: which settings are measured together, what each promises when a process is killed, and
-//! what a power cut may take with them. Data only.
+//! The rows of the price list: which settings are measured together, and what a power cut may take with them. Data only.
 
 use std::collections::BTreeMap;
 
-use anyhow::ensure;
-
-use super::stand::Victim;
 use crate::engines::{BrokerFlush, Flushes, RedisLog};
-use crate::suite::AUDIT_FAILED;
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,27 +103,6 @@ impl Combination {
         format!("{}: {}", self.profile(), settings.join(", "))
     }
 
-    /// Whether SIGKILL of this process may take acknowledged orders with it.
-    ///
-    /// What a process has written stays: the system has it. So no mode of SQLite may lose an order, nor either flush
-    /// of the broker, which writes to mapped pages. An order is accepted when the broker has it, so nothing that Redis
-    /// forgets is one. MariaDB alone keeps commits in its own memory, for up to a second, if it syncs none.
-    pub(super) fn may_lose(self, victim: Victim) -> bool {
-        let Self::Cluster(Flushes { mariadb: synced, .. }) = self else { return false };
-        !synced && victim == Victim::MARIADB
-    }
-
-    /// The settings' promise, kept or broken by a kill that took `lost` acknowledged orders with it.
-    pub(super) fn check_kept(self, victim: Victim, lost: u64) -> anyhow::Result<()> {
-        ensure!(
-            lost == 0 || self.may_lose(victim),
-            "{AUDIT_FAILED}: {lost} acknowledged orders are gone after {} was killed, and these settings promise to \
-             keep them",
-            victim.name()
-        );
-        Ok(())
-    }
-
     /// Reasoned from what each setting promises; a power cut can't be made here.
     pub(super) fn power_cut(self) -> String {
         let said = match self {
@@ -215,39 +189,6 @@ mod tests {
         for value in ["AOF always", "AOF no", "RDB only", "Redis none", "flush async", "0/0", "normal", "off"]
         {
             assert!(text.contains(value), "{value} is not in\n{text}");
-        }
-    }
-
-    #[test]
-    fn a_killed_process_may_lose_orders_only_where_the_settings_say_so() {
-        let slowest = Flushes { redis: RedisLog::Always, broker: BrokerFlush::Synchronous, mariadb: true };
-        let default = Flushes::with_broker(BrokerFlush::Synchronous);
-        let [redis, broker, mariadb, server] = Victim::CLUSTER;
-        for (row, victim, may_lose) in [
-            (Combination::Embedded(Synchronous::Full), server, false),
-            (Combination::Embedded(Synchronous::Normal), server, false),
-            (Combination::Embedded(Synchronous::Off), server, false),
-            (Combination::Cluster(slowest), mariadb, false),
-            (Combination::Cluster(default), redis, false),
-            (Combination::Cluster(default), broker, false),
-            (Combination::Cluster(default), mariadb, false),
-            (Combination::Cluster(default), server, false),
-            (Combination::Cluster(FASTEST), redis, false),
-            (Combination::Cluster(FASTEST), broker, false),
-            (Combination::Cluster(FASTEST), mariadb, true),
-            (Combination::Cluster(FASTEST), server, false),
-            (Combination::Cluster(Flushes { mariadb: false, ..default }), mariadb, true),
-            (Combination::Cluster(Flushes { mariadb: true, ..FASTEST }), mariadb, false),
-        ] {
-            let told = format!("{}, {} killed", row.name(), victim.name());
-            assert!(row.check_kept(victim, 0).is_ok(), "{told}");
-            match row.check_kept(victim, 3) {
-                Ok(()) => assert!(may_lose, "{told}: a loss is let through"),
-                Err(error) => {
-                    assert!(!may_lose, "{told}: {error}");
-                    assert!(error.to_string().starts_with("AUDIT FAILED: 3 acknowledged"), "{error}");
-                }
-            }
         }
     }
 }

@@ -96,11 +96,11 @@ pub(super) struct PeakArguments {
 #[command(after_help = "\
 Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
 acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
-What a power cut may lose is reasoned, not measured. Only MariaDB that syncs no commit may lose orders when it is killed;
-after any other loss no figure is printed.
+What a power cut may lose is reasoned, not measured. No setting may lose an acknowledged order to a kill: after such a
+loss no figure is printed.
 
-Exit codes: 0 measured; 1 orders were lost that the settings promise to keep, a ledger broke an invariant, or a signal
-came; 64 wrong arguments; 69 something can't be started.
+Exit codes: 0 measured; 1 an acknowledged order was lost, a ledger broke an invariant or a signal came; 64 wrong
+arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench durability --quick
