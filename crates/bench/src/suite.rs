@@ -1,7 +1,8 @@
 //! The suite: the scenarios that were asked for, one after the other, and the report that grows with each.
 //!
 //! The report is written after every scenario, so that neither a crash nor a signal loses what was measured. A
-//! scenario that can't be run does not keep the others from running; a broken audit does, and then no score counts.
+//! scenario that can't be run does not keep the others from running; a broken audit does, and takes every figure with
+//! it.
 //! Called by `doorbuster bench run`; it prints nothing but the progress.
 
 use std::path::{Path, PathBuf};
@@ -91,6 +92,7 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
                 progress.done(&format!("{}: {error}", scenario.name));
                 if error.contains(AUDIT_FAILED) {
                     stopped_by = Some(End::AuditFailed);
+                    report.scenarios.iter_mut().for_each(drop_figures);
                 } else if options.stop.load(Ordering::Relaxed) {
                     stopped_by = Some(End::Stopped);
                 }
@@ -200,7 +202,31 @@ fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyh
     if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
         anyhow::bail!("{AUDIT_FAILED}: {broken}");
     }
+    check_figures(&measured)?;
     Ok(measured)
+}
+
+/// After a broken audit: which scenarios were run stays, and nothing that could be read as a result of theirs.
+fn drop_figures(scenario: &mut ScenarioReport) {
+    scenario.cases.clear();
+    scenario.notes.clear();
+    scenario.shapes.clear();
+    scenario.limiter = None;
+    scenario.audit = None;
+}
+
+/// A figure that is no number ends its scenario here; in the report it would end the run.
+fn check_figures(measured: &ScenarioReport) -> anyhow::Result<()> {
+    for case in &measured.cases {
+        for metric in &case.metrics {
+            let numbers = metric.values.iter().all(|value| value.is_finite());
+            ensure!(numbers, "{}: {} is no number: {:?}", case.name, metric.name, metric.values);
+        }
+    }
+    // Wherever else one may be: JSON has none of them, and null is not read as a number.
+    let text = serde_json::to_string(measured).context("the scenario as JSON")?;
+    serde_json::from_str::<ScenarioReport>(&text).context("something in it is no number")?;
+    Ok(())
 }
 
 /// The scenarios differ, so this is only a guess; there is none before the first is over.

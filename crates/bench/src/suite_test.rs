@@ -34,6 +34,16 @@ static OVERSELLS: Scenario = scenario("oversells", |stage| {
     report.audit.as_mut().unwrap().held_units += 1;
     Ok(report)
 });
+static INFINITE: Scenario = scenario("infinite", |stage| {
+    let mut report = measured(stage);
+    report.cases[1].metrics[0].values[2] = f64::INFINITY;
+    Ok(report)
+});
+static UNDEFINED: Scenario = scenario("undefined", |stage| {
+    let mut report = measured(stage);
+    report.cases[0].trials[0].seconds = f64::NAN;
+    Ok(report)
+});
 static STOPPED: Scenario = scenario("stopped", |stage| {
     stage.stop.store(true, Ordering::Relaxed);
     anyhow::bail!("stopped by a signal")
@@ -106,11 +116,26 @@ fn what_can_not_be_started_keeps_nothing_else_from_running() {
 #[test]
 fn a_broken_audit_ends_the_run_wherever_it_was_found() {
     for broken in [&LOSES, &OVERSELLS] {
-        let ran = ran(&[&FINE, broken, &FINE], &[]);
+        let ran = ran(&[&FINE, broken, &FINE], &["fine:throughput>=1"]);
         assert_eq!((ran.end, ran.report.complete), (End::AuditFailed, false));
         assert_eq!(names(&ran.report), ["fine"]);
         assert!(ran.report.failures[0].error.contains("AUDIT FAILED"), "{:?}", ran.report.failures);
+        // What was measured before it counts no more: it is neither in the report nor judged.
+        assert!(figures::all(&ran.report).is_empty());
+        let text = json::to_text(&ran.report).unwrap();
+        assert!(!text.contains("42500") && !text.contains("42,634"), "{text}");
+        assert!(!ran.report.thresholds[0].met);
     }
+}
+
+#[test]
+fn a_figure_that_is_no_number_fails_its_scenario_only() {
+    let ran = ran(&[&INFINITE, &UNDEFINED, &FINE], &[]);
+    assert_eq!((ran.end, ran.report.complete), (End::Unavailable, true));
+    assert_eq!(names(&ran.report), ["fine"]);
+    let errors: Vec<&str> = ran.report.failures.iter().map(|failed| failed.error.as_str()).collect();
+    assert!(errors[0].starts_with("set, 50 threads: throughput is no number"), "{errors:?}");
+    assert!(errors[1].starts_with("something in it is no number"), "{errors:?}");
 }
 
 #[test]

@@ -177,13 +177,9 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     report.peak = Some(found);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
-    match admission {
-        Some(config) => {
-            json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
-            output::print(&format!("The settings that follow: {}\n", settings.display()))?;
-        }
-        // Those of an earlier search would be taken for this one's.
-        None => drop(std::fs::remove_file(&settings)),
+    if let Some(config) = admission {
+        json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
+        output::print(&format!("The settings that follow: {}\n", settings.display()))?;
     }
     verdict
 }
@@ -266,6 +262,7 @@ impl PlaceArguments {
         for folder in [&self.out, &self.data()] {
             std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
         }
+        report::remove_stale(&self.out)?;
         stop_on_signals(stop)?;
         Ok(Instant::now())
     }

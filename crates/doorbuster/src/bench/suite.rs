@@ -163,6 +163,7 @@ pub(super) fn run(arguments: &RunArguments, operator_token: Option<String>) -> R
     let options = options(arguments, operator_token)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
+    report::remove_stale(&arguments.out)?;
     stop_on_signals(&options.stop)?;
     let (report, end) = suite::run(&options).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
     if end != End::AuditFailed {
