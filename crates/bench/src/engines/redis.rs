@@ -31,6 +31,14 @@ impl Redis {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
+    /// With the password, if there is one.
+    pub fn authenticated(mut self, password: Option<&str>) -> anyhow::Result<Self> {
+        if let Some(password) = password {
+            self.ask(&["AUTH", password]).context("Redis refuses the password")?;
+        }
+        Ok(self)
+    }
+
     /// The value of a setting.
     pub fn setting(&mut self, name: &str) -> anyhow::Result<String> {
         let mut pair = self.ask(&["CONFIG", "GET", name])?;

@@ -67,6 +67,8 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
     pub redis: Option<SocketAddr>,
     pub redis_cluster: Option<SocketAddr>,
+    /// Of Redis and of each node of the cluster, if they want one.
+    pub redis_password: Option<String>,
     pub rocketmq_namesrv: Option<SocketAddr>,
     /// `mysql://user:password@host:port/database`.
     pub mysql: Option<String>,

@@ -86,7 +86,11 @@ Examples:
 pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         BenchCommand::List => suite::list(),
-        BenchCommand::Run(arguments) => suite::run(arguments, operator_token(environment)),
+        BenchCommand::Run(arguments) => {
+            let redis_password = environment.get("DOORBUSTER_BENCH_REDIS_PASSWORD").map(str::to_owned);
+            let operator_token = operator_token(environment);
+            suite::run(arguments, suite::Secrets { operator_token, redis_password })
+        }
         BenchCommand::Peak(arguments) => peak::run_peak(arguments, operator_token(environment)),
         BenchCommand::Durability(arguments) => peak::run_durability(arguments),
         BenchCommand::Producer(arguments) => tools::produce(arguments),

@@ -84,6 +84,13 @@ pub(super) struct RunArguments {
     place: PlaceArguments,
 }
 
+/// Of running servers; from the environment, so that no list of processes shows them.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    pub(super) operator_token: Option<String>,
+    pub(super) redis_password: Option<String>,
+}
+
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 struct TargetArguments {
@@ -93,10 +100,10 @@ struct TargetArguments {
     /// A running doorbuster; orders need the operator's token in DOORBUSTER_OPERATOR_TOKEN, for the audit
     #[arg(long, value_name = "ADDR")]
     target_http: Option<SocketAddr>,
-    /// A running Redis
+    /// A running Redis; its password, if it has one, is taken from DOORBUSTER_BENCH_REDIS_PASSWORD
     #[arg(long, value_name = "ADDR")]
     target_redis: Option<SocketAddr>,
-    /// Any node of a running Redis Cluster
+    /// Any node of a running Redis Cluster; its password likewise
     #[arg(long, value_name = "ADDR")]
     target_redis_cluster: Option<SocketAddr>,
     /// The name server of a running RocketMQ
@@ -159,8 +166,8 @@ fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-pub(super) fn run(arguments: &RunArguments, operator_token: Option<String>) -> Result<(), Failure> {
-    let options = options(arguments, operator_token)?;
+pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Failure> {
+    let options = options(arguments, secrets)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
     report::remove_stale(&arguments.out)?;
@@ -208,7 +215,7 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     }
 }
 
-fn options(arguments: &RunArguments, operator_token: Option<String>) -> Result<SuiteOptions, Failure> {
+fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
     let scenarios = chosen(arguments)?;
     let thresholds = thresholds(arguments, &scenarios)?;
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
@@ -219,7 +226,7 @@ fn options(arguments: &RunArguments, operator_token: Option<String>) -> Result<S
         size,
         repeats: repeats.into(),
         seed: arguments.seed,
-        target: target(&arguments.target, operator_token),
+        target: target(&arguments.target, secrets),
         program,
         version: version(),
         command: command_line(std::env::args()),
@@ -288,7 +295,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
         .map(|(_, known)| known)
 }
 
-fn target(arguments: &TargetArguments, operator_token: Option<String>) -> Target {
+fn target(arguments: &TargetArguments, secrets: Secrets) -> Target {
     let mut addresses = Addresses {
         http: arguments.target_http,
         redis: arguments.target_redis,
@@ -296,11 +303,13 @@ fn target(arguments: &TargetArguments, operator_token: Option<String>) -> Target
         rocketmq_namesrv: arguments.target_rocketmq,
         mysql: arguments.target_mysql.clone(),
         operator_token: None,
+        redis_password: None,
     };
     if addresses == Addresses::default() {
         return Target::Spawn;
     }
-    addresses.operator_token = operator_token;
+    addresses.operator_token = secrets.operator_token;
+    addresses.redis_password = secrets.redis_password;
     Target::Running(addresses)
 }
 

@@ -23,12 +23,19 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
-    /// Asks one member of a cluster.
+    /// Asks one member of a cluster, which may want a password.
     ///
     /// # Errors
     /// If it can't be reached, is no cluster, or serves not all slots.
-    pub fn read(member: SocketAddr) -> anyhow::Result<Self> {
-        let answer = ask(member, &[b"CLUSTER", b"SLOTS"])?;
+    pub fn read(member: SocketAddr, password: Option<&str>) -> anyhow::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&member, TIMEOUT)
+            .with_context(|| format!("connecting to Redis on {member}"))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        if let Some(password) = password {
+            let answer = ask(&mut stream, &[b"AUTH", password.as_bytes()])?;
+            ensure!(answer.starts_with(b"+OK"), "{member} refuses the password");
+        }
+        let answer = ask(&mut stream, &[b"CLUSTER", b"SLOTS"])?;
         match resp::decode(&answer) {
             Ok(Some((Reply::Array(ranges), _))) => Self::of(member, ranges),
             Ok(Some((Reply::Error(error), _))) => bail!("{member}: {}", String::from_utf8_lossy(error)),
@@ -101,10 +108,7 @@ fn address(member: SocketAddr, host: &str, port: u16) -> anyhow::Result<SocketAd
 }
 
 /// One command on a connection of its own; the bytes of the whole answer.
-fn ask(address: SocketAddr, words: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)
-        .with_context(|| format!("connecting to Redis on {address}"))?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+fn ask(stream: &mut TcpStream, words: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     let mut request = Vec::new();
     resp::encode(words, &mut request);
     stream.write_all(&request)?;

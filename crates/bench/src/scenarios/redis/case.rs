@@ -15,7 +15,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::report::model::{Better, Case, Metric, Published, X};
 use crate::scenarios::measure::{Surroundings, trial};
-use crate::scenarios::{Stage, cases, limit};
+use crate::scenarios::{Stage, Target, cases, limit};
 use crate::usage::Watched;
 
 /// The deepest pipeline to a disk that is synced always has its answer by then.
@@ -170,7 +170,12 @@ impl<'a> Session<'a> {
             answer_timeout: ANSWER_TIMEOUT,
             ..Settings::spread(self.addresses.clone(), users)
         };
-        let workload = Workload { seed: self.stage.seed.wrapping_add(repeat as u64), ..workload };
+        let password = match &self.stage.target {
+            Target::Spawn => None,
+            Target::Running(addresses) => addresses.redis_password.clone(),
+        };
+        let seed = self.stage.seed.wrapping_add(repeat as u64);
+        let workload = Workload { seed, password, ..workload };
         let mut driver = Driver::new(workload)?;
         let mut generator = Generator::connect(settings, &mut driver).context("connecting to Redis")?;
         let around = Surroundings {
@@ -196,12 +201,11 @@ impl<'a> Session<'a> {
 
 /// Does something while a connection of its own is looked through every so often; an error of the look is one of all.
 pub(super) fn beside<T>(
-    address: SocketAddr,
+    mut redis: Redis,
     every: Duration,
     mut look: impl FnMut(&mut Redis) -> anyhow::Result<()> + Send,
     main: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let mut redis = Redis::connect(address)?;
     std::thread::scope(|scope| {
         let (over, is_over) = sync_channel::<()>(0);
         let looking = scope.spawn(move || {

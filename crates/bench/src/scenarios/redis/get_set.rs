@@ -212,6 +212,8 @@ fn redis_benchmark(
     let mut program = Program::new("redis-benchmark");
     program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
     program.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
+    // The tool takes it in no other way, so that it can be seen in the list of processes while it runs.
+    program.args(subject.password().into_iter().flat_map(|password| ["-a", password]));
     match series {
         "set" => program.args(["SET", &key, &"x".repeat(VALUE_BYTES)]),
         _ => program.args(["GET", &key]),

@@ -104,7 +104,7 @@ fn once(
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(
-        subject.address(),
+        subject.client()?,
         INSTANT,
         |redis| instants.look(redis),
         || session.run(threads, workload, Schedule::closed(window), repeat),

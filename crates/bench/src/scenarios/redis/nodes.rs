@@ -27,6 +27,7 @@ pub(super) struct Nodes {
     /// Empty if it runs already.
     servers: Vec<Server>,
     member: SocketAddr,
+    password: Option<String>,
 }
 
 impl Nodes {
@@ -35,7 +36,7 @@ impl Nodes {
             Target::Spawn => Self::start(stage),
             Target::Running(addresses) => {
                 let member = addresses.redis_cluster.context("no address of a Redis Cluster is given")?;
-                Ok(Self { servers: Vec::new(), member })
+                Ok(Self { servers: Vec::new(), member, password: addresses.redis_password.clone() })
             }
         }
     }
@@ -57,7 +58,7 @@ impl Nodes {
             ]);
             servers.push(Server::start(stage, &format!("redis-{index}"), port, settings)?);
         }
-        let nodes = Self { member: servers[0].address(), servers };
+        let nodes = Self { member: servers[0].address(), servers, password: None };
         nodes.join(stage)?;
         Ok(nodes)
     }
@@ -96,7 +97,11 @@ impl Nodes {
     }
 
     pub(super) fn slots(&self) -> anyhow::Result<SlotMap> {
-        SlotMap::read(self.member)
+        SlotMap::read(self.member, self.password.as_deref())
+    }
+
+    fn client(&self, node: SocketAddr) -> anyhow::Result<Redis> {
+        Redis::connect_waiting(node, PATIENT)?.authenticated(self.password.as_deref())
     }
 
     /// Ours, and not somebody's that runs already.
@@ -144,7 +149,7 @@ impl Nodes {
     /// Removes what was written, and waits for the replicas: everything of ours, only our keys of another cluster.
     pub(super) fn clear(&self, stage: &Stage) -> anyhow::Result<()> {
         for master in self.slots()?.masters() {
-            let mut redis = Redis::connect_waiting(*master, PATIENT)?;
+            let mut redis = self.client(*master)?;
             if self.ours() {
                 redis.ask(&["FLUSHALL", "SYNC"])?;
             } else {
@@ -161,12 +166,12 @@ impl Nodes {
     /// Keys on all masters.
     pub(super) fn keys(&self) -> anyhow::Result<u64> {
         let map = self.slots()?;
-        map.masters().iter().map(|master| keys_of(&mut Redis::connect(*master)?)).sum()
+        map.masters().iter().map(|master| keys_of(&mut self.client(*master)?)).sum()
     }
 
     /// Connections that a member takes; as many as are asked for if it does not say.
     pub(super) fn clients_max(&self) -> anyhow::Result<usize> {
-        let told = Redis::connect(self.member)?.setting("maxclients");
+        let told = self.client(self.member)?.setting("maxclients");
         told.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
     }
 
@@ -178,7 +183,7 @@ impl Nodes {
             }
             _ => {
                 let engine = format!("Redis Cluster of {}", self.member);
-                Ok(vec![said_by_foreign(&mut Redis::connect(self.member)?, &engine)?])
+                Ok(vec![said_by_foreign(&mut self.client(self.member)?, &engine)?])
             }
         }
     }

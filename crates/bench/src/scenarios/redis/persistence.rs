@@ -238,7 +238,7 @@ fn once(
         }
         Ok(())
     };
-    let (trial, _) = beside(subject.address(), LOOK, look, || session.run(1, workload, schedule, repeat))?;
+    let (trial, _) = beside(subject.client()?, LOOK, look, || session.run(1, workload, schedule, repeat))?;
     let found = keys_of(&mut redis)?.saturating_sub(keys_before);
     let (good, unknown) = (trial.outcomes.good(), trial.outcomes.unknown);
     let ours = subject.prefix().is_empty();

@@ -218,7 +218,7 @@ pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result
 #[derive(Debug)]
 pub(super) enum Subject {
     Own(Box<Server>),
-    Foreign(SocketAddr),
+    Foreign { address: SocketAddr, password: Option<String> },
 }
 
 impl Subject {
@@ -228,8 +228,9 @@ impl Subject {
             Target::Spawn => Ok(Self::Own(Box::new(Server::start(stage, "redis", 0, settings)?))),
             Target::Running(addresses) => {
                 let address = addresses.redis.context("no address of Redis is given")?;
-                Redis::connect(address)?.ask(&["PING"])?;
-                Ok(Self::Foreign(address))
+                let password = addresses.redis_password.clone();
+                Redis::connect(address)?.authenticated(password.as_deref())?.ask(&["PING"])?;
+                Ok(Self::Foreign { address, password })
             }
         }
     }
@@ -237,18 +238,25 @@ impl Subject {
     pub(super) fn address(&self) -> SocketAddr {
         match self {
             Self::Own(server) => server.address(),
-            Self::Foreign(address) => *address,
+            Self::Foreign { address, .. } => *address,
         }
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
-        Redis::connect_waiting(self.address(), PATIENT)
+        Redis::connect_waiting(self.address(), PATIENT)?.authenticated(self.password())
+    }
+
+    pub(super) fn password(&self) -> Option<&str> {
+        match self {
+            Self::Own(_) => None,
+            Self::Foreign { password, .. } => password.as_deref(),
+        }
     }
 
     pub(super) fn watched(&self) -> Vec<Watched> {
         match self {
             Self::Own(server) => vec![server.watched()],
-            Self::Foreign(_) => Vec::new(),
+            Self::Foreign { .. } => Vec::new(),
         }
     }
 
@@ -256,14 +264,16 @@ impl Subject {
     pub(super) fn prefix(&self) -> &'static str {
         match self {
             Self::Own(_) => "",
-            Self::Foreign(_) => FOREIGN_PREFIX,
+            Self::Foreign { .. } => FOREIGN_PREFIX,
         }
     }
 
     pub(super) fn said(&self) -> anyhow::Result<EngineSettings> {
         match self {
             Self::Own(server) => server.said("Redis"),
-            Self::Foreign(address) => said_by_foreign(&mut self.client()?, &format!("Redis on {address}")),
+            Self::Foreign { address, .. } => {
+                said_by_foreign(&mut self.client()?, &format!("Redis on {address}"))
+            }
         }
     }
 
@@ -271,7 +281,7 @@ impl Subject {
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Own(_) => Vec::new(),
-            Self::Foreign(_) => vec![format!(
+            Self::Foreign { .. } => vec![format!(
                 "The server ran already: its settings are as they were found, and the keys begin with \
                  `{FOREIGN_PREFIX}`, which makes them longer."
             )],
@@ -283,7 +293,7 @@ impl Subject {
         let mut redis = self.client()?;
         match self {
             Self::Own(_) => redis.ask(&["FLUSHALL", "SYNC"]).map(drop),
-            Self::Foreign(_) => forget(&mut redis),
+            Self::Foreign { .. } => forget(&mut redis),
         }
     }
 }

@@ -194,11 +194,26 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
 
     let nodes = Nodes::of(&stage).unwrap();
     let member = *nodes.slots().unwrap().masters().last().unwrap();
-    assert_eq!(SlotMap::read(member).unwrap().masters().len(), 3);
-    stage.target = Target::Running(Addresses { redis_cluster: Some(member), ..Addresses::default() });
+    let map = SlotMap::read(member, None).unwrap();
+    assert_eq!(map.masters().len(), 3);
+    let mut masters: Vec<Redis> = map.masters().iter().map(|of| Redis::connect(*of).unwrap()).collect();
+    let mut protect = |password| {
+        for redis in &mut masters {
+            redis.ask(&["CONFIG", "SET", "requirepass", password]).unwrap();
+        }
+    };
+    protect("a secret");
+    assert!(SlotMap::read(member, None).is_err() && SlotMap::read(member, Some("a guess")).is_err());
+    stage.target = Target::Running(Addresses {
+        redis_cluster: Some(member),
+        redis_password: Some("a secret".to_owned()),
+        ..Addresses::default()
+    });
     let report = cluster::run_sized(&stage, &sizes).unwrap();
     check(&report, 2 + 2 + 2);
+    protect("");
     assert_eq!(nodes.keys().unwrap(), 0);
+    stage.target = Target::Spawn;
     a_slot_that_moves_is_followed(&stage, &nodes);
 }
 
@@ -246,7 +261,14 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     let server = Subject::of(&stage, no_persistence()).unwrap();
     let mut redis = server.client().unwrap();
     redis.ask(&["SET", "theirs", "1"]).unwrap();
-    stage.target = Target::Running(Addresses { redis: Some(server.address()), ..Addresses::default() });
+    // This connection stays as it is; every other one needs the password from here on.
+    redis.ask(&["CONFIG", "SET", "requirepass", "a secret"]).unwrap();
+    assert!(Redis::connect(server.address()).unwrap().ask(&["PING"]).is_err());
+    stage.target = Target::Running(Addresses {
+        redis: Some(server.address()),
+        redis_password: Some("a secret".to_owned()),
+        ..Addresses::default()
+    });
     stage.repeats = 1;
     check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 6);
     let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
