@@ -38,6 +38,9 @@ use crate::usage::Usage;
 const CEILING_SHARE: f64 = 0.8;
 const RATE_MIN: f64 = 10.0;
 const PRECISION: f64 = 1.05;
+/// Of the trial's length: a longer limit is told to be long beside it, because a trial may end before its backlog is
+/// over the limit.
+const LIMIT_SHARE: f64 = 0.05;
 /// [`Limiter::what`] of a search in which no load failed that the generator could make.
 pub const GENERATOR: &str = "the load generator";
 
@@ -365,6 +368,16 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let share = options.p99.as_secs_f64() / options.trial.as_secs_f64();
+    if share > LIMIT_SHARE {
+        notes.push(format!(
+            "Short trials: in {:?} a load of up to {:.0}% more than is carried for long can stay within {:?}; longer \
+             ones tell it.",
+            options.trial,
+            share * 100.0,
+            options.p99
+        ));
+    }
     if outcome.recovered == Some(false) {
         notes.push("After the overload the control load was not within the limit any more.".to_owned());
     }
@@ -403,5 +416,17 @@ mod tests {
         assert_eq!(found(None, Ending::Exhausted).limit(), None);
         assert_eq!(found(None, Ending::Exhausted).limiter(8750.0), None);
         assert_eq!(found(Some(7300.0), Ending::Converged).limit(), Some(7000.0));
+    }
+
+    #[test]
+    fn trials_that_are_short_beside_the_limit_are_told() {
+        let mut options = PeakOptions::new(PathBuf::new(), PeakTarget::Embedded);
+        let outcome = found(Some(7300.0), Ending::Converged).outcome;
+        let told = |options: &PeakOptions| {
+            notes(options, &outcome, false).into_iter().find(|note| note.starts_with("Short trials"))
+        };
+        assert_eq!(told(&options), None);
+        options.trial = Duration::from_millis(500);
+        assert!(told(&options).is_some_and(|note| note.contains("up to 10% more")));
     }
 }
