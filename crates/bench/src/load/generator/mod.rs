@@ -115,6 +115,8 @@ struct Run<'a, P> {
     closes: Option<Instant>,
     /// Requests can be due while every user waits for an answer.
     can_exceed_cap: bool,
+    /// A closed loop without think time plans nothing: a user's request is due when the generator comes to it.
+    unplanned: bool,
     /// No user was free when the schedule was last asked.
     saturated: bool,
     /// When that last ended.
@@ -273,6 +275,7 @@ impl Generator {
             last_whole: None,
             unanswered_since: None,
             closes,
+            unplanned: schedule.is_unplanned(),
             can_exceed_cap: schedule.in_flight_max(users) > users as f64,
             saturated: false,
             freed: started,
@@ -322,6 +325,9 @@ impl Generator {
         let now = Instant::now();
         let asking = &mut self.users[user];
         (asking.sent, asking.asking) = (now, Some(index));
+        if run.unplanned {
+            asking.planned = now;
+        }
         let could = asking.planned.max(run.freed);
         let waited = run.can_exceed_cap && asking.planned < run.freed;
         run.record.issued(now.saturating_duration_since(could), asking.attempt, waited);

@@ -155,6 +155,11 @@ impl Schedule {
         Self { seed, ..self }
     }
 
+    /// A closed loop in which nobody thinks: there is no moment at which a request should have been sent.
+    pub(super) fn is_unplanned(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Closed { think: Think::NONE, .. })
+    }
+
     /// Requests are due by the clock, so a late one is the generator's or the target's fault.
     pub fn is_open(&self) -> bool {
         !matches!(self.arrivals, Arrivals::Closed { .. })
