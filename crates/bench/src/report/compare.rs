@@ -2,18 +2,22 @@
 //!
 //! The ratio is Hodges and Lehmann's estimate with its Mann-Whitney interval (`statistics.rs`); with fewer than six
 //! repeats on a side it is the ratio of the medians, without an interval, and judged all the same. A figure is missed
-//! when it got worse by more than the threshold and the interval, where there is one, excludes "no change". Figures
-//! that only one report has are listed, and judged not to be worse.
+//! when it got worse by more than the threshold and the interval, where there is one, excludes "no change". A
+//! figure that was measured before and not after is no success: whoever measures it no more would pass otherwise.
+//! Figures that only the second report has are listed.
 
 use super::figures::{self, Figure};
-use super::model::{Better, EngineSettings, Report};
+use super::format::{percent, time_us};
+use super::model::{Better, EngineSettings, PeakReport, Report};
 use super::statistics::{self, Interval};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub threshold: f64,
     pub changes: Vec<Change>,
-    /// Names of figures that were not measured on both sides.
+    /// Names of figures that the second report has as well, without a valid measurement.
+    pub unmeasured: Vec<String>,
+    /// Those that the second report has not.
     pub only_before: Vec<String>,
     pub only_after: Vec<String>,
 }
@@ -44,25 +48,31 @@ impl Comparison {
     pub fn worse(&self) -> usize {
         self.changes.iter().filter(|change| change.judgement == Judgement::Worse).count()
     }
+
+    /// Figures of the first report that can't be compared, for the second one has no value of them.
+    pub fn missing(&self) -> Vec<&str> {
+        self.unmeasured.iter().chain(&self.only_before).map(String::as_str).collect()
+    }
 }
 
 /// `threshold` is the share by which a figure may get worse: 0.05.
 pub fn compare(before: &Report, after: &Report, threshold: f64) -> Comparison {
     let (before, after) = (figures::all(before), figures::all(after));
     let mut changes = Vec::new();
-    let mut only_before = Vec::new();
+    let (mut unmeasured, mut only_before) = (Vec::new(), Vec::new());
     for figure in &before {
         let other = after.iter().find(|other| other.name() == figure.name() && other.unit == figure.unit);
         match other.and_then(|other| change(figure, other, threshold)) {
             Some(change) => changes.push(change),
             None if figure.values.is_empty() => {}
+            None if other.is_some() => unmeasured.push(figure.name()),
             None => only_before.push(figure.name()),
         }
     }
     let known = |figure: &&Figure| changes.iter().any(|change| change.name == figure.name());
     let only_after =
         after.iter().filter(|figure| !figure.values.is_empty() && !known(figure)).map(Figure::name).collect();
-    Comparison { threshold, changes, only_before, only_after }
+    Comparison { threshold, changes, unmeasured, only_before, only_after }
 }
 
 fn change(before: &Figure, after: &Figure, threshold: f64) -> Option<Change> {
@@ -112,6 +122,11 @@ pub fn differences(before: &Report, after: &Report) -> Vec<String> {
     differ("file system", &here.file_system, &there.file_system);
     differ("co-located", &here.co_located.to_string(), &there.co_located.to_string());
     differ("size", &format!("{:?}", before.size), &format!("{:?}", after.size));
+    if let (Some(here), Some(there)) = (&before.peak, &after.peak) {
+        let limit = |of: &PeakReport| time_us(of.p99_limit_us as f64);
+        differ("peak: limit of p99", &limit(here), &limit(there));
+        differ("peak: limit of errors", &percent(here.errors_limit), &percent(there.errors_limit));
+    }
     for scenario in &before.scenarios {
         let other = after.scenarios.iter().find(|other| other.name == scenario.name);
         if let Some(other) = other {
@@ -206,9 +221,22 @@ mod tests {
         less.scenarios.truncate(1);
         let comparison = compare(&sample::report(), &less, 0.05);
         assert_eq!(comparison.only_before, ["redis-memory/400,000 keys: used memory"]);
+        assert_eq!(comparison.missing(), ["redis-memory/400,000 keys: used memory"]);
         let comparison = compare(&less, &sample::report(), 0.05);
         assert_eq!(comparison.only_after, ["redis-memory/400,000 keys: used memory"]);
         assert_eq!(comparison.only_before, [""; 0]);
+    }
+
+    #[test]
+    fn what_was_measured_before_and_only_invalid_after_is_missing() {
+        let mut broken = sample::report();
+        broken.scenarios[0].cases[1].metrics[0].values.clear();
+        let comparison = compare(&sample::report(), &broken, 0.05);
+        assert_eq!(comparison.unmeasured, ["redis-threads/set, 50 threads: throughput"]);
+        assert_eq!(comparison.missing(), comparison.unmeasured);
+        // Nobody had a figure of the case whose trials are all invalid, so nobody misses it.
+        assert_eq!(compare(&broken, &broken, 0.05).missing(), [""; 0]);
+        assert_eq!(compare(&broken, &sample::report(), 0.05).missing(), [""; 0]);
     }
 
     #[test]
@@ -218,6 +246,8 @@ mod tests {
         other.environment.kernel = "9.9".to_owned();
         other.environment.processors += 1;
         other.size = crate::report::model::Size::Quick;
+        let peak = other.peak.as_mut().unwrap();
+        (peak.p99_limit_us, peak.errors_limit) = (100_000, 0.01);
         let engine = &mut other.scenarios[0].engines[0];
         engine.version = "7.2".to_owned();
         engine.settings.insert("appendfsync".to_owned(), "always".to_owned());
@@ -229,9 +259,11 @@ mod tests {
             "redis-threads: redis save: not said | 60 1",
             "size: Full | Quick",
             "| 9.9",
+            "peak: limit of p99: 50 ms | 100 ms",
+            "peak: limit of errors: 0.1% | 1",
         ] {
             assert!(lines.contains(line), "{lines}");
         }
-        assert_eq!(lines.lines().count(), 6, "{lines}");
+        assert_eq!(lines.lines().count(), 8, "{lines}");
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::figures;
 use super::model::{Better, Report};
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "scenario",
     "case",
     "series",
@@ -20,15 +20,22 @@ const COLUMNS: [&str; 14] = [
     "published_dubious",
     "started_unix_s",
     "git_revision",
+    "unfit",
 ];
 
-/// A metric without a valid measurement has one row, with no repeat and no value.
+/// `unfit` is empty, or says why the rows are no result. A metric without a valid measurement has one row, with no repeat and no value.
 pub fn render(report: &Report) -> anyhow::Result<String> {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     let started = report.started_unix_s.to_string();
     let revision = report.git_revision.clone().unwrap_or_default();
-    for figure in figures::all(report) {
+    let unfit = report.unfit().unwrap_or_default();
+    let figures = figures::all(report);
+    if figures.is_empty() && !unfit.is_empty() {
+        // Without figures the reason has a row of its own.
+        writer.write_record((1..COLUMNS.len()).map(|_| "").chain([unfit.as_str()]))?;
+    }
+    for figure in figures {
         let (x_label, x) =
             figure.x.clone().map_or_else(Default::default, |(label, x)| (label, x.to_string()));
         let published = figure.published.clone();
@@ -55,6 +62,7 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
                 &dubious,
                 &started,
                 &revision,
+                &unfit,
             ])?;
         }
     }

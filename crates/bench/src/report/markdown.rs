@@ -9,8 +9,8 @@ pub fn render(report: &Report) -> String {
     let mut page = Page(String::new());
     page.line("# Benchmark report");
     page.line("");
-    if !report.complete {
-        page.line("**Not complete: the run was stopped before its end.**\n");
+    if let Some(why) = report.unfit() {
+        page.line(&format!("**{}**\n", escaped(&why)));
     }
     page.table(
         &["", ""],

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::engines::EngineSettings;
 use crate::environment::Environment;
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
+use crate::suite::AUDIT_FAILED;
 
 /// The version of this structure; a reader refuses another one.
 pub const SCHEMA: &str = "doorbuster-bench/1";
@@ -40,6 +41,16 @@ pub struct Report {
     pub durability: Vec<DurabilityRow>,
     /// What the caller asked for, and whether it was met.
     pub thresholds: Vec<ThresholdResult>,
+}
+
+impl Report {
+    /// Why it is no result to be compared or relied upon, if it is none.
+    pub fn unfit(&self) -> Option<String> {
+        if let Some(failed) = self.failures.iter().find(|failed| failed.error.contains(AUDIT_FAILED)) {
+            return Some(format!("{AUDIT_FAILED} in {}: no figure of this run counts", failed.name));
+        }
+        (!self.complete).then(|| "NOT COMPLETE: the run was stopped before its end".to_owned())
+    }
 }
 
 /// How much of the published sizes is run.

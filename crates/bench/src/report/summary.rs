@@ -29,7 +29,7 @@ pub fn of_report(report: &Report) -> String {
             of.ratio().map(times).unwrap_or_default(),
         ]);
     }
-    let mut text = String::new();
+    let mut text = report.unfit().map_or_else(String::new, |why| format!("*** {} ***\n", plain(&why)));
     if figures.is_empty() {
         text.push_str("no figures\n");
     } else {
@@ -82,9 +82,13 @@ pub fn of_comparison(comparison: &Comparison) -> String {
         ]);
     }
     let mut text = table(&rows);
-    for (where_to, names) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+    for (where_to, names) in [
+        ("NOT MEASURED after", &comparison.unmeasured),
+        ("only before", &comparison.only_before),
+        ("only after", &comparison.only_after),
+    ] {
         for name in names {
-            writeln!(text, "only {where_to}: {}", plain(name)).expect("a String takes every write");
+            writeln!(text, "{where_to}: {}", plain(name)).expect("a String takes every write");
         }
     }
     if comparison.changes.iter().any(|change| change.interval.is_none()) {
@@ -138,6 +142,27 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_report_that_is_no_result_says_so_first_in_every_form() {
+        use crate::report::{csv, html, markdown};
+        let mut report = sample::report();
+        let forms = |report: &Report| {
+            [of_report(report), markdown::render(report), html::render(report), csv::render(report).unwrap()]
+        };
+        for text in forms(&report) {
+            assert!(!text.contains("NOT COMPLETE") && !text.contains("AUDIT FAILED"), "{text}");
+        }
+        report.complete = false;
+        for text in forms(&report) {
+            assert!(text.contains("NOT COMPLETE"), "{text}");
+        }
+        report.failures[0].error = "orders: AUDIT FAILED: 3 lost".to_owned();
+        for text in forms(&report) {
+            assert!(text.contains("AUDIT FAILED in broken: no figure of this run counts"), "{text}");
+        }
+        assert!(of_report(&report).starts_with("*** AUDIT FAILED"));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Must not: judge; that is the bench crate's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ::bench::report::model::Report;
 use ::bench::report::{compare, summary};
 use clap::Args;
 
@@ -11,8 +12,8 @@ use super::read_report;
 use crate::failure::Failure;
 use crate::output;
 
-/// So many differences of the environments are told; the rest is counted.
-const DIFFERENCES_TOLD: usize = 8;
+/// So many lines of a list are told; the rest is counted.
+const LINES_TOLD: usize = 8;
 
 /// Compare two reports; exit with 1 if a figure got worse
 #[derive(Args, Debug)]
@@ -22,10 +23,11 @@ Lehmann's estimate with the Mann-Whitney test's interval). A figure got worse if
 in the direction that is not better, and its interval excludes 'no change'. With fewer repeats the medians alone are
 judged, and the output says so.
 
-Two environments (processor, governor, memory, kernel, cgroup limits, file system, size, engines and their settings)
-are not compared, unless you say so.
+Two environments (processor, governor, memory, kernel, cgroup limits, file system, size, a peak's limits, engines and
+their settings) are not compared, unless you say so. Reports of a run that was stopped, or whose audit failed, never are.
 
-Exit codes: 0 nothing got worse; 1 something did; 64 no reports, or not comparable.
+Exit codes: 0 nothing got worse; 1 something did; 2 figures of A have no valid measurement in B; 64 no reports, or not
+comparable.
 
 Examples:
   doorbuster bench compare before.json after.json
@@ -56,21 +58,16 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
-    let (before, after) = (read_report(&arguments.before)?, read_report(&arguments.after)?);
+    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let differences = compare::differences(&before, &after);
     if !differences.is_empty() && !arguments.any_environment {
-        let mut told =
-            differences.iter().take(DIFFERENCES_TOLD).map(|line| output::plain(line)).collect::<Vec<_>>();
-        if differences.len() > told.len() {
-            told.push(format!("and {} more", differences.len() - told.len()));
-        }
         return Err(Failure::usage(format!(
-            "these were measured in different environments; --any-environment compares them all the same.\n  {}",
-            told.join("\n  ")
+            "these were measured in different environments; --any-environment compares them all the same.{}",
+            some_of(differences.iter().map(String::as_str))
         )));
     }
     let comparison = compare::compare(&before, &after, arguments.threshold);
-    if comparison.changes.is_empty() {
+    if comparison.changes.is_empty() && comparison.unmeasured.is_empty() {
         return Err(Failure::usage("the two reports have no figure in common"));
     }
     let mut text = summary::of_comparison(&comparison);
@@ -78,6 +75,16 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         text += &format!("environments differ: {}\n", output::plain(line));
     }
     output::print(&text)?;
+    // Before what got worse: the table has that too, and what it rests on is not whole.
+    let missing = comparison.missing();
+    if !missing.is_empty() {
+        return Err(Failure::Invalid(format!(
+            "{} figure(s) have no valid measurement in {}:{}",
+            missing.len(),
+            arguments.after.display(),
+            some_of(missing.into_iter())
+        )));
+    }
     match comparison.worse() {
         0 => Ok(()),
         worse => Err(Failure::check(format!(
@@ -85,6 +92,26 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
             arguments.threshold * 100.0
         ))),
     }
+}
+
+/// A report that is the result of a whole run.
+fn read(file: &Path) -> Result<Report, Failure> {
+    let report = read_report(file)?;
+    match report.unfit() {
+        None => Ok(report),
+        Some(why) => Err(Failure::usage(format!("{}: {}", file.display(), output::plain(&why)))),
+    }
+}
+
+/// The first lines, each on a line of its own.
+fn some_of<'a>(lines: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = lines.len().saturating_sub(LINES_TOLD);
+    let mut told: String =
+        lines.take(LINES_TOLD).map(|line| format!("\n  {}", output::plain(line))).collect();
+    if more > 0 {
+        told += &format!("\n  and {more} more");
+    }
+    told
 }
 
 #[cfg(test)]

@@ -134,6 +134,46 @@ fn a_comparison_exits_by_what_it_finds() {
 }
 
 #[test]
+fn a_broken_measurement_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let compare = |before: &Value, after: &Value| {
+        write(folder.path(), "a.json", before);
+        write(folder.path(), "b.json", after);
+        run(folder.path(), &["bench", "compare", "a.json", "b.json"])
+    };
+    let base = report(&STEADY);
+    let (code, stdout, stderr) = compare(&base, &report(&[]));
+    let named = "threads/set, 50 threads: throughput";
+    assert!(code == 2 && stdout.contains("NOT MEASURED") && stderr.contains(named), "{code}: {stderr}");
+    // Another case is left to compare.
+    let with = |case: &str| {
+        let mut two = report(&STEADY);
+        let mut more = two["scenarios"][0]["cases"][0].clone();
+        more["name"] = json!(case);
+        two["scenarios"][0]["cases"].as_array_mut().unwrap().push(more);
+        two
+    };
+    let (code, _, stderr) = compare(&with("gone"), &base);
+    assert!(code == 2 && stderr.contains("threads/gone: throughput"), "{code}: {stderr}");
+    assert_eq!(compare(&base, &with("new")).0, 0);
+
+    let mut stopped = report(&STEADY);
+    stopped["complete"] = json!(false);
+    let mut audit = report(&STEADY);
+    audit["failures"] = json!([{"name": "orders", "error": "AUDIT FAILED: 3 lost"}]);
+    for (unfit, why) in [(&stopped, "NOT COMPLETE"), (&audit, "AUDIT FAILED in orders")] {
+        for (before, after, file) in [(unfit, &base, "a.json: "), (&base, unfit, "b.json: ")] {
+            let (code, stdout, stderr) = compare(before, after);
+            assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+            assert!(stderr.contains(&format!("{file}{why}")), "{stderr}");
+        }
+        write(folder.path(), "c.json", unfit);
+        let (code, stdout, _) = run(folder.path(), &["bench", "report", "c.json"]);
+        assert!(code == 0 && stdout.starts_with(&format!("*** {why}")), "{stdout}");
+    }
+}
+
+#[test]
 fn different_environments_are_compared_only_if_told() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.json", &report(&STEADY));

@@ -61,9 +61,6 @@ fn header(report: &Report) -> String {
     let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
     let mut facts = Vec::new();
     let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
-    if !report.complete {
-        fact("not complete: stopped before its end".to_owned(), "bad");
-    }
     let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
     let invalid = trials().filter(|trial| !trial.is_valid()).count();
     fact(format!("scenarios: {}, trials: {}", report.scenarios.len(), trials().count()), "");
@@ -90,6 +87,7 @@ fn header(report: &Report) -> String {
         fact("co-located: the load shares the target's processors".to_owned(), "");
     }
     text("h1", TITLE)
+        + &report.unfit().map_or_else(String::new, |why| text("p class=\"banner bad\"", &why))
         + &text("p class=\"sub\"", &line)
         + &element("ul class=\"facts\"", &facts.concat())
         + &contents(report)

@@ -92,7 +92,7 @@ fn an_empty_report_is_a_page_too() {
     report.complete = false;
     let page = render(&report);
     assert_eq!(mistake(&page), None);
-    assert!(page.contains("not complete") && !page.contains("<svg"), "{page}");
+    assert!(page.contains("NOT COMPLETE") && !page.contains("<svg"), "{page}");
 }
 
 #[test]
