@@ -7,10 +7,10 @@ mod meaning;
 mod open_loop;
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::drivers::http::{Driver, Reuse, RunError, Settings, Workload, once};
+use bench::drivers::http::{Driver, Http, Reuse, RunError, Settings, Workload, once};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::trial::Distribution;
@@ -235,6 +235,29 @@ fn a_raised_stop_flag_ends_the_run() {
     let mut driver = Driver::connect(settings(fake.address, 2)).unwrap();
     let stopped = driver.run(Schedule::closed(Duration::from_secs(600)), &mut Posts, &AtomicBool::new(true));
     assert!(matches!(stopped, Err(RunError::Stopped)));
+}
+
+#[test]
+fn a_run_that_is_finished_from_outside_keeps_what_it_counted() {
+    let fake = Fake::start(|_, _| Answer::After(5 * MS));
+    let mut generator = meaning::connect(settings(fake.address, 2));
+    let finish = AtomicBool::new(false);
+    let mut seconds = 0;
+    let mut watch = |_: &bench::load::Second| {
+        seconds += 1;
+        finish.store(true, Ordering::Relaxed);
+    };
+    let schedule = Schedule::closed(Duration::from_secs(600));
+    let record =
+        generator.run_until(schedule, &mut Http { workload: &mut Posts }, &finish, &mut watch).unwrap();
+    let Outcomes { won, .. } = record.outcomes;
+    // Those that were under way are answered too.
+    assert_eq!((won, record.outcomes.total()), (fake.requests(), fake.requests()));
+    assert_eq!(record.seconds.iter().map(|second| second.good).sum::<u64>(), won);
+    assert!(won > 0 && seconds >= 1, "{won}");
+    // And the connections are as good as before.
+    let again = meaning::trial(&mut generator, Schedule::closed_requests(10));
+    assert_eq!((again.outcomes.won, again.reconnects), (10, 0));
 }
 
 #[test]

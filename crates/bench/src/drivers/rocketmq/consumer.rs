@@ -5,6 +5,8 @@
 //! a gap is a loss, and is counted as one. Offsets are not committed: it leaves no trace at the broker but the name of its group.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 
@@ -77,6 +79,7 @@ pub struct Consumer {
     queues: Vec<(usize, u32)>,
     opaques: Vec<i32>,
     consumed: Consumed,
+    arrived: Arc<AtomicU64>,
 }
 
 impl Consumer {
@@ -86,7 +89,7 @@ impl Consumer {
         let queues = pulling.topic.all_queues();
         assert_eq!(queues.len(), pulling.offsets.len(), "each queue is begun somewhere");
         let opaques = vec![0; queues.len()];
-        Self { pulling, queues, opaques, consumed: Consumed::new() }
+        Self { pulling, queues, opaques, consumed: Consumed::new(), arrived: Arc::default() }
     }
 
     /// For the generator: a user for each queue.
@@ -97,6 +100,11 @@ impl Consumer {
 
     pub fn consumed(&self) -> &Consumed {
         &self.consumed
+    }
+
+    /// `Consumed::messages`, for another thread to look at while this consumer pulls.
+    pub fn arrived(&self) -> Arc<AtomicU64> {
+        self.arrived.clone()
     }
 
     /// The offsets that come next, in the order of the topic's queues.
@@ -125,7 +133,11 @@ impl Consumer {
 
     fn judge(&mut self, user: usize, code: i32, body: &[u8], remark: &str, verdicts: &mut Verdicts) -> bool {
         match code {
-            SUCCESS => return self.take(user, body, verdicts).is_some(),
+            SUCCESS => {
+                let taken = self.take(user, body, verdicts);
+                self.arrived.store(self.consumed.messages, Ordering::Relaxed);
+                return taken.is_some();
+            }
             NOT_FOUND | RETRY_IMMEDIATELY => {}
             _ => {
                 verdicts.add(Outcome::Failed);
@@ -258,6 +270,7 @@ mod tests {
         assert_eq!(received, Received::Whole { consumed: bytes.len(), keep_alive: true });
         let got = consumer.consumed();
         assert_eq!((got.messages, got.lost, got.duplicates, got.damaged), (4, 1, 1, 1));
+        assert_eq!(consumer.arrived().load(Ordering::Relaxed), 4);
         assert_eq!((got.numbers.count(), consumer.offsets()), (2, &[0, 10][..]));
         out.clear();
         consumer.request(1, &mut out);

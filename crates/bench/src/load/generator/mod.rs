@@ -134,6 +134,15 @@ impl<P> Run<'_, P> {
     }
 }
 
+/// What a raised stop flag means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnStop {
+    /// Nobody wants to know any more.
+    Abandon,
+    /// The run is over: no further request, and what came of the others counts.
+    Finish,
+}
+
 /// What the schedule says once no more can be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
@@ -212,6 +221,31 @@ impl Generator {
         stop: &AtomicBool,
         watch: &mut dyn FnMut(&Second),
     ) -> Result<Record, RunError> {
+        self.drive(schedule, protocol, (stop, OnStop::Abandon), watch)
+    }
+
+    /// As [`Generator::run_watched`], for a load whose end somebody else decides: once the flag is raised no further
+    /// request is sent, those under way are waited for, and the record is complete.
+    ///
+    /// # Errors
+    /// If the flag is raised before the first request, or the system can't wait for sockets.
+    pub fn run_until<P: Protocol>(
+        &mut self,
+        schedule: Schedule,
+        protocol: &mut P,
+        finish: &AtomicBool,
+        watch: &mut dyn FnMut(&Second),
+    ) -> Result<Record, RunError> {
+        self.drive(schedule, protocol, (finish, OnStop::Finish), watch)
+    }
+
+    fn drive<P: Protocol>(
+        &mut self,
+        schedule: Schedule,
+        protocol: &mut P,
+        (stop, on_stop): (&AtomicBool, OnStop),
+        watch: &mut dyn FnMut(&Second),
+    ) -> Result<Record, RunError> {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
@@ -223,7 +257,10 @@ impl Generator {
             let now = Instant::now();
             if now.duration_since(swept) >= SWEEP {
                 if stop.load(Ordering::Relaxed) {
-                    return Err(RunError::Stopped);
+                    match on_stop {
+                        OnStop::Abandon => return Err(RunError::Stopped),
+                        OnStop::Finish => run.closes = Some(now),
+                    }
                 }
                 self.sweep(now, &mut run);
                 swept = now;

@@ -1,5 +1,6 @@
 //! The published tier `message broker`, and what a consumer gets of what a producer was told is stored.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -8,12 +9,13 @@ use super::brokers::Brokers;
 use super::own::{self, Line, Ours, Own};
 use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
-use crate::load::schedule::Schedule;
+use crate::load::choice::Random;
+use crate::load::schedule::{Schedule, Until};
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
 use crate::reference;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::measure::trial;
+use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, limit};
 
 /// The published command.
@@ -61,6 +63,8 @@ const PULL_MESSAGES_MAX: u32 = 32;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The rest of a topic is consumed in steps of this.
 const SLICE: Duration = Duration::from_millis(250);
+/// How often it is looked whether all messages of a live stream have come.
+const POLL: Duration = Duration::from_millis(10);
 const HOLD_MS: u64 = 100;
 /// Of the live stream: far below what a broker carries, so that it is delivery that is timed and no queueing.
 const LIVE_PER_S: f64 = 1000.0;
@@ -183,9 +187,16 @@ fn window(stage: &Stage) -> Duration {
     Duration::from_secs(if stage.quick() { 3 } else { 10 })
 }
 
-fn sending(stage: &Stage, topic: &Topic, connections: usize, batch: u32) -> Sending {
-    let bodies = Bodies::new(stage.seed, BYTES);
+fn sending(run: u64, topic: &Topic, connections: usize, batch: u32) -> Sending {
+    let bodies = Bodies::new(run, BYTES);
     Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
+}
+
+/// What tells the messages of one repeat from those of another. A message whose outcome is unknown may come into its
+/// topic as late as in the next repeat; each has a topic of its own too, so it can't be taken for damaged there.
+fn run_of(seed: u64, repeat: usize) -> u64 {
+    let seed = Random::new(seed).next_u64();
+    Random::new(seed.wrapping_add(repeat as u64)).next_u64()
 }
 
 fn threads(count: usize) -> Option<X> {
@@ -197,12 +208,13 @@ fn produce_case(stage: &Stage, brokers: &mut Brokers, kind: Kind) -> anyhow::Res
     stage.progress.doing(name);
     let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
     let mut told = Told { before: topic.messages()?, ..Told::default() };
-    let sending = Sending { pipeline: kind.pipeline, ..sending(stage, &topic, kind.connections, kind.batch) };
+    let sending =
+        Sending { pipeline: kind.pipeline, ..sending(stage.seed, &topic, kind.connections, kind.batch) };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    for repeat in 1..=stage.repeats {
         let around = brokers.surroundings(stage, &watched);
         let trial = trial(&mut generator, Schedule::closed(window(stage)), &mut producer, repeat, around)?;
         told.add(&trial.outcomes);
@@ -235,27 +247,28 @@ fn beside_published(kind: Kind, mut metrics: Vec<Metric>) -> Vec<Metric> {
 }
 
 /// A consumer of all that comes into the topic from now on.
-fn pulling(stage: &Stage, topic: &Topic, hold_ms: u64) -> anyhow::Result<Consumer> {
+fn pulling(run: u64, topic: &Topic, hold_ms: u64) -> anyhow::Result<Consumer> {
     Ok(Consumer::new(Pulling {
         topic: topic.clone(),
         group: "doorbuster_bench".to_owned(),
         offsets: topic.ends()?,
         messages_max: PULL_MESSAGES_MAX,
         hold_ms,
-        bodies: Some(Bodies::new(stage.seed, BYTES)),
+        bodies: Some(Bodies::new(run, BYTES)),
     }))
 }
 
 /// Each repeat: a backlog is made by batches, then consumed as fast as it goes.
 fn backlog_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
-    let topic = brokers.topic("doorbuster_bench_backlog", QUEUES)?;
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    for repeat in 1..=stage.repeats {
         stage.progress.doing(&format!("{name}: producing"));
-        let mut consumer = pulling(stage, &topic, 0)?;
+        let topic = brokers.topic(&format!("doorbuster_bench_backlog_{repeat}"), QUEUES)?;
+        let run = run_of(stage.seed, repeat);
+        let mut consumer = pulling(run, &topic, 0)?;
         // Numbers begin at 0 again, so what the consumer has seen is one repeat's.
-        let sending = sending(stage, &topic, THREADS, BATCH);
+        let sending = sending(run, &topic, THREADS, BATCH);
         let mut producer = Producer::new(sending.clone()).remembering();
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
         let record = generator.run(Schedule::closed(window(stage)), &mut producer, &stage.stop)?;
@@ -317,36 +330,36 @@ fn check(consumed: &Consumed, acknowledged: &Numbers, there: u64) -> anyhow::Res
 
 /// A slow stream, consumed while it is produced: how long a message takes from its producer to its consumer.
 fn live_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
-    let topic = brokers.topic("doorbuster_bench_live", QUEUES)?;
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    let mut delays: Vec<(Distribution, Distribution)> = Vec::new();
-    for repeat in 0..stage.repeats {
+    let mut delays = Vec::new();
+    for repeat in 1..=stage.repeats {
         stage.progress.doing(name);
-        let mut consumer = pulling(stage, &topic, HOLD_MS)?;
+        let topic = brokers.topic(&format!("doorbuster_bench_live_{repeat}"), QUEUES)?;
+        let run = run_of(stage.seed, repeat);
+        let mut consumer = pulling(run, &topic, HOLD_MS)?;
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
-        let sending = sending(stage, &topic, THREADS, 1);
+        let sending = sending(run, &topic, THREADS, 1);
         let mut producer = Producer::new(sending.clone()).remembering();
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
         let around = brokers.surroundings(stage, &watched);
         let schedule = Schedule::constant(LIVE_PER_S, window(stage));
-        let produced = std::thread::scope(|scope| -> anyhow::Result<Trial> {
-            let thread = scope.spawn(|| trial(&mut generator, schedule, &mut producer, repeat, around));
-            while !thread.is_finished() {
-                puller.run(Schedule::closed(SLICE), &mut consumer, &stage.stop)?;
-            }
-            thread.join().expect("a trial returns its errors")
+        let produced = live(around, (&mut puller, &mut consumer), schedule, || {
+            trial(&mut generator, schedule, &mut producer, repeat, around)
         })?;
         let acknowledged = producer.acknowledged().context("it remembers")?;
         drain(stage, &mut puller, &mut consumer, acknowledged)?;
         let consumed = consumer.consumed();
         check(consumed, acknowledged, produced.outcomes.queued + produced.outcomes.unknown)?;
-        delays.push((consumed.born_to_consumed(), consumed.stored_to_consumed()));
+        let (born, stored) = (consumed.born_to_consumed(), consumed.stored_to_consumed());
         stage.progress.done(&format!(
             "{name}: {} messages, none lost, none twice, p99 {} ms from producer to consumer",
             consumed.messages,
-            delays.last().map_or(0, |(born, _)| born.at(0.99) / 1000)
+            born.at(0.99) / 1000
         ));
+        if produced.is_valid() {
+            delays.push((born, stored));
+        }
         trials.push(produced);
     }
     Ok(Case {
@@ -355,6 +368,39 @@ fn live_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Result
         x: None,
         metrics: delay_metrics(&delays),
         trials,
+    })
+}
+
+/// Pulls without a pause from before the first message until all that were acknowledged have come. The end of a run
+/// is a pause: queues that have answered are not pulled again until all have, and what comes then waits for us.
+fn live(
+    around: Surroundings<'_>,
+    (puller, consumer): (&mut Generator, &mut Consumer),
+    schedule: Schedule,
+    produce: impl FnOnce() -> anyhow::Result<Trial>,
+) -> anyhow::Result<Trial> {
+    let Until::Elapsed(window) = schedule.until else { anyhow::bail!("a stream lasts for a time") };
+    // Long enough for a producer that is given up, and for what it sent to be waited for.
+    let longest = Schedule::closed(window + 3 * PATIENCE);
+    let (finish, arrived) = (AtomicBool::new(false), consumer.arrived());
+    std::thread::scope(|scope| {
+        let pulling = scope.spawn(|| puller.run_until(longest, consumer, &finish, &mut |_| {}));
+        let produced = produce();
+        let acknowledged = produced.as_ref().map_or(0, |trial| trial.outcomes.queued);
+        let begun = Instant::now();
+        while arrived.load(Ordering::Relaxed) < acknowledged
+            && begun.elapsed() < PATIENCE
+            && !pulling.is_finished()
+            && !around.stop.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(POLL);
+        }
+        finish.store(true, Ordering::Relaxed);
+        let pulled = pulling.join().expect("a run returns its errors");
+        // Nothing was produced at all if it ended before it began.
+        let produced = produced?;
+        pulled.context("consuming the live stream")?;
+        Ok(produced)
     })
 }
 
@@ -372,4 +418,20 @@ fn delay_metrics(delays: &[(Distribution, Distribution)]) -> Vec<Metric> {
         metric("max producer to consumer", |(born, _)| born.max_us as f64),
         metric("p99 broker to consumer", |(_, stored)| stored.at(0.99) as f64),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_have_messages_of_their_own() {
+        let runs: Vec<u64> = (1..=100).map(|repeat| run_of(7, repeat)).collect();
+        let mut others = runs.clone();
+        others.sort_unstable();
+        others.dedup();
+        assert_eq!(others.len(), 100);
+        assert_eq!(runs[0], run_of(7, 1));
+        assert!(!runs.contains(&run_of(8, 1)));
+    }
 }
