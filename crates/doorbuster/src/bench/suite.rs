@@ -342,6 +342,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn secrets_go_to_running_servers_only() {
+        let secrets = || Secrets { operator_token: None, redis_password: Some("a secret".to_owned()) };
+        let nothing = TargetArguments {
+            spawn: false,
+            target_http: None,
+            target_redis: None,
+            target_redis_cluster: None,
+            target_rocketmq: None,
+            target_mysql: None,
+        };
+        assert_eq!(target(&nothing, secrets()), Target::Spawn);
+        let redis = TargetArguments { target_redis: Some(([127, 0, 0, 1], 6379).into()), ..nothing };
+        let Target::Running(addresses) = target(&redis, secrets()) else { panic!("it runs already") };
+        assert_eq!(addresses.redis_password.as_deref(), Some("a secret"));
+    }
+
+    #[test]
     fn near_names_are_suggested_and_far_ones_are_not() {
         let known = ["redis-get-set", "redis-hot-key", "static-page"];
         assert_eq!(nearest("redis-getset", known.into_iter()), Some("redis-get-set"));

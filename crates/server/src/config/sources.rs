@@ -18,8 +18,8 @@ use super::{Config, DEFAULTS, Demo};
 /// Where our environment variables begin. Everything that begins so must be known.
 const PREFIX: &str = "DOORBUSTER_";
 
-/// Read by the client commands, and no key of the server.
-const CLIENT_VARIABLES: [&str; 1] = ["DOORBUSTER_SERVER"];
+/// Read by the client commands and by `bench`, and no keys of the server.
+const CLIENT_VARIABLES: [&str; 2] = ["DOORBUSTER_SERVER", "DOORBUSTER_BENCH_REDIS_PASSWORD"];
 
 /// Read by the scripts in `dev/`: somebody who has exported one runs the server from the same shell.
 const DEV_VARIABLES: [&str; 8] = [
