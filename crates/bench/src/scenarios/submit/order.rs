@@ -45,6 +45,9 @@ const BALANCE_AMPLE: u64 = 100_000_000;
 const PLAN_ORDERS: u64 = 400_000;
 const PLAN_ORDERS_QUICK: u64 = 40_000;
 
+/// Rates that differ by less than this part are the same, as far as a few windows can tell.
+const MARGIN: f64 = 0.05;
+
 /// A server of ours over a database of its own.
 struct Shop {
     target: Target,
@@ -101,7 +104,7 @@ fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
     let mut ramp = Ramp::default();
     let mut engines: Vec<EngineSettings> = Vec::new();
     let mut sold_out = None;
-    for repeat in 0..stage.repeats {
+    for repeat in 1..=stage.repeats {
         for flush in FLUSHES {
             flush.apply(&mut set.database(None)?)?;
             let folder = stage.folder.join(format!("server-{}-{repeat}", flush.value()));
@@ -115,7 +118,7 @@ fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
                 check_room(&set)?;
             }
             shop.close()?;
-            if repeat == 0 {
+            if repeat == 1 {
                 engines.push(settings(&mut set.database(None)?, flush.name())?);
             }
         }
@@ -189,7 +192,7 @@ fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
     let disk = environment::disk(&stage.folder);
     let around = surroundings(stage, &shop.watched, disk.as_deref());
     let schedule = Schedule::closed_requests(requests);
-    let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 0, around)?;
+    let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 1, around)?;
     shop.add(&trial.outcomes)?;
     let orders = shop.database.count("orders")?;
     let (goods, least, most) = shop.database.units_by_sku()?;
@@ -280,22 +283,28 @@ impl Ramp {
         Ok(())
     }
 
-    /// For each repeat of a series: the best rate, and its users.
-    fn best(&self, series: &str) -> Vec<(f64, usize)> {
+    /// For each repeat of a series, the valid trial of its best rate, and its users.
+    fn best(&self, series: &str) -> Vec<(Trial, usize)> {
         let steps = || self.steps.iter().filter(|step| step.0 == series);
-        let repeats = steps().map(|step| step.2.len()).min().unwrap_or(0);
+        let trials = || steps().flat_map(|step| step.2.iter().map(|trial| (trial, step.1)));
+        let mut repeats: Vec<usize> = trials().map(|(trial, _)| trial.repeat).collect();
+        repeats.sort_unstable();
+        repeats.dedup();
         let best = |repeat: usize| {
-            let rates = steps().map(|step| (step.2[repeat].good_per_s(), step.1));
-            rates.max_by(|a, b| a.0.total_cmp(&b.0))
+            trials()
+                .filter(|(trial, _)| trial.repeat == repeat && trial.is_valid())
+                .max_by(|a, b| a.0.good_per_s().total_cmp(&b.0.good_per_s()))
         };
-        (0..repeats).filter_map(best).collect()
+        repeats.into_iter().filter_map(best).map(|(trial, users)| (trial.clone(), users)).collect()
     }
 
-    /// The rates by users, those of all repeats in their median.
+    /// The rates of valid trials by users, those of all repeats in their median.
     fn curve(&self, series: &str) -> Vec<(usize, f64)> {
-        let rate = |trials: &[Trial]| median(&trials.iter().map(Trial::good_per_s).collect::<Vec<_>>());
+        let rates = |trials: &[Trial]| -> Vec<f64> {
+            trials.iter().filter(|trial| trial.is_valid()).map(Trial::good_per_s).collect()
+        };
         let steps = self.steps.iter().filter(|step| step.0 == series);
-        steps.filter_map(|step| Some((step.1, rate(&step.2)?))).collect()
+        steps.filter_map(|step| Some((step.1, median(&rates(&step.2))?))).collect()
     }
 
     fn cases(self, stage: &Stage) -> Vec<Case> {
@@ -307,8 +316,9 @@ impl Ramp {
             let flush = FLUSHES.into_iter().find(|flush| flush.name() == series);
             let published =
                 flush.and_then(|flush| reference::submit_order(DISK, flush.value().parse().ok()?));
-            let values = |value: fn(&(f64, usize)) -> f64| best.iter().map(value).collect();
-            let mut rate = metric("best throughput", "1/s", Better::Higher, values(|best| best.0));
+            let values = |value: fn(&(Trial, usize)) -> f64| best.iter().map(value).collect();
+            let mut rate =
+                metric("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s()));
             rate.published = published.and_then(SubmitOrder::throughput_best);
             let mut users =
                 metric("users at the best", "users", Better::Neither, values(|best| best.1 as f64));
@@ -318,7 +328,7 @@ impl Ramp {
                 series: "best".to_owned(),
                 x: None,
                 metrics: vec![rate, users],
-                trials: Vec::new(),
+                trials: best.into_iter().map(|(trial, _)| trial).collect(),
             });
         }
         cases.extend(self.steps.into_iter().map(|(series, users, trials)| {
@@ -363,20 +373,27 @@ impl Ramp {
                 claim: "0/0 sells faster than 1/1".to_owned(),
                 published: "better with 0/0, on either disk".to_owned(),
                 measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
-                    format!("{:.0}/s at best against {:.0}/s: {:.2} times", not.1, synced.1, not.1 / synced.1)
+                    let times = not.1 / synced.1;
+                    let close = if faster(times).is_none() { ", too close to tell" } else { "" };
+                    format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
                 }),
-                holds: pair.map(|(synced, not)| not.1 > synced.1),
+                holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
             },
             Shape {
-                claim: "with 1/1 the rate is best below 500 users, and lower at 800".to_owned(),
+                claim: "with 1/1 the rate is best below 500 users, and lower by 5% at 800".to_owned(),
                 published: "best at 280 to 300 users, and it falls beyond".to_owned(),
                 measured: fall.map_or("800 users were not run".to_owned(), |(best, share)| {
                     format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0)
                 }),
-                holds: fall.map(|(best, share)| best.0 < 500 && share < 1.0),
+                holds: fall.map(|(best, share)| best.0 < 500 && share <= 1.0 - MARGIN),
             },
         ]
     }
+}
+
+/// Of a ratio of two rates; none if they are too close to tell.
+fn faster(times: f64) -> Option<bool> {
+    ((times - 1.0).abs() >= MARGIN).then_some(times > 1.0)
 }
 
 fn name(series: &str, users: usize) -> String {
@@ -397,7 +414,7 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
     let mut told = Told::default();
     let mut ramp = Ramp::default();
     let (warm_up, window) = durations(stage);
-    for repeat in 0..stage.repeats {
+    for repeat in 1..=stage.repeats {
         for users in steps(stage).filter(|users| stage.wants(&name(series, *users))) {
             stage.progress.doing(&name(series, users));
             let mut traffic = Traffic::submit();
@@ -434,5 +451,51 @@ mod tests {
     #[test]
     fn no_order_is_placed_where_it_can_not_be_audited() {
         crate::scenarios::refuses_without_token(super::run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::record::Record;
+    use crate::load::trial::Flag;
+
+    fn trial(repeat: usize, won: u64, valid: bool) -> Trial {
+        let mut record = Record::default();
+        (record.outcomes.won, record.elapsed) = (won, Duration::from_secs(1));
+        let flags = if valid { Vec::new() } else { vec![Flag::Unsent { requests: 1 }] };
+        Trial { flags, ..Trial::new(repeat, &Schedule::closed(record.elapsed), &record, None) }
+    }
+
+    fn ramp(steps: &[(Flush, usize, u64)]) -> Ramp {
+        let step = |(flush, users, won): &(Flush, usize, u64)| {
+            (flush.name().to_owned(), *users, vec![trial(1, *won, true), trial(2, 9_000, false)])
+        };
+        Ramp { steps: steps.iter().map(step).collect() }
+    }
+
+    #[test]
+    fn invalid_trials_have_no_best() {
+        let ramp = ramp(&[(Flush::Never, 10, 100), (Flush::Never, 50, 200)]);
+        let best = ramp.best(Flush::Never.name());
+        let best: Vec<(usize, u64, usize)> =
+            best.iter().map(|(trial, users)| (trial.repeat, trial.outcomes.won, *users)).collect();
+        assert_eq!(best, [(1, 200, 50)]);
+        assert_eq!(ramp.curve(Flush::Never.name()), [(10, 100.0), (50, 200.0)]);
+    }
+
+    #[test]
+    fn shapes_need_a_margin() {
+        for (not, last, wanted) in [
+            (1100, 900, [Some(true), Some(true)]),
+            (900, 960, [Some(false), Some(false)]),
+            (1040, 999, [None, Some(false)]),
+            (960, 949, [None, Some(true)]),
+        ] {
+            let steps =
+                [(Flush::EachCommit, 300, 1000), (Flush::EachCommit, 800, last), (Flush::Never, 300, not)];
+            let holds: Vec<_> = ramp(&steps).shapes().iter().map(|shape| shape.holds).collect();
+            assert_eq!(holds, wanted, "{not} {last}");
+        }
     }
 }
