@@ -23,6 +23,8 @@ const HOLD_MS: u64 = 500;
 /// Messages in one answer, as RocketMQ's own consumers ask for.
 const PULL_MESSAGES_MAX: u32 = 32;
 const QUEUES: u32 = 8;
+/// `maxMessageSize`, as brokers come.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 /// `bench producer`.
 #[derive(Debug, Clone)]
@@ -106,6 +108,11 @@ pub fn producer(
     mut on_window: impl FnMut(&ProducerWindow),
 ) -> anyhow::Result<ProducerReport> {
     ensure!(options.threads > 0 && options.batch > 0, "a producer needs a thread, and a request a message");
+    let request_bytes = options.message_bytes.saturating_mul(usize::try_from(options.batch)?);
+    ensure!(
+        request_bytes <= REQUEST_BYTES_MAX,
+        "a request of {request_bytes} bytes: brokers take {REQUEST_BYTES_MAX}, so send smaller messages or batches"
+    );
     check_name(&options.topic)?;
     let topic = match Topic::look_up(options.namesrv, &options.topic)? {
         Some(topic) => topic,

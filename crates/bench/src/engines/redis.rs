@@ -82,7 +82,14 @@ impl Redis {
             left -= 1;
             let line = self.line()?;
             match line.strip_prefix('*') {
-                Some(count) => left += count.parse::<usize>().context("an array of Redis")?,
+                Some(count) => {
+                    let count: usize = count.parse().context("an array of Redis")?;
+                    ensure!(
+                        count <= ANSWER_BYTES_MAX && left <= ANSWER_BYTES_MAX,
+                        "Redis answers {count} values"
+                    );
+                    left += count;
+                }
                 None => found.push(self.value(&line)?),
             }
         }

@@ -55,7 +55,7 @@ pub struct Numbers {
 
 impl Numbers {
     /// More would be half a gigabyte: no run of a bench has as many messages.
-    const NUMBER_MAX: u64 = 1 << 32;
+    pub(super) const NUMBER_MAX: u64 = 1 << 32;
 
     /// `false` if it was there already.
     ///

@@ -169,7 +169,8 @@ impl Consumed {
         self.born_to_consumed_us.saturating_record(since_us(message.born_ms));
         self.stored_to_consumed_us.saturating_record(since_us(message.stored_ms));
         let Some(bodies) = bodies else { return Outcome::Served };
-        let Some(number) = bodies.number(message.body) else {
+        // A number that no run has was not sent by one.
+        let Some(number) = bodies.number(message.body).filter(|number| *number < Numbers::NUMBER_MAX) else {
             self.damaged += 1;
             return Outcome::Failed;
         };

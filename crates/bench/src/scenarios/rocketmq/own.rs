@@ -91,7 +91,8 @@ fn wait_for(stage: &Stage, guard: &mut Guard, log: &Path, count: usize) -> anyho
 fn line(text: &str) -> Option<Line> {
     let value = |name: &str| -> Option<f64> {
         let (_, rest) = text.split_once(name)?;
-        rest.split('|').next()?.trim().parse().ok()
+        // Java prints NaN for a window in which nothing was sent.
+        rest.split('|').next()?.trim().parse().ok().filter(|value: &f64| value.is_finite())
     };
     Some(Line {
         per_s: value("Send TPS:")?,

@@ -150,7 +150,7 @@ fn case(
     told.add(&settling.outcomes);
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    for repeat in 1..=stage.repeats {
         let around = brokers.surroundings(stage, &watched);
         let trial = trial(&mut generator, Schedule::closed(plan.window), &mut producer, repeat, around)?;
         told.add(&trial.outcomes);

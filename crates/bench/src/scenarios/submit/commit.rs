@@ -13,6 +13,7 @@ use crate::drivers::mysql::{Login, MySql, Statement, Workload};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::{Database, url};
 use crate::environment;
+use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
@@ -50,23 +51,12 @@ impl Kind {
 #[derive(Debug)]
 struct Commits {
     kind: Kind,
-    random: u64,
-}
-
-impl Commits {
-    /// SplitMix64.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
+    random: Random,
 }
 
 impl Workload for Commits {
     fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
-        let (good, buyer) = (1 + self.random() % GOODS, self.random() % 1_000_000_000);
+        let (good, buyer) = (1 + self.random.below(GOODS), self.random.below(1_000_000_000));
         let written = match self.kind {
             Kind::Row => write!(out, "INSERT INTO bought(good, buyer, quantity) VALUES ({good}, {buyer}, 1)"),
             // The last statement inserts only if the one before it took a unit.
@@ -229,12 +219,13 @@ fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) ->
     let disk = environment::disk(&stage.folder);
     let local = server.address.ip().is_loopback();
     let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
-    let workload = Commits { kind, random: stage.seed };
+    let workload = Commits { kind, random: Random::new(stage.seed) };
     let mut client = MySql::new(server.login.clone(), connections, workload);
     let mut generator = Generator::connect(Settings::keep_alive(server.address, connections), &mut client)
         .context("connecting to the MySQL server")?;
     let mut trials = Vec::new();
-    for repeat in 0..stage.repeats {
+    // The first is a warm-up: it is checked like the others, and gives no figure.
+    for repeat in 0..=stage.repeats {
         if let Some(set) = &server.set {
             server.database.purge_binary_logs()?;
             check_room(set)?;
@@ -249,7 +240,9 @@ fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) ->
         };
         let trial = trial(&mut generator, Schedule::closed(window), &mut client, repeat, around)?;
         check(kind, &trial, before, server.state()?)?;
-        trials.push(trial);
+        if repeat > 0 {
+            trials.push(trial);
+        }
     }
     Ok(trials)
 }
@@ -298,7 +291,7 @@ mod tests {
         let judge = |kind, affected: &[u64]| {
             let results: Vec<Statement> =
                 affected.iter().map(|&affected| Statement { affected, rows: 0 }).collect();
-            Commits { kind, random: 1 }.judge(0, &results)
+            Commits { kind, random: Random::new(1) }.judge(0, &results)
         };
         assert_eq!(judge(Kind::Row, &[1]), Outcome::Won);
         assert_eq!(judge(Kind::Row, &[0]), Outcome::Unknown);

@@ -448,14 +448,6 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn no_order_is_placed_where_it_can_not_be_audited() {
-        crate::scenarios::refuses_without_token(super::run);
-    }
-}
-
-#[cfg(test)]
-mod tests {
     use super::*;
     use crate::load::record::Record;
     use crate::load::trial::Flag;
@@ -472,6 +464,11 @@ mod tests {
             (flush.name().to_owned(), *users, vec![trial(1, *won, true), trial(2, 9_000, false)])
         };
         Ramp { steps: steps.iter().map(step).collect() }
+    }
+
+    #[test]
+    fn no_order_is_placed_where_it_can_not_be_audited() {
+        crate::scenarios::refuses_without_token(run);
     }
 
     #[test]
