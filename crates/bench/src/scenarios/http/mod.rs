@@ -135,7 +135,7 @@ impl Tier {
         if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
     }
 
-    fn traffic(&self, address: SocketAddr) -> anyhow::Result<Traffic> {
+    fn traffic(&self, address: SocketAddr, warm: bool) -> anyhow::Result<Traffic> {
         let path = match self.kind {
             Kind::Page(path) => path,
             Kind::Message => return Ok(Traffic::message()),
@@ -143,8 +143,8 @@ impl Tier {
         };
         let shown = once::exchange(address, &once::encode("GET", path, &[], &[])).context("the page")?;
         ensure!(shown.status == 200, "GET {path} is answered with {}", shown.text());
-        // Nobody orders meanwhile: each answer has the length of this one.
-        Ok(Traffic::read(path, &[], Some(shown.body.len())))
+        // Nobody orders meanwhile: each answer has the length of this one, once the pages are warm.
+        Ok(Traffic::read(path, &[], warm.then_some(shown.body.len())))
     }
 }
 
@@ -218,12 +218,7 @@ fn measure(
     name: &str,
 ) -> anyhow::Result<Vec<Trial>> {
     let address = if matches!(tier.kind, Kind::Page(_)) { stand.pages } else { stand.orders };
-    let mut traffic = tier.traffic(address)?;
     let watched = stand.watched();
-    let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
-    let mut http = Http { workload: &mut workload };
-    let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
-    let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
     let disk = environment::disk(&stage.folder);
     let around = Surroundings {
         watched: &watched,
@@ -232,14 +227,25 @@ fn measure(
         stop: &stage.stop,
         progress: Some(&stage.progress),
     };
-    let requests = tier.requests(stage);
+    let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
+    let mut generator = None;
     let mut trials = Vec::new();
     for repeat in 0..=stage.repeats {
         stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
+        let mut traffic = tier.traffic(address, repeat > 0)?;
+        let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
+        let mut http = Http { workload: &mut workload };
+        if generator.is_none() {
+            generator = Some(Generator::connect(settings.clone(), &mut http).context("connecting")?);
+        }
+        let generator = generator.as_mut().expect("it was just made");
         // The first is a warm-up: it counts for the audit only.
-        let schedule =
-            if repeat == 0 { Schedule::closed(WARM_UP) } else { Schedule::closed_requests(requests) };
-        trials.push(trial(&mut generator, schedule, &mut http, repeat, around)?);
+        let schedule = if repeat == 0 {
+            Schedule::closed(WARM_UP)
+        } else {
+            Schedule::closed_requests(tier.requests(stage))
+        };
+        trials.push(trial(generator, schedule, &mut http, repeat, around)?);
     }
     for trial in &trials {
         match tier.kind {
