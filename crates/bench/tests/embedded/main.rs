@@ -19,7 +19,7 @@ fn main() {
         (Lie::Honest, Ok(())),
         (Lie::LosesOrders, Err("AUDIT FAILED")),
         (Lie::HidesOrders, Err("AUDIT FAILED")),
-        (Lie::FailsItsAudit, Err("the audit failed with")),
+        (Lie::FailsItsAudit, Err("AUDIT FAILED: the program's own audit")),
         (Lie::Refuses, Err("418 no orders here")),
         (Lie::StopsBadly, Err("the server ended with")),
     ] {
