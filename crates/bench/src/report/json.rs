@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::model::{Report, SCHEMA};
 
-/// The published JSON schema (draft 2020-12) of what [`write`] writes.
+/// The published JSON schema (draft 2020-12) of what [`write()`] writes.
 pub const JSON_SCHEMA: &str = include_str!("schema.json");
 
 pub fn to_text(report: &Report) -> anyhow::Result<String> {

@@ -112,7 +112,7 @@ impl Topic {
             .collect()
     }
 
-    /// Of each queue, in the order of [`Self::all_queues`], the offset that its next message gets: waits until the
+    /// Of each queue, in the order of `all_queues`, the offset that its next message gets: waits until the
     /// brokers' queues show all of their logs.
     ///
     /// # Errors
