@@ -179,7 +179,7 @@ impl Brokers {
     }
 
     /// The class path of a broker of our own, by its command line: RocketMQ's own programs are in it.
-    pub(super) fn library(&self) -> Option<String> {
+    pub(super) fn jars(&self) -> Option<String> {
         let broker = self.set.as_ref()?.watched("rocketmq-broker").ok()?;
         let line = std::fs::read(format!("/proc/{}/cmdline", broker.pid)).ok()?;
         let line = String::from_utf8(line).ok()?;

@@ -72,7 +72,7 @@ const LIVE_PER_S: f64 = 1000.0;
 pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
     with_brokers(stage, "message-broker", "RocketMQ: the message broker's tier", |stage, brokers| {
         // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
-        let own = match brokers.library().filter(|_| stage.wants(OWN_PRODUCER)) {
+        let own = match brokers.jars().filter(|_| stage.wants(OWN_PRODUCER)) {
             Some(library) => Some(own_case(stage, brokers, &library)?),
             None => None,
         };
