@@ -10,9 +10,9 @@ use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Protocol, Settings};
 
-use crate::fake;
+use crate::fake::{self, Reply, Reply::*};
 
-const REQUESTS: u64 = 20;
+const REQUESTS: u64 = 500;
 /// Of silence; a test waits for it twice at most.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -55,12 +55,12 @@ fn send(address: SocketAddr) -> Record {
 
 #[test]
 fn a_lying_broker_is_not_believed() {
-    type Reply = fn(i64) -> Option<Vec<u8>>;
+    type ReplyTo = fn(i64) -> Reply;
     let unknown = Outcomes { unknown: REQUESTS, ..Outcomes::default() };
-    let cases: [(&str, Reply, Outcomes); 8] = [
+    let cases: [(&str, ReplyTo, Outcomes); 8] = [
         (
             "an honest one",
-            |opaque| Some(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{opaque}}}"#))),
+            |opaque| Word(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{opaque}}}"#))),
             Outcomes { queued: REQUESTS, ..Outcomes::default() },
         ),
         (
@@ -68,32 +68,32 @@ fn a_lying_broker_is_not_believed() {
             |opaque| {
                 let mut bytes = frame(r#"{"code":40,"flag":0,"opaque":77}"#);
                 bytes.extend(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{opaque}}}"#)));
-                Some(bytes)
+                Word(bytes)
             },
             Outcomes { queued: REQUESTS, ..Outcomes::default() },
         ),
         (
             "one that answers another request",
-            |opaque| Some(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{}}}"#, opaque + 1))),
+            |opaque| Word(frame(&format!(r#"{{"code":0,"flag":1,"opaque":{}}}"#, opaque + 1))),
             unknown,
         ),
         (
             "one that is busy",
-            |opaque| Some(frame(&format!(r#"{{"code":2,"flag":1,"opaque":{opaque},"remark":"busy"}}"#))),
+            |opaque| Word(frame(&format!(r#"{{"code":2,"flag":1,"opaque":{opaque},"remark":"busy"}}"#))),
             Outcomes { busy: REQUESTS, ..Outcomes::default() },
         ),
         (
             "one that did not flush in time",
-            |opaque| Some(frame(&format!(r#"{{"code":10,"flag":1,"opaque":{opaque}}}"#))),
+            |opaque| Word(frame(&format!(r#"{{"code":10,"flag":1,"opaque":{opaque}}}"#))),
             unknown,
         ),
         (
             "one whose disk is full",
-            |opaque| Some(frame(&format!(r#"{{"code":14,"flag":1,"opaque":{opaque}}}"#))),
+            |opaque| Word(frame(&format!(r#"{{"code":14,"flag":1,"opaque":{opaque}}}"#))),
             Outcomes { failed: REQUESTS, ..Outcomes::default() },
         ),
-        ("one that speaks HTTP", |_| Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), unknown),
-        ("one that hangs up", |_| None, unknown),
+        ("one that speaks HTTP", |_| Word(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), unknown),
+        ("one that hangs up", |_| HangUp, unknown),
     ];
     for (name, reply, wanted) in cases {
         let address = fake::start(Vec::new(), frame_bytes, move |_, request| reply(opaque(request)));
@@ -109,7 +109,7 @@ fn a_broker_that_breaks_off_in_its_answer_leaves_the_message_unknown() {
         if number == 5 {
             bytes.truncate(20);
         }
-        Some(bytes)
+        Word(bytes)
     });
     let record = send(address);
     let wanted = Outcomes { queued: REQUESTS - 1, unknown: 1, ..Outcomes::default() };
@@ -158,26 +158,31 @@ fn insert(address: SocketAddr) -> std::io::Result<Record> {
 fn a_lying_database_is_not_believed() {
     const OK: &[u8] = b"\0\x01\0\x02\0\0\0";
     let unknown = Outcomes { unknown: REQUESTS, ..Outcomes::default() };
-    let cases: [(&str, Option<Vec<u8>>, Outcomes); 6] = [
-        ("an honest one", Some(packet(1, OK)), Outcomes { won: REQUESTS, ..Outcomes::default() }),
-        ("one that counts wrongly", Some(packet(7, OK)), unknown),
+    let cases: [(&str, Reply, Outcomes); 7] = [
+        ("an honest one", Word(packet(1, OK)), Outcomes { won: REQUESTS, ..Outcomes::default() }),
+        ("one that counts wrongly", Word(packet(7, OK)), unknown),
         (
             "one that is locked",
-            Some(packet(1, b"\xff\xb5\x04#HY000Lock wait timeout")),
+            Word(packet(1, b"\xff\xb5\x04#HY000Lock wait timeout")),
             Outcomes { busy: REQUESTS, ..Outcomes::default() },
         ),
         (
             "one without the table",
-            Some(packet(1, b"\xff\x7a\x04#42S02no table")),
+            Word(packet(1, b"\xff\x7a\x04#42S02no table")),
             Outcomes { failed: REQUESTS, ..Outcomes::default() },
         ),
-        ("one that wants a file", Some(packet(1, b"\xfb/etc/passwd")), unknown),
-        ("one that hangs up", None, unknown),
+        (
+            "one that is shut down, and ends each connection with its answer",
+            LastWord(packet(1, b"\xff\x1d\x04#08S01Server shutdown in progress")),
+            unknown,
+        ),
+        ("one that wants a file", Word(packet(1, b"\xfb/etc/passwd")), unknown),
+        ("one that hangs up", HangUp, unknown),
     ];
     for (name, reply, wanted) in cases {
         let address = fake::start(greeting(), packet_bytes, move |_, request| {
             // The answer to the greeting has number 1, a statement number 0.
-            if request[3] == 1 { Some(packet(2, OK)) } else { reply.clone() }
+            if request[3] == 1 { Word(packet(2, OK)) } else { reply.clone() }
         });
         let record = insert(address).expect("it greets");
         assert_eq!(record.outcomes, wanted, "{name}: {:?}", record.first_surprise);
@@ -186,21 +191,23 @@ fn a_lying_database_is_not_believed() {
 
 #[test]
 fn a_database_that_does_not_let_in_is_an_error() {
-    type Reply = Option<Vec<u8>>;
     let cases: [(Vec<u8>, Reply, &str); 5] = [
-        (greeting(), Some(packet(2, b"\xff\x15\x04#28000Access denied")), "refused the user"),
+        (greeting(), Word(packet(2, b"\xff\x15\x04#28000Access denied")), "refused the user"),
         (
             greeting(),
-            Some(packet(2, b"\xfecaching_sha2_password\0saltsaltsaltsaltsalt\0")),
+            Word(packet(2, b"\xfecaching_sha2_password\0saltsaltsaltsaltsalt\0")),
             "mysql_native_password",
         ),
-        (packet(0, b"\xff\x10\x04Too many connections"), None, "refuses the connection"),
-        (packet(0, b"\x09 an old one"), None, "none of protocol 10"),
-        (greeting(), Some(packet(2, OK_CUT)), "does not greet"),
+        (packet(0, b"\xff\x10\x04Too many connections"), HangUp, "refuses the connection"),
+        (packet(0, b"\x09 an old one"), HangUp, "none of protocol 10"),
+        (greeting(), Word(packet(2, OK_CUT)), "does not greet"),
     ];
     for (hello, reply, wanted) in cases {
         // With a length that says more than comes, the greeting is never whole.
-        let reply = reply.map(|bytes| if bytes[4..] == *OK_CUT { bytes[..6].to_vec() } else { bytes });
+        let reply = match reply {
+            Word(bytes) if bytes[4..] == *OK_CUT => Word(bytes[..6].to_vec()),
+            other => other,
+        };
         let address = fake::start(hello, packet_bytes, move |_, _| reply.clone());
         let error = insert(address).expect_err("it was not let in");
         assert!(error.to_string().contains(wanted), "{error}");

@@ -45,10 +45,11 @@ impl Generator {
         Ok(true)
     }
 
-    /// Reads until the socket is drained. A short read has drained it, unless the end of the stream came with it.
+    /// Reads until the socket is drained. A short read has drained it, unless the end of the stream came with it; one
+    /// that an answer has replaced has an event of its own.
     fn read<P: Protocol>(&mut self, index: usize, ending: bool, run: &mut Run<'_, P>) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        while self.connections[index].is_open() {
+        while self.connections[index].is_open() && self.connections[index].state != State::Connecting {
             match self.connections[index].read(&mut buffer) {
                 Ok(0) => self.lose(index, "connection closed", Instant::now(), run),
                 Ok(count) => {
