@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use super::case::{Figure, Point, Session, add, bound, join, measure, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::{Command, Expect, Piece};
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::process;
@@ -24,6 +24,10 @@ const VALUE_BYTES: usize = 8;
 const KEY_DIGITS: usize = 12;
 const MANY: usize = 100;
 const FEW: usize = 8;
+/// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must tell the same of it.
+const BUSY: &str = "for i = 1, 20000 do end return 1";
+/// Requests of the others for one of these.
+const BUSY_SHARE: u64 = 10;
 const FULL_REQUESTS: u64 = 200_000;
 /// Of a processor.
 const TOOL_FULL: f64 = 0.85;
@@ -44,26 +48,26 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
 pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
     let subject = Subject::of(stage, aof("everysec"))?;
     let session = Session::new(stage, &[subject.address()], subject.watched());
-    let workload = |command: &str| -> anyhow::Result<Workload> {
+    let workload = |series: &str| -> anyhow::Result<Workload> {
         let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
-        let commands = vec![Command::parse(command)?];
-        Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(commands, keys) })
+        Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(vec![command(series)?], keys) })
     };
     // The reads below find it, whichever cases are run.
-    session.fill(1, workload("SET __key__ __data__")?, 1)?;
+    session.fill(1, workload("set")?, 1)?;
     let mut cases = Vec::new();
-    for (series, command, connections, row) in [
-        ("set", "SET __key__ __data__", MANY, reference::seckill_tier("redis set", 0)),
-        ("get", "GET __key__", MANY, reference::seckill_tier("redis get", 0)),
-        ("get", "GET __key__", FEW, reference::seckill_tier("redis get", 1)),
+    for (series, connections, requests, row) in [
+        ("set", MANY, sizes.requests, reference::seckill_tier("redis set", 0)),
+        ("get", MANY, sizes.requests, reference::seckill_tier("redis get", 0)),
+        ("get", FEW, sizes.requests, reference::seckill_tier("redis get", 1)),
+        ("busy script", MANY, sizes.requests.div_ceil(BUSY_SHARE), None),
     ] {
         let point = beside_published(Point::at(series, "connections", connections as u64), row);
         let published = point.published.clone();
         let mut theirs = Vec::new();
         cases.extend(measure(stage, point, |repeat| {
-            let schedule = Schedule::closed_requests(sizes.requests);
-            let (trial, _) = session.run(connections, workload(command)?, schedule, repeat)?;
-            for figure in redis_benchmark(&subject, series, connections, sizes.requests)? {
+            let schedule = Schedule::closed_requests(requests);
+            let (trial, _) = session.run(connections, workload(series)?, schedule, repeat)?;
+            for figure in redis_benchmark(&subject, series, connections, requests)? {
                 add(&mut theirs, figure);
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
@@ -71,7 +75,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
                 Figure::new("mean", "us", Better::Lower, trial.response.mean_us),
                 Figure::new("max", "us", Better::Lower, trial.response.max_us as f64),
             ];
-            figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, sizes.requests)));
+            figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, requests)));
             Ok((trial, figures))
         })?);
         if !theirs.is_empty() {
@@ -84,6 +88,10 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     let engines = vec![subject.said()?];
     subject.clear()?;
     let mut notes = subject.notes();
+    notes.push(format!(
+        "The busy script is `{BUSY}`: Redis runs one at a time, so Redis alone is the limit, and the two tools are \
+         compared by what they say of it."
+    ));
     notes.push(
         "redis-benchmark runs after each of our trials, with one thread as our generator. A closed loop with C \
          connections and a mean time T has a rate of C / T if nobody idles: where redis-benchmark's is lower, it has \
@@ -108,6 +116,18 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         cases,
         audit: None,
     })
+}
+
+/// What is asked, by our driver.
+fn command(series: &str) -> anyhow::Result<Command> {
+    match series {
+        "set" => Command::parse("SET __key__ __data__"),
+        "get" => Command::parse("GET __key__"),
+        _ => {
+            let words = ["EVAL", BUSY, "0"].map(|word| vec![Piece::Text(word.as_bytes().to_vec())]);
+            Ok(Command::new(words.to_vec())?.expecting(Expect::Integer))
+        }
+    }
 }
 
 fn beside_published(point: Point, row: Option<&SeckillTier>) -> Point {
@@ -140,20 +160,26 @@ fn second_host() -> Option<String> {
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     let per_s = |name: &str| value_of(cases, name, "throughput");
-    let beside = |series: &str, connections: usize| {
-        let (ours, theirs) = (
-            format!("{series}, {connections} connections"),
-            format!("{series} by redis-benchmark, {connections} connections"),
-        );
-        let compared = shape(
+    let pair = |series: &str, connections: usize| {
+        [series, &format!("{series} by redis-benchmark")]
+            .map(|series| format!("{series}, {connections} connections"))
+    };
+    let agree = |series: &str, connections: usize, metric: &str| {
+        let [ours, theirs] = pair(series, connections).map(|name| value_of(cases, &name, metric));
+        shape(
             &format!(
-                "our driver and redis-benchmark agree within 10% on {series} with {connections} connections"
+                "our driver and redis-benchmark agree within 10% on the {metric} of {series} with {connections} \
+                 connections"
             ),
             "no other figure",
-            ratio(per_s(&ours), per_s(&theirs)),
+            ratio(ours, theirs),
             |ratio| (0.9..=1.1).contains(&ratio),
             |ratio| format!("ours is {ratio:.2} times theirs"),
-        );
+        )
+    };
+    let beside = |series: &str, connections: usize| {
+        let compared = agree(series, connections, "throughput");
+        let [_, theirs] = pair(series, connections);
         // A tool whose only thread has no time left tells of itself, and not of Redis.
         let spent = per_s(&theirs)
             .zip(value_of(cases, &theirs, GENERATOR_CPU))
@@ -187,6 +213,9 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
         beside("set", MANY),
         beside("get", MANY),
         beside("get", FEW),
+        agree("busy script", MANY, "throughput"),
+        agree("busy script", MANY, "p50"),
+        agree("busy script", MANY, "p99"),
     ]
 }
 
@@ -216,7 +245,8 @@ fn redis_benchmark(
     program.args(subject.password().into_iter().flat_map(|password| ["-a", password]));
     match series {
         "set" => program.args(["SET", &key, &"x".repeat(VALUE_BYTES)]),
-        _ => program.args(["GET", &key]),
+        "get" => program.args(["GET", &key]),
+        _ => program.args(["EVAL", BUSY, "0"]),
     };
     let before = process::ended_children_cpu()?;
     let output = program.env("LC_ALL", "C").output().context("running redis-benchmark")?;
