@@ -9,7 +9,8 @@
 //! The confirmation is needed because the highest of several loads that passed is likely one that was lucky. If it
 //! fails, the next candidate is lower by the precision. If the control load fails, the machine is not what it was, and nothing is
 //! confirmed. Likewise the lowest load that failed may have been unlucky, hence the recheck. A trial that the generator spoiled says nothing of the target: it is tried again, a bounded number of
-//! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet. Every loop here has a bound in [`Rules`].
+//! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet and it
+//! was not so with several loads in a row. Every loop here has a bound in [`Rules`].
 
 use super::judge::{Limits, Plan, Seen, judge};
 use crate::report::model::Verdict;
@@ -35,6 +36,8 @@ pub struct Rules {
     pub rate_max: f64,
     /// Of one load, before the generator is given up.
     pub invalid_max: usize,
+    /// Loads in a row that the generator spoiled, before the search is: what spoils them then is not their rate.
+    pub spoiled_max: usize,
     pub candidates_max: usize,
     pub rechecks_max: usize,
     pub probes_max: usize,
@@ -162,6 +165,8 @@ pub struct Controller {
     failed: Option<f64>,
     /// The lowest load that the generator could not make soundly.
     invalid: Option<f64>,
+    /// How many loads that is true of, one after the other.
+    spoiled: usize,
     candidates: usize,
     rechecks: usize,
     /// What passed twice.
@@ -212,6 +217,7 @@ impl Controller {
             passed: None,
             failed: None,
             invalid: None,
+            spoiled: 0,
             candidates: 0,
             rechecks: 0,
             confirmed: None,
@@ -311,13 +317,15 @@ impl Controller {
             }
             self.failed = None;
         }
+        self.spoiled = if verdict == Verdict::Invalid { self.spoiled + 1 } else { 0 };
         match verdict {
             Verdict::Pass => self.passed = Some(tested.per_s),
             Verdict::Fail | Verdict::Undecided => self.failed = Some(tested.per_s),
             Verdict::Invalid => {
                 let per_s = tested.per_s;
                 self.invalid = Some(per_s);
-                if self.passed.is_some() || per_s <= self.rules.rate_min {
+                let hopeless = per_s <= self.rules.rate_min || self.spoiled >= self.rules.spoiled_max;
+                if self.passed.is_some() || hopeless {
                     return self.settle(Ending::GeneratorInvalid { per_s });
                 }
                 // Nothing passed yet: a lower load may be made soundly.

@@ -36,7 +36,8 @@ use crate::usage::Usage;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
 const CEILING_SHARE: f64 = 0.8;
-const RATE_MIN: f64 = 10.0;
+/// Requests of a trial: the p99 of fewer is just their slowest one.
+const REQUESTS_MIN: f64 = 100.0;
 const PRECISION: f64 = 1.05;
 /// Of the trial's length: a longer limit is told to be long beside it, because a trial may end before its backlog is
 /// over the limit.
@@ -118,6 +119,11 @@ impl PeakOptions {
         Self { trial: Duration::from_millis(1500), plan: Plan::QUICK, ..self }
     }
 
+    /// Requests per second; below that nothing is searched.
+    fn rate_min(&self) -> f64 {
+        REQUESTS_MIN / self.trial.as_secs_f64()
+    }
+
     fn limits(&self) -> anyhow::Result<Limits> {
         ensure!(
             !self.p99.is_zero() && !self.trial.is_zero(),
@@ -141,6 +147,9 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         .with_context(|| format!("a folder in {}", options.folder.display()))?;
     options.progress.doing("looking at the idle machine");
     let idle_noise_us = preflight::idle_noise(&options.stop)?;
+    if let Some(warning) = preflight::too_noisy(&idle_noise_us, options.p99) {
+        options.progress.done(&warning);
+    }
     options.progress.doing("starting what is measured");
     let mut stand = Stand::open(options, folder.path())?;
     options.progress.doing("measuring the generator alone");
@@ -159,7 +168,8 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     options.progress.doing("auditing");
     let audit = stand.close(&options.stop)?;
     options.progress.done("audited: every acknowledged order is there");
-    let notes = notes(options, &found.outcome, local);
+    let mut notes = notes(options, &found.outcome, local);
+    notes.extend(preflight::too_noisy(&idle_noise_us, options.p99));
     Ok(PeakReport {
         target: match &options.target {
             PeakTarget::Embedded => "embedded".to_owned(),
@@ -200,13 +210,15 @@ fn search(
     // A first impression may end with less certainty, but in about two minutes.
     let quick = options.plan == Plan::QUICK;
     let measurements_max = if quick { 110 } else { 400 };
+    let rate_min = options.rate_min();
     let mut controller = Controller::new(Rules {
         limits,
         plan: options.plan,
         precision: PRECISION,
-        rate_min: RATE_MIN,
-        rate_max: (ceiling * CEILING_SHARE).max(RATE_MIN),
+        rate_min,
+        rate_max: (ceiling * CEILING_SHARE).max(rate_min),
         invalid_max: 3,
+        spoiled_max: 3,
         candidates_max: if quick { 4 } else { 6 },
         rechecks_max: if quick { 1 } else { 2 },
         probes_max: 30,
@@ -346,7 +358,7 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
     ];
     notes.push(match outcome.ending {
         Ending::Converged => "The search converged.".to_owned(),
-        Ending::NothingPasses => format!("Not even {RATE_MIN:.0}/s is carried within the limit."),
+        Ending::NothingPasses => format!("Not even {:.0}/s is carried within the limit.", options.rate_min()),
         Ending::GeneratorCeiling { per_s } => {
             format!("Limited by the generator: {per_s:.0}/s is the most that it makes, and it was carried.")
         }

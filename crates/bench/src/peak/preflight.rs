@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use super::trials::LAG_SHARE;
 use crate::drivers::http::Http;
 use crate::load::record::{Outcome, micros, times};
 use crate::load::schedule::Schedule;
@@ -31,6 +32,19 @@ pub(super) fn idle_noise(stop: &AtomicBool) -> anyhow::Result<Distribution> {
         late.saturating_record(micros(Instant::now(), asleep + NOISE_STEP));
     }
     Ok(Distribution::of(&late))
+}
+
+/// What is to be said before the search if this machine wakes a sleeper so late that a generator can hardly be on time.
+pub(super) fn too_noisy(noise: &Distribution, limit: Duration) -> Option<String> {
+    let (late_us, most_us) = (noise.at(0.99) as f64, limit.as_micros() as f64 / LAG_SHARE as f64);
+    (late_us > most_us).then(|| {
+        format!(
+            "This machine is busy with other work: it runs a thread {:.1} ms late (p99), and a generator that is more \
+             than {:.1} ms late makes a trial invalid. End that work, or raise the limit.",
+            late_us / 1e3,
+            most_us / 1e3
+        )
+    })
 }
 
 /// Requests per second to an nginx that answers each with nothing: the same bytes, as many users.
@@ -60,6 +74,15 @@ pub(super) fn ceiling(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_machine_is_told_beside_the_limit() {
+        let mut late = times();
+        late.record_n(6000, 100).unwrap();
+        let late = Distribution::of(&late);
+        assert!(too_noisy(&late, Duration::from_millis(50)).is_some_and(|said| said.contains("6.0 ms late")));
+        assert_eq!(too_noisy(&late, Duration::from_millis(100)), None);
+    }
 
     #[test]
     fn a_sleeper_is_never_early() {

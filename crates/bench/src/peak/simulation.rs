@@ -18,6 +18,7 @@ fn rules() -> Rules {
         rate_min: 1.0,
         rate_max: 1e6,
         invalid_max: 3,
+        spoiled_max: 3,
         candidates_max: 6,
         rechecks_max: 2,
         probes_max: 10,
@@ -285,6 +286,30 @@ fn trials_that_the_generator_spoiled_are_tried_again_and_then_end_the_search() {
     let (outcome, _) = search(rules(), |_, _| Measurement::Invalid);
     assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));
     assert!(matches!(outcome.ending, Ending::GeneratorInvalid { .. }), "{outcome:?}");
+}
+
+#[test]
+fn a_generator_that_is_late_at_every_rate_is_given_up_soon() {
+    for carried in [None, Some(900.0)] {
+        let (mut measured, mut least) = (0, f64::MAX);
+        let (outcome, controller) = search(rules(), |load, _| {
+            measured += 1;
+            match load {
+                Load::Closed => seen(10, 2000, 0),
+                Load::Open { per_s } if carried.is_some_and(|carried| per_s > carried) => {
+                    seen(LIMIT_US * 2, 3000, 0)
+                }
+                Load::Open { per_s } => {
+                    least = least.min(per_s);
+                    Measurement::Invalid
+                }
+            }
+        });
+        assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));
+        assert!(matches!(outcome.ending, Ending::GeneratorInvalid { .. }), "{outcome:?}");
+        let spoiled = controller.curve().iter().filter(|point| point.verdict == Verdict::Invalid).count();
+        assert!(spoiled == 3 && measured < 20 && least > 100.0, "{carried:?}: {measured}, {least}");
+    }
 }
 
 #[test]

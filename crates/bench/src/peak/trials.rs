@@ -22,7 +22,7 @@ const PROBE_SHARE: f64 = 0.25;
 const PROBE_MIN: Duration = Duration::from_millis(500);
 const WARM_UP_MIN: Duration = Duration::from_secs(2);
 /// Of the latency limit: a generator that is later than this by itself makes the load another one.
-const LAG_SHARE: u64 = 10;
+pub(super) const LAG_SHARE: u64 = 10;
 /// Of what was offered: a target that answers less falls behind.
 const KEPT_UP: f64 = 0.95;
 /// Of the connections, on average over the trial: so many in flight are a backlog.
