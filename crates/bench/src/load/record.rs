@@ -123,12 +123,23 @@ pub struct Clocks {
     pub answered: Instant,
 }
 
+/// See [`Record::asking`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asking {
+    pub time: Duration,
+    /// Good answers.
+    pub good: u64,
+}
+
 /// Everything known about one run of the driver.
 #[derive(Debug)]
 pub struct Record {
     pub outcomes: Outcomes,
     /// From the first request's send to the last answer.
     pub elapsed: Duration,
+    /// A closed loop's time, in which users asked, and what was answered in it; none of other loads. What comes after
+    /// it is the tail: the target has less and less to do.
+    pub asking: Option<Asking>,
     /// Length of the shortest and of the longest body among the accepted orders and served reads.
     pub body_bytes: Option<(usize, usize)>,
     /// Connections opened in the middle of the run.
@@ -184,6 +195,7 @@ impl Default for Record {
         Self {
             outcomes: Outcomes::default(),
             elapsed: Duration::ZERO,
+            asking: None,
             body_bytes: None,
             reconnects: 0,
             stray_answers: 0,
@@ -251,6 +263,21 @@ impl Record {
     fn body(&mut self, bytes: usize) {
         let (least, most) = self.body_bytes.unwrap_or((bytes, bytes));
         self.body_bytes = Some((least.min(bytes), most.max(bytes)));
+    }
+
+    /// After a closed loop's time was up the last answers were waited for: how long, and by which part the rate over
+    /// all the time is therefore below the rate of the time in which users asked.
+    ///
+    /// The rate itself is taken over all the time. To cut the end off instead would leave out the answers of everybody
+    /// who is under way then, which is much where answers are slow and users many; a tail as busy as the time before it
+    /// dilutes nothing, and its part here is 0.
+    pub fn tail(&self) -> Option<(Duration, f64)> {
+        let Asking { time, good } = self.asking?;
+        let tail = self.elapsed.checked_sub(time)?;
+        let while_asking = good as f64 / time.as_secs_f64().max(1e-9);
+        let in_all = self.outcomes.good() as f64 / self.elapsed.as_secs_f64().max(1e-9);
+        let diluted = if in_all < while_asking { 1.0 - in_all / while_asking } else { 0.0 };
+        Some((tail, diluted))
     }
 
     /// Answers with this outcome per second.

@@ -97,6 +97,8 @@ pub enum Flag {
     Steal { share: f64, most: f64 },
     /// Requests that were due and never sent, because nothing answered any more.
     Unsent { requests: u64 },
+    /// The last answers of a closed loop came so long after its time was up that the rate is too low by this part.
+    SlowTail { seconds: f64, share: f64, most: f64 },
     /// Answers were longer than they said: what was counted may belong to another request.
     Stray { answers: u64 },
 }

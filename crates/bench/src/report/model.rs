@@ -57,7 +57,7 @@ impl Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// The same shapes in about a quarter of an hour for all; one repeat, so no intervals.
+    /// The same shapes in about ten minutes for all; one repeat, so no intervals.
     Quick,
     /// The published sizes.
     Full,

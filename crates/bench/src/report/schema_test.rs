@@ -104,6 +104,7 @@ fn every_flag_is_in_the_schema() {
         Flag::GeneratorBusy { share: 0.9, most: 0.8 },
         Flag::Steal { share: 0.1, most: 0.02 },
         Flag::Unsent { requests: 1 },
+        Flag::SlowTail { seconds: 1.0, share: 0.2, most: 0.1 },
         Flag::Stray { answers: 1 },
     ];
     let complaints = of_report(|report| {

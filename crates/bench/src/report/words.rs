@@ -39,6 +39,12 @@ pub(super) fn flag(flag: &Flag) -> String {
                 percent(*most)
             )
         }
+        Flag::SlowTail { seconds, share, most } => format!(
+            "the last answers came {} after the time was up, so the rate is {} too low, at most {} allowed",
+            figure(*seconds, "s"),
+            percent(*share),
+            percent(*most)
+        ),
         Flag::Stray { answers } => {
             format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
         }

@@ -11,6 +11,9 @@ use crate::usage::{Usage, Watched};
 /// Of one processor: from here on the generator's own thread may be what a closed loop levels off at.
 const GENERATOR_FULL: f64 = 0.85;
 
+/// [`Limiter::what`] where the load is what could not go on.
+const GENERATOR: &str = "the load generator";
+
 /// Why a trial says nothing about where its target levels off: its generator may be what does. None if it isn't, or
 /// if nobody watched it.
 pub fn generator_bound(trial: &Trial) -> Option<String> {
@@ -20,6 +23,18 @@ pub fn generator_bound(trial: &Trial) -> Option<String> {
     (share >= GENERATOR_FULL).then(|| {
         format!("the load generator used {:.0}% of a processor, so it may be the limit itself", share * 100.0)
     })
+}
+
+/// Why the rates of these cases may be the generator's own ceiling, by the first valid trial of theirs that it is true
+/// of.
+pub fn bound(cases: &[Case], names: &[&str]) -> Option<String> {
+    let named = cases.iter().filter(|case| names.contains(&case.name.as_str()));
+    named.flat_map(|case| &case.trials).filter(|trial| trial.is_valid()).find_map(generator_bound)
+}
+
+/// Nothing more could have been done on this machine, whoever had wanted to.
+pub fn is_used_up(usage: &Usage) -> bool {
+    usage.machine_busy >= MACHINE_FULL
 }
 
 /// The shape as it is measured, undecided if there is a reason to doubt it.
@@ -49,18 +64,23 @@ pub fn plateau<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<(&'a Cas
 pub fn of_trial(name: &str, trial: &Trial) -> Option<Limiter> {
     let usage = trial.usage.as_ref()?;
     let measured = format!("{name}: {:.0}/s.", trial.good_per_s());
-    Some(Limiter { what: what(usage), evidence: vec![measured, limit(usage, None)] })
+    let mut of = Limiter { what: what(usage), evidence: vec![measured, limit(usage, None)] };
+    if let Some(why) = generator_bound(trial).filter(|_| of.what != GENERATOR) {
+        of.what = format!("{}, or {GENERATOR}: undecided", of.what);
+        of.evidence.push(format!("Undecided: {why}."));
+    }
+    Some(of)
 }
 
 fn what(usage: &Usage) -> String {
     if let Some(full) = full_process(usage) {
         return match full.name.as_str() {
-            "load" => "the load generator".to_owned(),
+            "load" => GENERATOR.to_owned(),
             name if full.busiest_thread == "redis-server" => format!("the main thread of {name}"),
             name => format!("the thread {} of {name}", full.busiest_thread),
         };
     }
-    if usage.machine_busy >= MACHINE_FULL {
+    if is_used_up(usage) {
         return "the processors".to_owned();
     }
     if usage.disk_busy.is_some_and(|busy| busy >= DISK_FULL) {
@@ -70,11 +90,12 @@ fn what(usage: &Usage) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
     use crate::load::trial::Flag;
+    use crate::scenarios::cases;
     use crate::usage::ProcessUsage;
 
     fn trial(won: u64, name: &str, share: f64) -> Trial {
@@ -97,6 +118,33 @@ mod tests {
             processes: vec![process],
         };
         Trial::new(1, &Schedule::closed(record.elapsed), &record, Some(usage))
+    }
+
+    /// Of one trial with this rate, and this share of a processor for the generator.
+    pub(in crate::scenarios) fn case_of(name: &str, per_s: u64, share: f64) -> Case {
+        let trials = vec![trial(per_s, "load", share)];
+        Case {
+            name: name.to_owned(),
+            series: String::new(),
+            x: None,
+            metrics: vec![cases::throughput(&trials, None)],
+            trials,
+        }
+    }
+
+    #[test]
+    fn a_limiter_is_not_decided_beside_a_full_generator() {
+        let both = |redis| {
+            let mut both = trial(1, "load", 0.9);
+            let usage = both.usage.as_mut().unwrap();
+            let mut process = usage.processes[0].clone();
+            (process.name, process.busiest_thread_share) = ("redis".to_owned(), redis);
+            usage.processes.push(process);
+            of_trial("a", &both).unwrap()
+        };
+        assert_eq!(both(0.95).what, "the thread load of redis, or the load generator: undecided");
+        assert!(both(0.95).evidence[2].contains("used 90% of a processor"), "{:?}", both(0.95));
+        assert_eq!((both(0.5).what.as_str(), both(0.5).evidence.len()), (GENERATOR, 2));
     }
 
     #[test]

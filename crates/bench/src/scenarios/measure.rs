@@ -23,6 +23,8 @@ const LAG_PART_MAX: u32 = 10;
 const GENERATOR_SHARE_MAX: f64 = 0.8;
 /// Of all processors' time.
 const STEAL_SHARE_MAX: f64 = 0.02;
+/// A closed loop's rate may be too low by this part because its last answers are waited for.
+const TAIL_SHARE_MAX: f64 = 0.1;
 /// Its name in `Usage::processes`: see [`Watched::load`].
 const GENERATOR: &str = "load";
 
@@ -105,6 +107,11 @@ pub fn flags(
     if p99_us > most_us {
         flags.push(Flag::SendLag { p99_us, most_us });
     }
+    if let Some((tail, share)) = record.tail()
+        && share > TAIL_SHARE_MAX
+    {
+        flags.push(Flag::SlowTail { seconds: tail.as_secs_f64(), share, most: TAIL_SHARE_MAX });
+    }
     if co_located {
         // The two share the processors, so how busy they are is the target's doing as well; the label says so.
         flags.push(Flag::CoLocated);
@@ -124,6 +131,7 @@ pub fn flags(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::record::Asking;
     use crate::usage::ProcessUsage;
 
     fn usage(generator: f64, steal: f64) -> Usage {
@@ -177,6 +185,13 @@ mod tests {
         let mut unsent = Record::default();
         unsent.unsent = 3;
         check(&unsent, &quiet, false, &["Unsent { requests: 3 }"]);
+        // Users asked for 8 s and had 80 answers in them; the last ones came within 10 s.
+        for (good, flags) in [(100, &[][..]), (91, &[]), (89, &["SlowTail { seconds: 2.0, share: 0.1"])] {
+            let mut tail = Record::default();
+            tail.asking = Some(Asking { time: Duration::from_secs(8), good: 80 });
+            (tail.elapsed, tail.outcomes.won) = (Duration::from_secs(10), good);
+            check(&tail, &quiet, false, flags);
+        }
         // A tenth of 50 ms: two late ones in a hundred are too many, one is not.
         let late = |count: usize| [vec![100; 100 - count], vec![6_000; count]].concat();
         check(&record(&late(1), false), &quiet, false, &[]);

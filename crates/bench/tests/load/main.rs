@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bench::drivers::http::{Driver, Http, Reuse, RunError, Settings, Workload, once};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
-use bench::load::trial::Distribution;
+use bench::load::trial::{Distribution, Flag};
 use bench::nginx::Nginx;
 
 use fake::{Answer, Fake};
@@ -96,6 +96,27 @@ fn a_stall_is_hidden_by_the_closed_loop_and_shown_by_the_open_loop() {
     assert!(open.waited_for_cap > 300, "{}", open.waited_for_cap);
     assert!(open.generator_lag_us().p99 < 500_000, "{:?}", open.generator_lag_us());
     assert_eq!(closed.waited_for_cap, 0);
+}
+
+/// After 300 ms each answer takes 2 s, so that the users of 700 ms are answered in about 2.3 s.
+#[test]
+fn a_closed_loop_that_waits_for_its_last_answers_has_no_rate() {
+    let slow_end = |_, since: Duration| if since < 300 * MS { GOOD } else { Answer::After(2000 * MS) };
+    let fake = Fake::start(slow_end);
+    let diluted =
+        meaning::trial(&mut meaning::connect(settings(fake.address, 4)), Schedule::closed(700 * MS));
+    let tail = diluted.flags.iter().find_map(|flag| match flag {
+        Flag::SlowTail { seconds, share, .. } => Some((*seconds, *share)),
+        _ => None,
+    });
+    assert!(tail.is_some_and(|(seconds, share)| seconds > 1.5 && share > 0.3), "{:?}", diluted.flags);
+    assert!(!diluted.is_valid() && diluted.outcomes.won == fake.requests(), "the answers count all the same");
+
+    // As slow, and as busy to the end: in 700 ms each user is answered once, and once after them.
+    let steady = Fake::start(|_, _| Answer::After(500 * MS));
+    let busy = meaning::trial(&mut meaning::connect(settings(steady.address, 4)), Schedule::closed(700 * MS));
+    assert_eq!((busy.outcomes.won, busy.is_valid()), (8, true), "{:?}", busy.flags);
+    assert!(busy.seconds >= 0.99, "{busy:?}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) struct RunArguments {
     /// Run all scenarios
     #[arg(long)]
     all: bool,
-    /// The same shapes in small, once: about a quarter of an hour for all (the default)
+    /// The same shapes in small, once: about ten minutes for all on 2 cores (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// The published sizes, six times

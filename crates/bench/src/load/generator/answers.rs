@@ -146,6 +146,11 @@ impl Generator {
         let clocks = Clocks { planned: user.planned, sent: user.sent, answered: now };
         run.roll(now);
         let tally = run.record.settle(&mut user.verdicts, clocks);
+        if let Some(asking) = &mut run.asking
+            && now.saturating_duration_since(run.started) <= asking.time
+        {
+            asking.good += tally.good;
+        }
         run.series.add(tally);
         user.asking = None;
         run.in_flight -= 1;

@@ -17,7 +17,7 @@ use mio::{Events, Poll, Token};
 
 use super::connection::Connection;
 use super::protocol::{Place, Protocol, Verdicts};
-use super::record::Record;
+use super::record::{Asking, Record};
 use super::schedule::{Next, Pace, Schedule, Until};
 use super::series::Series;
 use super::settings::{Reuse, Settings};
@@ -103,6 +103,8 @@ struct Run<'a, P> {
     pace: Pace,
     protocol: &'a mut P,
     record: Record,
+    /// A closed loop's time and the good answers in it, so far.
+    asking: Option<Asking>,
     in_flight: usize,
     started: Instant,
     /// When the last request was answered or given up.
@@ -259,7 +261,11 @@ impl Generator {
                 if stop.load(Ordering::Relaxed) {
                     match on_stop {
                         OnStop::Abandon => return Err(RunError::Stopped),
-                        OnStop::Finish => run.closes = Some(now),
+                        OnStop::Finish => {
+                            run.closes = Some(now);
+                            // It had no time of its own.
+                            run.asking = None;
+                        }
                     }
                 }
                 self.sweep(now, &mut run);
@@ -280,6 +286,7 @@ impl Generator {
         }
         // A wait for an answer that never came is no time in which the target answered.
         run.record.elapsed = run.last_whole.unwrap_or(run.last_settled).duration_since(run.started);
+        run.record.asking = run.asking;
         run.record.gave_up = run.pace.gave_up();
         if let Some(second) = run.series.last(run.last_settled) {
             (run.watch)(&second);
@@ -302,10 +309,15 @@ impl Generator {
             }
             _ => None,
         };
+        let asking = match schedule.until {
+            Until::Elapsed(time) if !schedule.is_open() => Some(Asking { time, good: 0 }),
+            _ => None,
+        };
         Run {
             pace: Pace::start(schedule, users, started),
             protocol,
             record: Record::default(),
+            asking,
             in_flight: 0,
             started,
             last_settled: started,

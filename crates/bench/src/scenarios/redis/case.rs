@@ -13,7 +13,7 @@ use crate::environment;
 use crate::goal::median;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
-use crate::report::model::{Better, Case, Metric, Published, X};
+use crate::report::model::{Better, Case, Metric, Published, Shape, X};
 use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, Target, cases, limit};
 use crate::usage::Watched;
@@ -277,11 +277,18 @@ pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
 }
 
-/// Why the rates of these cases may be the generator's own ceiling, by the first valid trial of theirs that it is true
-/// of.
-pub(super) fn bound(cases: &[Case], names: &[&str]) -> Option<String> {
-    let named = cases.iter().filter(|case| names.contains(&case.name.as_str()));
-    named.flat_map(|case| &case.trials).filter(|trial| trial.is_valid()).find_map(limit::generator_bound)
+/// A shape of the rate of the first case over that of the second; undecided if one of them may be the generator's own
+/// ceiling.
+pub(super) fn rates(
+    cases: &[Case],
+    claim: &str,
+    published: &str,
+    names: [&str; 2],
+    holds: impl FnOnce(f64) -> bool,
+    told: impl FnOnce(f64) -> String,
+) -> Shape {
+    let [part, whole] = names.map(|name| value_of(cases, name, "throughput"));
+    limit::doubted(shape(claim, published, ratio(part, whole), holds, told), limit::bound(cases, &names))
 }
 
 /// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
@@ -291,8 +298,8 @@ pub(super) fn shape(
     ratio: Option<f64>,
     holds: impl FnOnce(f64) -> bool,
     told: impl FnOnce(f64) -> String,
-) -> crate::report::model::Shape {
-    crate::report::model::Shape {
+) -> Shape {
+    Shape {
         claim: claim.to_owned(),
         published: published.to_owned(),
         measured: ratio.map_or("its cases were not run".to_owned(), told),
@@ -305,6 +312,26 @@ mod tests {
     use super::*;
     use crate::load::record::Record;
     use crate::load::trial::{Distribution, Quantile};
+    use crate::scenarios::limit::tests::case_of;
+
+    #[test]
+    fn rates_at_the_generators_ceiling_have_no_shape() {
+        let judged = |one, other| {
+            let cases = [case_of("a", 200, one), case_of("b", 100, other)];
+            let shape =
+                rates(&cases, "", "", ["a", "b"], |ratio| ratio == 2.0, |ratio| format!("{ratio} times"));
+            (shape.holds, shape.measured)
+        };
+        assert_eq!(judged(0.84, 0.84), (Some(true), "2 times".to_owned()));
+        for (holds, measured) in [judged(0.9, 0.5), judged(0.5, 0.9)] {
+            assert_eq!(holds, None);
+            assert!(measured.starts_with("2 times; the load generator used 90%"), "{measured}");
+        }
+        assert_eq!(
+            rates(&[], "", "", ["a", "b"], |_| true, |_| String::new()).measured,
+            "its cases were not run"
+        );
+    }
 
     /// A request that waited before it was sent took that long for whoever asked: so in HTTP, so here.
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Figure, Point, Session, bound, measure, ratio, shape, value_of};
+use super::case::{Figure, Point, Session, measure, rates, value_of};
 use super::limits;
 use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
@@ -17,7 +17,8 @@ use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, RedisCluster};
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::{Stage, limit};
+use crate::scenarios::Stage;
+use crate::scenarios::limit::{self, bound};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /// As asked for; the published program sent more: see [`sent_bytes`].
@@ -351,55 +352,53 @@ impl Bench<'_> {
 }
 
 fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
-    let per_s = |name: &str| value_of(cases, name, "throughput");
-    let threads = |threads: usize| per_s(&format!("threads, {threads} threads"));
-    let value = |asked: usize| per_s(&format!("value, {asked} bytes asked ({} sent)", sent_bytes(asked)));
-    let key = |bytes: usize| per_s(&format!("key, {bytes} key bytes"));
-    let policy = |policy: &str| per_s(&format!("persistence {policy}"));
-    // The generator's ceiling is as flat as the cluster's.
-    let flat = |shape, names: &[&str]| limit::doubted(shape, bound(cases, names));
+    let threads = |threads: usize| format!("threads, {threads} threads");
+    let value = |asked: usize| format!("value, {asked} bytes asked ({} sent)", sent_bytes(asked));
+    let key = |bytes: usize| format!("key, {bytes} key bytes");
+    let policy = |policy: &str| format!("persistence {policy}");
+    let per_s = |of: usize| value_of(cases, &threads(of), "throughput");
+    let times = |ratio| format!("{ratio:.2} times");
     vec![
-        knee(sizes, threads, |threads| bound(cases, &[&format!("threads, {threads} threads")])),
-        flat(
-            shape(
-                "100 times the threads after that change the rate by 30% at most",
-                "42,858/s with 5,000 threads to 42,634/s with 50: 1.01 times",
-                ratio(threads(5000), threads(50)),
-                |ratio| (0.7..=1.3).contains(&ratio),
-                |ratio| format!("with 5,000 threads {ratio:.2} times the rate with 50"),
-            ),
-            &["threads, 50 threads", "threads, 5000 threads"],
+        knee(sizes, per_s, |of| bound(cases, &[&threads(of)])),
+        rates(
+            cases,
+            "100 times the threads after that change the rate by 30% at most",
+            "42,858/s with 5,000 threads to 42,634/s with 50: 1.01 times",
+            [&threads(5000), &threads(50)],
+            |ratio| (0.7..=1.3).contains(&ratio),
+            |ratio| format!("with 5,000 threads {ratio:.2} times the rate with 50"),
         ),
-        shape(
+        rates(
+            cases,
             "values of \"10000\" are written at most 0.6 times as often as those of \"10\"",
             "9,608/s at \"10000\" to 47,777/s at \"10\": 0.20 times",
-            ratio(value(10_000), value(10)),
+            [&value(10_000), &value(10)],
             |ratio| ratio <= 0.6,
-            |ratio| format!("{ratio:.2} times"),
+            times,
         ),
-        flat(
-            shape(
-                "keys of 1,000 bytes are read at least 0.6 times as often as those of 10",
-                "12,062/s at 1,000 bytes to 14,468/s at 10: 0.83 times (suspect reads)",
-                ratio(key(1000), key(10)),
-                |ratio| ratio >= 0.6,
-                |ratio| format!("{ratio:.2} times"),
-            ),
-            &["key, 10 key bytes", "key, 1000 key bytes"],
+        rates(
+            cases,
+            "keys of 1,000 bytes are read at least 0.6 times as often as those of 10",
+            "12,062/s at 1,000 bytes to 14,468/s at 10: 0.83 times (suspect reads)",
+            [&key(1000), &key(10)],
+            |ratio| ratio >= 0.6,
+            times,
         ),
-        shape(
+        rates(
+            cases,
             "AOF synced every second is at least 1.3 times as quick as always",
             "22,855/s to 11,604/s: 1.97 times",
-            ratio(policy("everysec"), policy("always")),
+            [&policy("everysec"), &policy("always")],
             |ratio| ratio >= 1.3,
-            |ratio| format!("{ratio:.2} times"),
+            times,
         ),
-        shape(
+        rates(
+            cases,
             "leaving the sync to the system is at least 1.05 times as quick as every second",
             "27,383/s to 22,855/s: 1.20 times",
-            ratio(policy("no"), policy("everysec")),
+            [&policy("no"), &policy("everysec")],
             |ratio| ratio >= 1.05,
-            |ratio| format!("{ratio:.2} times"),
+            times,
         ),
     ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::case::{
-    Figure, INSTANT, Instants, Point, Session, beside, bound, measure, ratio, shape, value_of,
+    Figure, INSTANT, Instants, Point, Session, beside, measure, rates, ratio, shape, value_of,
 };
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
@@ -16,7 +16,8 @@ use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::{Stage, limit};
+use crate::scenarios::Stage;
+use crate::scenarios::limit::{self, bound};
 
 const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
 /// For each INCR: runs of other lengths compare.
@@ -146,24 +147,22 @@ fn check_sum(value: u64, acknowledged: u64, unknown: u64, highest: Option<i64>) 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     let (few, many) = ("incr, 10 threads", "incr, 150 threads");
     let time = |name| value_of(cases, name, "time for 100 INCRs");
-    let per_s = |name| value_of(cases, name, "throughput");
+    let grows = shape(
+        "a thread's time for 100 INCRs grows at least 3 times from 10 threads to 150",
+        "140 ms with 10 threads, 1,570 ms with 150: 11.2 times",
+        ratio(time(many), time(few)),
+        |ratio| ratio >= 3.0,
+        |ratio| format!("{ratio:.1} times"),
+    );
     vec![
-        shape(
-            "a thread's time for 100 INCRs grows at least 3 times from 10 threads to 150",
-            "140 ms with 10 threads, 1,570 ms with 150: 11.2 times",
-            ratio(time(many), time(few)),
-            |ratio| ratio >= 3.0,
-            |ratio| format!("{ratio:.1} times"),
-        ),
-        limit::doubted(
-            shape(
-                "150 threads on one key have at least 0.9 times the rate of 10",
-                "342/s seen with 10 threads, 8,350/s with 150",
-                ratio(per_s(many), per_s(few)),
-                |ratio| ratio >= 0.9,
-                |ratio| format!("with 150 threads {ratio:.2} times the rate of 10"),
-            ),
-            bound(cases, &[few, many]),
+        limit::doubted(grows, bound(cases, &[few, many])),
+        rates(
+            cases,
+            "150 threads on one key have at least 0.9 times the rate of 10",
+            "342/s seen with 10 threads, 8,350/s with 150",
+            [many, few],
+            |ratio| ratio >= 0.9,
+            |ratio| format!("with 150 threads {ratio:.2} times the rate of 10"),
         ),
     ]
 }

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::case::{
-    Figure, Instants, Point, Session, beside, bound, ensure_running, keys_of, measure, ratio, shape, value_of,
-};
+use super::case::{Figure, Instants, Point, Session, beside, ensure_running, keys_of, measure, rates};
 use super::pipelining;
 use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
@@ -292,52 +290,52 @@ pub(super) fn wait_for(
 }
 
 fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
-    let case =
-        |policy: &str, depth: usize, writes: u64| format!("{}, {writes} writes", series(policy, depth));
-    let per_s = |policy: &str, depth: usize, writes: Option<&u64>| {
-        value_of(cases, &case(policy, depth, *writes?), "throughput")
+    let case = |policy: &str, depth: usize, writes: Option<&u64>| {
+        writes.map_or_else(String::new, |writes| format!("{}, {writes} writes", series(policy, depth)))
     };
-    let single = |policy: &str| per_s(policy, 1, sizes.single_of(policy).last());
+    let single = |policy: &str| case(policy, 1, sizes.single_of(policy).last());
     vec![
-        shape(
+        rates(
+            cases,
             "without persistence writes are at least 1.5 times as quick as with AOF synced always",
             "none is 4.2 times as quick (746 s to 3,155 s for 2,000,000 writes)",
-            ratio(single(NONE), single(ALWAYS)),
+            [&single(NONE), &single(ALWAYS)],
             |ratio| ratio >= 1.5,
             |ratio| format!("none is {ratio:.1} times as quick"),
         ),
-        shape(
+        rates(
+            cases,
             "AOF synced every second has at least 0.85 times the rate of leaving it to the system",
             "1.01 times its rate (769 s to 765 s)",
-            ratio(single(EVERYSEC), single(NO)),
+            [&single(EVERYSEC), &single(NO)],
             |ratio| ratio >= 0.85,
             |ratio| format!("{ratio:.2} times its rate"),
         ),
-        shape(
+        rates(
+            cases,
             "snapshots leave at least 0.85 times the rate",
             "0.99 times the rate without (746 s to 751 s)",
-            ratio(single(RDB), single(NONE)),
+            [&single(RDB), &single(NONE)],
             |ratio| ratio >= 0.85,
             |ratio| format!("{ratio:.2} times the rate without"),
         ),
-        shape(
+        rates(
+            cases,
             "a replica on the same host leaves at most 0.9 times the rate",
             "0.69 times the rate without (145 s to 211 s for 400,000 writes)",
-            ratio(single(REPLICA), single(NONE)),
+            [&single(REPLICA), &single(NONE)],
             |ratio| ratio <= 0.9,
             |ratio| format!("{ratio:.2} times the rate without"),
         ),
-        shape(
+        rates(
+            cases,
             "five times the data leave at least 0.8 times the rate",
             "0.97 times (145 s for 400,000, 746 s for 2,000,000)",
-            ratio(single(NONE), per_s(NONE, 1, sizes.single.first())),
+            [&single(NONE), &case(NONE, 1, sizes.single.first())],
             |ratio| ratio >= 0.8,
             |ratio| format!("{ratio:.2} times"),
         ),
-        limit::doubted(
-            pipelining::worth(ratio(per_s(RDB, DEPTH, sizes.pipelined.last()), single(RDB))),
-            sizes.pipelined.last().and_then(|writes| bound(cases, &[&case(RDB, DEPTH, *writes)])),
-        ),
+        pipelining::worth(cases, [&case(RDB, DEPTH, sizes.pipelined.last()), &single(RDB)]),
     ]
 }
 

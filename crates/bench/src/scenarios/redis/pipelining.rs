@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::case::{Point, Session, bound, measure, ratio, shape, value_of};
+use super::case::{Point, Session, measure, rates};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
@@ -87,11 +87,12 @@ fn published(depth: usize) -> Option<Published> {
 }
 
 /// What the deepest pipelines are worth, by their rate to that of writes one by one.
-pub(super) fn worth(ratio: Option<f64>) -> Shape {
-    shape(
+pub(super) fn worth(cases: &[Case], names: [&str; 2]) -> Shape {
+    rates(
+        cases,
         "pipelines of 10,000 are worth 60 times the writes one by one, within a factor of 2",
         "59.8 times by the server's rate (2,705/s to 161,782/s, RDB), 111 times by the client's time",
-        ratio,
+        names,
         |ratio| (30.0..=120.0).contains(&ratio),
         |ratio| format!("{ratio:.1} times"),
     )
@@ -99,20 +100,15 @@ pub(super) fn worth(ratio: Option<f64>) -> Shape {
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     let case = |depth: usize| format!("set, {depth} commands in a pipeline");
-    let per_s = |depth: usize| value_of(cases, &case(depth), "throughput");
-    // What pipelines are worth is undecided if the generator can't make more of them.
-    let deep = bound(cases, &[&case(100), &case(10_000)]);
     vec![
-        limit::doubted(worth(ratio(per_s(10_000), per_s(1))), deep.clone()),
-        limit::doubted(
-            shape(
-                "at least half of it is had with pipelines of 100",
-                "not measured",
-                ratio(per_s(100), per_s(10_000)),
-                |ratio| ratio >= 0.5,
-                |ratio| format!("{:.0}% of the rate at 10,000", ratio * 100.0),
-            ),
-            deep,
+        worth(cases, [&case(10_000), &case(1)]),
+        rates(
+            cases,
+            "at least half of it is had with pipelines of 100",
+            "not measured",
+            [&case(100), &case(10_000)],
+            |ratio| ratio >= 0.5,
+            |ratio| format!("{:.0}% of the rate at 10,000", ratio * 100.0),
         ),
     ]
 }
@@ -120,6 +116,7 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenarios::limit::tests::case_of;
 
     #[test]
     fn the_published_end_of_the_sweep_is_doubted_for_both_reasons() {
@@ -131,8 +128,9 @@ mod tests {
 
     #[test]
     fn sixty_times_is_claimed_and_checked_within_a_factor_of_two() {
-        for (ratio, holds) in [(29.0, false), (30.0, true), (60.0, true), (120.0, true), (121.0, false)] {
-            assert_eq!(worth(Some(ratio)).holds, Some(holds), "{ratio}");
+        for (ratio, holds) in [(29, false), (30, true), (60, true), (120, true), (121, false)] {
+            let cases = [case_of("one", 10, 0.5), case_of("deep", ratio * 10, 0.84)];
+            assert_eq!(worth(&cases, ["deep", "one"]).holds, Some(holds), "{ratio}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Point, Session, measure, ratio, shape, value_of};
+use super::case::{Figure, Point, Session, measure, rates};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::keys::{Keys, Order};
@@ -62,11 +62,12 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         once(stage, &subject, &gate, 8, sizes.window, repeat, &mut audit)
     })?);
     let engines = vec![subject.said()?];
-    let won = |depth: usize| value_of(&cases, &format!("won, {depth} orders in a pipeline"), "throughput");
-    let shapes = vec![shape(
+    let won = |depth: usize| format!("won, {depth} orders in a pipeline");
+    let shapes = vec![rates(
+        &cases,
         "pipelines of 64 reserve at least 1.2 times as often as one by one",
         "not published; 75,000/s to 128,000/s with a prototype: 1.7 times",
-        ratio(won(64), won(1)),
+        [&won(64), &won(1)],
         |ratio| ratio >= 1.2,
         |ratio| format!("{ratio:.1} times"),
     )];

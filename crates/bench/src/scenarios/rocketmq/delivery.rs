@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
-use super::own::{self, Line, Ours, Own};
+use super::own::{self, Line, Own, Sent};
 use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::choice::Random;
@@ -85,7 +85,7 @@ pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport
         }
         let mut shapes = Vec::new();
         if let Some((case, own)) = own {
-            let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Ours::of);
+            let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Sent::ours);
             shapes.push(own::shape(&own, ours(SINGLE), ours(ONE_CONNECTION)));
             cases.push(case);
         }
@@ -98,7 +98,7 @@ fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Resu
     stage.progress.doing(OWN_PRODUCER);
     let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
     let name_server = brokers.name_server().to_string();
-    let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), stage.repeats)?;
+    let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), brokers.watched())?;
     let metric = |name: &str, unit: &str, better, value: fn(&Line) -> f64| Metric {
         name: name.to_owned(),
         unit: unit.to_owned(),

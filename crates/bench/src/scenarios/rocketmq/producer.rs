@@ -202,19 +202,20 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 }
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
-    let bytes_of = |series: &str| curve(cases, series);
     vec![
         levels_off(cases),
         ratio(
+            cases,
             "bodies of 3 KB cost some throughput, far less than three times",
             "3 KB is slower than 1 KB in nearly all pairs, by less than a fifth",
-            &pairs(&bytes_of(&series(1024, 8)), &bytes_of(&series(3072, 8))),
+            [(1024, 8), (3072, 8)],
             |ratio| (0.5..=1.02).contains(&ratio),
         ),
         ratio(
+            cases,
             "16 queues are no better than 8",
             "within a few percent either way, but for a single thread",
-            &pairs(&bytes_of(&series(1024, 8)), &bytes_of(&series(1024, 16))),
+            [(1024, 8), (1024, 16)],
             |ratio| (0.9..=1.1).contains(&ratio),
         ),
     ]
@@ -268,18 +269,30 @@ fn pairs(first: &[(f64, f64)], second: &[(f64, f64)]) -> Vec<f64> {
         .collect()
 }
 
-fn ratio(claim: &str, published: &str, ratios: &[f64], holds: fn(f64) -> bool) -> Shape {
+/// Of the rates of the second series to those of the first, thread by thread.
+fn ratio(
+    cases: &[Case],
+    claim: &str,
+    published: &str,
+    of: [(usize, u32); 2],
+    holds: fn(f64) -> bool,
+) -> Shape {
+    let of = of.map(|(bytes, queues)| series(bytes, queues));
+    let ratios = &pairs(&curve(cases, &of[0]), &curve(cases, &of[1]));
     let middle = median(ratios);
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Shape {
+    let shape = Shape {
         claim: claim.to_owned(),
         published: published.to_owned(),
         measured: middle.map_or("no pair was run".to_owned(), |middle| {
             format!("{middle:.2} times in the median of {} pairs, {least:.2} to {most:.2}", ratios.len())
         }),
         holds: middle.map(holds),
-    }
+    };
+    let names: Vec<&str> =
+        cases.iter().filter(|case| of.contains(&case.series)).map(|case| case.name.as_str()).collect();
+    limit::doubted(shape, middle.and_then(|_| limit::bound(cases, &names)))
 }
 
 #[cfg(test)]
@@ -339,6 +352,16 @@ mod tests {
             flat.measured
         );
         assert_eq!(holds(&cases(knee)[..1]), [None; 3]);
+    }
+
+    #[test]
+    fn series_with_a_trial_of_a_full_generator_are_not_compared() {
+        let knee = |row: Row| 1000.0 * row.threads.min(75) as f64 * if row.bytes == 3072 { 0.9 } else { 1.0 };
+        let mut cases = cases(knee);
+        let full = cases.iter_mut().find(|case| case.series == series(3072, 8)).unwrap();
+        full.trials = limit::tests::case_of("", 1, 0.9).trials;
+        let holds: Vec<_> = shapes(&cases).iter().map(|shape| shape.holds).collect();
+        assert_eq!(holds, [None, None, Some(true)]);
     }
 
     #[test]

@@ -263,23 +263,23 @@ fn check(kind: Kind, trial: &Trial, before: (u64, u64), after: (u64, u64)) -> an
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     let best = |kind: Kind, flush: Flush| {
         let series = format!("{}, {}", kind.name(), flush.name());
-        let of = cases.iter().filter(|case| case.series == series);
-        of.filter_map(|case| median(&case.metrics.first()?.values)).max_by(f64::total_cmp)
+        let of = cases.iter().filter(move |case| case.series == series);
+        of.filter_map(|case| Some((case.name.as_str(), median(&case.metrics.first()?.values)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
     };
-    KINDS
-        .iter()
-        .map(|kind| {
-            let pair = best(*kind, Flush::EachCommit).zip(best(*kind, Flush::Never));
-            Shape {
-                claim: format!("{}: 0/0 commits more than 1/1", kind.name()),
-                published: "submit-order is better with 0/0".to_owned(),
-                measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
-                    format!("{not:.0}/s at best against {synced:.0}/s: {:.2} times", not / synced)
-                }),
-                holds: pair.map(|(synced, not)| not > synced),
-            }
-        })
-        .collect()
+    let shape = |kind: &Kind| {
+        let pair = best(*kind, Flush::EachCommit).zip(best(*kind, Flush::Never));
+        let shape = Shape {
+            claim: format!("{}: 0/0 commits more than 1/1", kind.name()),
+            published: "submit-order is better with 0/0".to_owned(),
+            measured: pair.map_or("one of the two was not run".to_owned(), |((_, synced), (_, not))| {
+                format!("{not:.0}/s at best against {synced:.0}/s: {:.2} times", not / synced)
+            }),
+            holds: pair.map(|((_, synced), (_, not))| not > synced),
+        };
+        limit::doubted(shape, pair.and_then(|(synced, not)| limit::bound(cases, &[synced.0, not.0])))
+    };
+    KINDS.iter().map(shape).collect()
 }
 
 #[cfg(test)]
@@ -299,5 +299,24 @@ mod tests {
         assert_eq!(judge(Kind::Order, &[0, 0, 0, 0, 0]), Outcome::SoldOut);
         assert_eq!(judge(Kind::Order, &[0, 0, 1, 0, 0]), Outcome::Unknown);
         assert_eq!(judge(Kind::Order, &[0, 0, 1, 1]), Outcome::Unknown);
+    }
+
+    #[test]
+    fn the_best_rates_are_compared_unless_one_is_the_generators() {
+        let case = |flush: Flush, connections: usize, per_s, share| {
+            let series = format!("{}, {}", Kind::Row.name(), flush.name());
+            Case { series, ..limit::tests::case_of(&format!("{} {connections}", flush.name()), per_s, share) }
+        };
+        // The busy one is not the best.
+        let mut cases = vec![
+            case(Flush::EachCommit, 1, 90, 0.95),
+            case(Flush::EachCommit, 9, 100, 0.5),
+            case(Flush::Never, 9, 200, 0.5),
+        ];
+        assert_eq!(shapes(&cases).iter().map(|shape| shape.holds).collect::<Vec<_>>(), [Some(true), None]);
+        assert_eq!(shapes(&cases)[0].measured, "200/s at best against 100/s: 2.00 times");
+        cases.push(case(Flush::Never, 64, 300, 0.9));
+        assert_eq!(shapes(&cases)[0].holds, None);
+        assert!(shapes(&cases)[0].measured.contains("it may be the limit itself"), "{cases:?}");
     }
 }

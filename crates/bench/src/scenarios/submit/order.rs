@@ -356,37 +356,45 @@ impl Ramp {
         cases
     }
 
+    /// Why the rate of a step may be the generator's own ceiling.
+    fn bound(&self, flush: Flush, users: usize) -> Option<String> {
+        let of_step = |step: &&(String, usize, Vec<Trial>)| step.0 == flush.name() && step.1 == users;
+        let trials = &self.steps.iter().find(of_step)?.2;
+        trials.iter().filter(|trial| trial.is_valid()).find_map(limit::generator_bound)
+    }
+
     fn shapes(&self) -> Vec<Shape> {
         let best = |flush: Flush| {
             let curve = self.curve(flush.name());
             curve.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
         };
-        let pair = best(Flush::EachCommit).zip(best(Flush::Never));
-        let falls = |flush: Flush| {
-            let curve = self.curve(flush.name());
-            let (best, last) = (best(flush)?, curve.last()?);
-            (last.0 == 800).then_some((best, last.1 / best.1))
+        let bound_at = |flush: Flush, step: Option<(usize, f64)>| self.bound(flush, step?.0);
+        let (synced, not) = (best(Flush::EachCommit), best(Flush::Never));
+        let pair = synced.zip(not);
+        let last = self.curve(Flush::EachCommit.name()).pop().filter(|last| last.0 == 800);
+        let fall = synced.zip(last).map(|(best, last)| (best, last.1 / best.1));
+        let full = bound_at(Flush::EachCommit, synced);
+        let faster = Shape {
+            claim: "0/0 sells faster than 1/1".to_owned(),
+            published: "better with 0/0, on either disk".to_owned(),
+            measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
+                let times = not.1 / synced.1;
+                let close = if faster(times).is_none() { ", too close to tell" } else { "" };
+                format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
+            }),
+            holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
         };
-        let fall = falls(Flush::EachCommit);
+        let knee = Shape {
+            claim: "with 1/1 the rate is best below 500 users, and lower by 5% at 800".to_owned(),
+            published: "best at 280 to 300 users, and it falls beyond".to_owned(),
+            measured: fall.map_or("800 users were not run".to_owned(), |(best, share)| {
+                format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0)
+            }),
+            holds: fall.map(|(best, share)| best.0 < 500 && share <= 1.0 - MARGIN),
+        };
         vec![
-            Shape {
-                claim: "0/0 sells faster than 1/1".to_owned(),
-                published: "better with 0/0, on either disk".to_owned(),
-                measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
-                    let times = not.1 / synced.1;
-                    let close = if faster(times).is_none() { ", too close to tell" } else { "" };
-                    format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
-                }),
-                holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
-            },
-            Shape {
-                claim: "with 1/1 the rate is best below 500 users, and lower by 5% at 800".to_owned(),
-                published: "best at 280 to 300 users, and it falls beyond".to_owned(),
-                measured: fall.map_or("800 users were not run".to_owned(), |(best, share)| {
-                    format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0)
-                }),
-                holds: fall.map(|(best, share)| best.0 < 500 && share <= 1.0 - MARGIN),
-            },
+            limit::doubted(faster, full.clone().or_else(|| bound_at(Flush::Never, not))),
+            limit::doubted(knee, full.or_else(|| bound_at(Flush::EachCommit, last))),
         ]
     }
 }
@@ -493,6 +501,29 @@ mod tests {
                 [(Flush::EachCommit, 300, 1000), (Flush::EachCommit, 800, last), (Flush::Never, 300, not)];
             let holds: Vec<_> = ramp(&steps).shapes().iter().map(|shape| shape.holds).collect();
             assert_eq!(holds, wanted, "{not} {last}");
+        }
+    }
+
+    #[test]
+    fn shapes_of_a_full_generator_are_undecided() {
+        let steps = [
+            (Flush::EachCommit, 300, 1000),
+            (Flush::EachCommit, 500, 990),
+            (Flush::EachCommit, 800, 900),
+            (Flush::Never, 300, 1100),
+        ];
+        let both = Some(true);
+        for (full, wanted) in
+            [(0, [None, None]), (1, [both, both]), (2, [both, None]), (3, [None, both]), (9, [both, both])]
+        {
+            let mut ramp = ramp(&steps);
+            if let Some(step) = ramp.steps.get_mut(full) {
+                step.2[0].usage = limit::tests::case_of("", 1, 0.9).trials[0].usage.clone();
+            }
+            let shapes = ramp.shapes();
+            assert_eq!(shapes.iter().map(|shape| shape.holds).collect::<Vec<_>>(), wanted, "{full}");
+            let told = |shape: &Shape| shape.measured.contains("the load generator used 90% of a processor");
+            assert!(shapes.iter().all(|shape| told(shape) == shape.holds.is_none()), "{shapes:?}");
         }
     }
 }
