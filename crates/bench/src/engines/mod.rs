@@ -126,7 +126,7 @@ impl Flushes {
         ];
         for (engine, name, wanted) in wanted {
             let of = found.iter().find(|of| of.engine == engine).context("it was just asked")?;
-            expect(engine, name, of.settings.get(name).map_or("", String::as_str), wanted)?;
+            of.expect(name, wanted)?;
         }
         Ok(())
     }
@@ -416,6 +416,14 @@ impl Drop for EngineSet {
             Err(error) => error.to_string(),
         };
         eprintln!("error: the engines in {} may run on: {complaint}", self.place.folder.display());
+    }
+}
+
+impl EngineSettings {
+    /// # Errors
+    /// If this setting is another one, or none.
+    pub(crate) fn expect(&self, name: &str, wanted: &str) -> anyhow::Result<()> {
+        expect(&self.engine, name, self.settings.get(name).map_or("nothing", String::as_str), wanted)
     }
 }
 
