@@ -2,8 +2,10 @@
 # MariaDB, the ledger: root without a password over TCP, and an empty database `doorbuster`. Sourced by dev/engines.sh.
 
 mariadb_options=${DOORBUSTER_MARIADB_OPTIONS:-} # more arguments for the server, separated by spaces
-mariadb_flush=${DOORBUSTER_MARIADB_FLUSH:-1} # 1: InnoDB's log and the binary log are synced at each commit; 0: neither
-PATH=$PATH:/usr/sbin                         # mariadbd is there, and not on everybody's path
+# InnoDB's log. 1: synced at each commit; 2: written at each, synced each second; 0: both each second
+mariadb_flush_log=${DOORBUSTER_MARIADB_FLUSH_LOG:-1}
+mariadb_sync_binlog=${DOORBUSTER_MARIADB_SYNC_BINLOG:-1} # the binary log. 1: synced at each commit; 0: when the system pleases
+PATH=$PATH:/usr/sbin                                     # mariadbd is there, and not on everybody's path
 
 ports_mariadb() { echo $((port_base + 30)); }
 
@@ -15,9 +17,13 @@ mariadb_say() { # mariadb_say STATEMENT
 launch_mariadb() {
 	local dir=$dev_dir/$1 as_root=()
 	[ "$(id -u)" -ne 0 ] || as_root=(--user=root)
-	case $mariadb_flush in
+	case $mariadb_flush_log in
+	0 | 1 | 2) ;;
+	*) fail "DOORBUSTER_MARIADB_FLUSH_LOG must be 0, 1 or 2, not '$mariadb_flush_log'" ;;
+	esac
+	case $mariadb_sync_binlog in
 	0 | 1) ;;
-	*) fail "DOORBUSTER_MARIADB_FLUSH must be 0 or 1, not '$mariadb_flush'" ;;
+	*) fail "DOORBUSTER_MARIADB_SYNC_BINLOG must be 0 or 1, not '$mariadb_sync_binlog'" ;;
 	esac
 	if [ ! -d "$dir/data" ]; then # made aside, so that an interrupted run leaves no half of it
 		rm -rf "$dir/data.new"
@@ -34,7 +40,7 @@ launch_mariadb() {
 		--port=$((port_base + 30)) --socket=mariadb.sock --pid-file=mariadb.pid --skip-name-resolve \
 		--character-set-server=utf8mb4 --max-connections=200 --innodb-buffer-pool-size=512M \
 		--log-bin=binlog --server-id=1 --expire-logs-days=1 --max-binlog-size=256M \
-		--innodb-flush-log-at-trx-commit="$mariadb_flush" --sync-binlog="$mariadb_flush" "${more[@]}"
+		--innodb-flush-log-at-trx-commit="$mariadb_flush_log" --sync-binlog="$mariadb_sync_binlog" "${more[@]}"
 }
 
 ready_mariadb() {

@@ -2,6 +2,7 @@
 //!
 //! Knows the command line, the configuration's few keys that a bench needs, and `/readyz`; nothing of orders.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::drivers::http::once::{self, Answer};
+use crate::engines::EngineSettings;
 use crate::process::{self, Guard};
 use crate::suite::AUDIT_FAILED;
 
@@ -102,6 +104,14 @@ impl Target {
         self.exchange(&once::encode("POST", path, &[&authorization], body.to_string().as_bytes()), wanted)
     }
 
+    /// What it says of the settings that figures depend on: how its own ledger is written, and what is admitted. Read
+    /// from its metrics, because nobody but SQLite's own connection knows how it syncs.
+    pub fn settings(&self) -> anyhow::Result<EngineSettings> {
+        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
+        let request = once::encode("GET", "/metrics", &[&authorization], &[]);
+        settings_in(&String::from_utf8_lossy(&self.exchange(&request, 200)?.body))
+    }
+
     /// One request on a connection of its own, which must be answered with `wanted`.
     pub fn exchange(&self, request: &[u8], wanted: u16) -> anyhow::Result<Answer> {
         let line = || String::from_utf8_lossy(request).lines().next().unwrap_or_default().to_owned();
@@ -124,6 +134,36 @@ impl Target {
         command.env("DOORBUSTER_AUTH_TOKEN_SECRET", TOKEN_SECRET);
         run_audit(&mut command)
     }
+}
+
+/// `doorbuster_ledger_info{synchronous="full"} 1` is a setting `ledger synchronous`, and
+/// `doorbuster_admission_burst 5` is `admission burst`.
+fn settings_in(metrics: &str) -> anyhow::Result<EngineSettings> {
+    let mut settings = BTreeMap::new();
+    let mut version = None;
+    for line in metrics.lines() {
+        let Some((name, value)) = line.strip_prefix("doorbuster_").and_then(|line| line.rsplit_once(' '))
+        else {
+            continue;
+        };
+        let labels = |of: &str| -> Option<Vec<(String, String)>> {
+            let labels = name.strip_prefix(of)?.strip_prefix('{')?.strip_suffix('}')?;
+            let label = |label: &str| {
+                let (name, value) = label.split_once('=')?;
+                Some((name.to_owned(), value.trim_matches('"').to_owned()))
+            };
+            labels.split(',').map(label).collect()
+        };
+        if let Some(labels) = labels("ledger_info") {
+            settings.extend(labels.into_iter().map(|(name, value)| (format!("ledger {name}"), value)));
+        } else if let Some(labels) = labels("build_info") {
+            version = labels.into_iter().find(|(name, _)| name == "version").map(|(_, version)| version);
+        } else if let Some(name) = name.strip_prefix("admission_") {
+            settings.insert(format!("admission {name}"), value.to_owned());
+        }
+    }
+    let version = version.context("the server's metrics do not tell its version")?;
+    Ok(EngineSettings { engine: "Doorbuster".to_owned(), version, settings })
 }
 
 fn run_audit(command: &mut Command) -> anyhow::Result<String> {
@@ -183,6 +223,23 @@ fn becomes_ready(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_read_from_the_metrics() {
+        let metrics = "# HELP doorbuster_ledger How the ledger is written.\n# TYPE doorbuster_ledger info\n\
+             doorbuster_ledger_info{backend=\"sqlite\",synchronous=\"normal\"} 1\n\
+             doorbuster_ledger_entries_total 7\ndoorbuster_admission_orders_per_s 55\n\
+             doorbuster_build_info{version=\"1.2.3\"} 1\n# EOF\n";
+        let found = settings_in(metrics).unwrap();
+        let settings: Vec<_> = found.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let expected = [
+            ("admission orders_per_s", "55"),
+            ("ledger backend", "sqlite"),
+            ("ledger synchronous", "normal"),
+        ];
+        assert_eq!((&*found.version, &settings[..]), ("1.2.3", &expected[..]));
+        assert!(settings_in("# EOF\n").is_err());
+    }
 
     #[test]
     fn a_broken_ledger_is_told_apart_from_one_that_could_not_be_audited() {

@@ -72,6 +72,11 @@ impl Admission {
         }
     }
 
+    /// In effect here: of a cluster, this server's share.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Judges a request whose key is unknown.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 /// The label of a refusal's counter: its stable code.
@@ -87,6 +88,12 @@ impl Metrics {
     /// Lets a part of the process show metrics of its own beside these.
     pub fn with_registry(&self, register: impl FnOnce(&mut Registry)) {
         register(&mut self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+
+    /// The settings of the ledger that are in effect, as labels: a gauge's value can't be a word. Called once.
+    pub fn tell_ledger(&self, settings: Vec<(&'static str, String)>) {
+        let info = Info::new(settings);
+        self.with_registry(|r| r.register("doorbuster_ledger", "How the ledger is written", info));
     }
 
     fn register(&self) {

@@ -174,6 +174,7 @@ fn open_book(
     if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
         return Err(ServeError::NotADemo(ledger.to_string()));
     }
+    core.metrics.tell_ledger(ledger.settings());
     let order_id = ledger.id_secret()?;
     let options = writer::Options {
         batch_commands_max: config.ledger.batch_commands_max,

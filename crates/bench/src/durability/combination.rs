@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::engines::{BrokerFlush, Flushes, RedisLog};
+use crate::report::figures;
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +25,17 @@ const SYNCHRONOUS: [Synchronous; 3] = [Synchronous::Full, Synchronous::Normal, S
 const REDIS: [RedisLog; 5] =
     [RedisLog::EverySecond, RedisLog::Always, RedisLog::Never, RedisLog::Snapshots, RedisLog::Nothing];
 const BROKER: [BrokerFlush; 2] = [BrokerFlush::Synchronous, BrokerFlush::Asynchronous];
-const MARIADB: [bool; 2] = [true, false];
 
 const FASTEST: Flushes =
-    Flushes { redis: RedisLog::Nothing, broker: BrokerFlush::Asynchronous, mariadb: false };
+    Flushes { redis: RedisLog::Nothing, broker: BrokerFlush::Asynchronous, mariadb: CommitFlush::FASTEST };
 
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The default and the fastest of each profile.
     Quick,
-    /// The default, each setting changed alone, and both extremes.
+    /// The default, each setting changed alone, and both extremes; of InnoDB's log and the binary log every pair, because
+    /// what one is worth depends on the other.
     OneAtATime,
     /// Every combination.
     Full,
@@ -48,14 +50,14 @@ impl Combination {
             Extent::OneAtATime => {
                 cluster.extend(REDIS.map(|redis| Flushes { redis, ..default }));
                 cluster.extend(BROKER.map(|broker| Flushes { broker, ..default }));
-                cluster.extend(MARIADB.map(|mariadb| Flushes { mariadb, ..default }));
+                cluster.extend(CommitFlush::ALL.map(|mariadb| Flushes { mariadb, ..default }));
                 // The safest extreme is one of these already: only Redis differs from the default.
                 cluster.push(FASTEST);
             }
             Extent::Full => {
                 for redis in REDIS {
                     for broker in BROKER {
-                        cluster.extend(MARIADB.map(|mariadb| Flushes { redis, broker, mariadb }));
+                        cluster.extend(CommitFlush::ALL.map(|mariadb| Flushes { redis, broker, mariadb }));
                     }
                 }
             }
@@ -90,17 +92,16 @@ impl Combination {
             Self::Cluster(Flushes { redis, broker, mariadb }) => vec![
                 ("Redis", redis_words(redis)),
                 ("broker flush", if broker == BrokerFlush::Synchronous { "sync" } else { "async" }),
-                ("InnoDB and binlog sync", if mariadb { "1/1" } else { "0/0" }),
+                ("InnoDB flush", mariadb.innodb.setting()),
+                ("binlog sync", mariadb.sync_binlog()),
             ],
         };
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
-    /// For `--only` and for people.
+    /// As the report calls it: for `--only`, for thresholds, and for people.
     pub(super) fn name(self) -> String {
-        let settings: Vec<_> =
-            self.settings().into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-        format!("{}: {}", self.profile(), settings.join(", "))
+        figures::combination_name(self.profile(), &self.settings())
     }
 
     /// Reasoned from what each setting promises; a power cut can't be made here.
@@ -117,12 +118,6 @@ impl Combination {
                          had not taken in are lost"
                     }
                 };
-                let ledger = if mariadb {
-                    "the ledger syncs each commit: what it took in stays"
-                } else {
-                    "the ledger syncs about each second: orders of that time are lost from it, and its offsets with \
-                     them, so those that the broker still has are taken in again"
-                };
                 let gate = match redis {
                     RedisLog::Always => "the gate comes back whole",
                     RedisLog::EverySecond => {
@@ -134,7 +129,7 @@ impl Combination {
                     }
                     RedisLog::Nothing => "the gate is empty, and is rebuilt from the ledger",
                 };
-                format!("{broker}; {ledger}; {gate}")
+                format!("{broker}; {}; {gate}", ledger_after_power_cut(mariadb))
             }
         };
         format!("Not measured: {said}.")
@@ -163,6 +158,33 @@ impl Synchronous {
     }
 }
 
+/// With a binary log, MariaDB ends a commit in InnoDB without a sync of its own: what was only prepared is decided after
+/// a crash by whether the binary log has it (MariaDB's manual: "Binary Log Group Commit and InnoDB Flushing Performance").
+/// Offsets are in the same transaction as the orders, so that orders which are lost are read again.
+fn ledger_after_power_cut(flush: CommitFlush) -> String {
+    const AGAIN: &str =
+        "are lost from it, and its offsets with them, so those that the broker still has are taken in again";
+    let innodb = match flush {
+        CommitFlush::SAFE => return "the ledger syncs each commit: what it took in stays".to_owned(),
+        CommitFlush { innodb: InnoDbFlush::Synced, .. } => {
+            "the ledger syncs each commit as prepared, and rolls back those that the binary log lacks: the last orders, \
+             of at most about a second,"
+        }
+        CommitFlush { innodb: InnoDbFlush::Written, .. } => {
+            "the ledger writes each commit and syncs about each second: orders of that time"
+        }
+        CommitFlush { innodb: InnoDbFlush::EachSecond, .. } => {
+            "the ledger writes and syncs about each second: orders of that time"
+        }
+    };
+    let binlog = if flush.binlog {
+        "the binary log is synced at each commit and keeps them, so that replicas have orders that the ledger lacks"
+    } else {
+        "the binary log is synced when the system pleases, and may lack up to half a minute for replicas"
+    };
+    format!("{innodb} {AGAIN}; {binlog}")
+}
+
 fn redis_words(redis: RedisLog) -> &'static str {
     match redis {
         RedisLog::Always => "AOF always",
@@ -179,16 +201,50 @@ mod tests {
 
     #[test]
     fn every_setting_is_in_the_list_and_no_row_is_twice() {
-        for (extent, rows) in [(Extent::Quick, 4), (Extent::OneAtATime, 3 + 8), (Extent::Full, 3 + 20)] {
+        for (extent, rows) in [(Extent::Quick, 4), (Extent::OneAtATime, 3 + 12), (Extent::Full, 3 + 60)] {
             let names: Vec<_> = Combination::all(extent).into_iter().map(Combination::name).collect();
             let once: std::collections::BTreeSet<_> = names.iter().collect();
             assert_eq!((names.len(), once.len()), (rows, rows), "{extent:?}: {names:#?}");
         }
         let names = Combination::all(Extent::OneAtATime).into_iter().map(Combination::name);
         let text = names.collect::<Vec<_>>().join("\n");
-        for value in ["AOF always", "AOF no", "RDB only", "Redis none", "flush async", "0/0", "normal", "off"]
-        {
+        for value in [
+            "AOF always",
+            "AOF no",
+            "RDB only",
+            "Redis = none",
+            "broker flush = async",
+            "InnoDB flush = 2",
+            "synchronous = normal",
+            "synchronous = off",
+        ] {
             assert!(text.contains(value), "{value} is not in\n{text}");
+        }
+    }
+
+    /// InnoDB's flush and the binary log's sync are each changed alone, and both.
+    #[test]
+    fn each_pair_of_mariadb_s_settings_is_a_row() {
+        let rows = Combination::all(Extent::OneAtATime);
+        for (innodb, binlog) in [("1", "1"), ("1", "0"), ("2", "1"), ("2", "0"), ("0", "1"), ("0", "0")] {
+            let found = rows.iter().filter(|row| {
+                let settings = row.settings();
+                let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+                is("InnoDB flush", innodb) && is("binlog sync", binlog) && is("Redis", "AOF everysec")
+            });
+            let expected = if (innodb, binlog) == ("1", "1") { 2 } else { 1 };
+            assert_eq!(found.count(), expected, "{innodb}/{binlog}");
+        }
+    }
+
+    #[test]
+    fn only_the_safe_settings_promise_the_ledger_to_survive_a_power_cut() {
+        for mariadb in CommitFlush::ALL {
+            let told = Combination::Cluster(Flushes { mariadb, ..FASTEST }).power_cut();
+            let stays = told.contains("what it took in stays");
+            assert_eq!(stays, mariadb == CommitFlush::SAFE, "{told}");
+            assert_eq!(told.contains("taken in again"), !stays, "{told}");
+            assert_eq!(told.contains("half a minute for replicas"), !mariadb.binlog, "{told}");
         }
     }
 }

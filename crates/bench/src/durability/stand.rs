@@ -75,6 +75,10 @@ impl Stand {
                 let settings = format!("[ledger]\nsynchronous = \"{}\"\n", synchronous.setting());
                 let setup = Setup { demo: false, settings: &settings };
                 let target = Target::start(&options.program, &folder, setup)?;
+                let found = target.settings()?;
+                for name in ["ledger synchronous", "ledger checkpoint_synchronous"] {
+                    found.expect(name, synchronous.setting())?;
+                }
                 target.operate("/api/v1/sales", &sale(), 201)?;
                 Profile::Embedded(target)
             }
@@ -115,7 +119,7 @@ impl Stand {
 
     pub(super) fn engines(&self) -> anyhow::Result<Vec<EngineSettings>> {
         match &self.profile {
-            Profile::Embedded(_) => Ok(Vec::new()),
+            Profile::Embedded(target) => Ok(vec![target.settings()?]),
             Profile::Cluster { set, .. } => set.settings(),
         }
     }

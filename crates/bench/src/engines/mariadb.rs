@@ -14,6 +14,57 @@ use mysql::{Conn, OptsBuilder};
 const TIMEOUT: Duration = Duration::from_secs(60);
 const USER: &str = "root";
 
+pub const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
+pub const SYNC_BINLOG: &str = "sync_binlog";
+pub(super) const LOG_BIN: &str = "log_bin";
+
+/// When a commit is on the disk: in InnoDB's log, and in the binary log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitFlush {
+    pub innodb: InnoDbFlush,
+    /// The binary log is synced at each commit; or when the system pleases.
+    pub binlog: bool,
+}
+
+/// [`FLUSH_LOG`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InnoDbFlush {
+    /// 1: written and synced at each commit.
+    Synced,
+    /// 2: written at each commit, synced each second.
+    Written,
+    /// 0: written and synced each second.
+    EachSecond,
+}
+
+impl CommitFlush {
+    pub const SAFE: Self = Self { innodb: InnoDbFlush::Synced, binlog: true };
+    pub const FASTEST: Self = Self { innodb: InnoDbFlush::EachSecond, binlog: false };
+    pub const ALL: [Self; 6] = [
+        Self::SAFE,
+        Self { innodb: InnoDbFlush::Synced, binlog: false },
+        Self { innodb: InnoDbFlush::Written, binlog: true },
+        Self { innodb: InnoDbFlush::Written, binlog: false },
+        Self { innodb: InnoDbFlush::EachSecond, binlog: true },
+        Self::FASTEST,
+    ];
+
+    /// [`SYNC_BINLOG`].
+    pub fn sync_binlog(self) -> &'static str {
+        if self.binlog { "1" } else { "0" }
+    }
+}
+
+impl InnoDbFlush {
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Synced => "1",
+            Self::Written => "2",
+            Self::EachSecond => "0",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Database {
     connection: Conn,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use self::mariadb::Database;
+use self::mariadb::{CommitFlush, Database};
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::process::log_tail;
@@ -31,9 +31,9 @@ use crate::usage::Watched;
 const REDIS_SETTINGS: &[&str] =
     &["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads"];
 const MARIADB_SETTINGS: &[&str] = &[
-    "innodb_flush_log_at_trx_commit",
-    "sync_binlog",
-    "log_bin",
+    mariadb::FLUSH_LOG,
+    mariadb::SYNC_BINLOG,
+    mariadb::LOG_BIN,
     "innodb_buffer_pool_size",
     "max_connections",
 ];
@@ -69,8 +69,7 @@ impl BrokerFlush {
 }
 
 /// What Redis keeps of the gate's memory on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisLog {
     /// The append-only file, synced before each answer.
     Always,
@@ -96,22 +95,40 @@ impl RedisLog {
 }
 
 /// The settings that decide what a crash may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flushes {
     pub redis: RedisLog,
     pub broker: BrokerFlush,
-    /// InnoDB's log and the binary log are synced at each commit; or neither.
-    pub mariadb: bool,
+    pub mariadb: CommitFlush,
 }
 
 impl Flushes {
     /// As the cluster is run by default, but for the broker.
     pub fn with_broker(broker: BrokerFlush) -> Self {
-        Self { redis: RedisLog::EverySecond, broker, mariadb: true }
+        Self { redis: RedisLog::EverySecond, broker, mariadb: CommitFlush::SAFE }
     }
+}
 
-    fn mariadb_setting(self) -> &'static str {
-        if self.mariadb { "1" } else { "0" }
+impl Flushes {
+    /// What the engines said of themselves must be this.
+    fn check(self, found: &[EngineSettings]) -> anyhow::Result<()> {
+        let [appendonly, appendfsync, save] = self.redis.settings();
+        let wanted = [
+            ("Redis", "appendonly", appendonly),
+            ("Redis", "appendfsync", appendfsync),
+            ("Redis", "save", save),
+            ("Redis", "maxmemory-policy", "noeviction"),
+            ("MariaDB", mariadb::FLUSH_LOG, self.mariadb.innodb.setting()),
+            ("MariaDB", mariadb::SYNC_BINLOG, self.mariadb.sync_binlog()),
+            // Without a binary log, how it is synced would mean nothing.
+            ("MariaDB", mariadb::LOG_BIN, "1"),
+            ("RocketMQ", "flushDiskType", self.broker.setting()),
+        ];
+        for (engine, name, wanted) in wanted {
+            let of = found.iter().find(|of| of.engine == engine).context("it was just asked")?;
+            of.expect(name, wanted)?;
+        }
+        Ok(())
     }
 }
 
@@ -347,32 +364,14 @@ impl EngineSet {
             // Millions of idempotency keys are kept there.
             .env("DOORBUSTER_REDIS_MAXMEMORY", "3gb")
             .env("DOORBUSTER_ROCKETMQ_FLUSH", self.flushes.broker.setting())
-            .env("DOORBUSTER_MARIADB_FLUSH", self.flushes.mariadb_setting());
+            .env("DOORBUSTER_MARIADB_FLUSH_LOG", self.flushes.mariadb.innodb.setting())
+            .env("DOORBUSTER_MARIADB_SYNC_BINLOG", self.flushes.mariadb.sync_binlog());
         command
     }
 
     /// Asks each engine for the settings that the figures depend on.
     fn check(&self) -> anyhow::Result<()> {
-        let [appendonly, appendfsync, save] = self.flushes.redis.settings();
-        let wanted = [
-            ("appendonly", appendonly),
-            ("appendfsync", appendfsync),
-            ("save", save),
-            ("maxmemory-policy", "noeviction"),
-        ];
-        let mut found = self.settings()?;
-        let mut check = |engine: &str, name: &str, wanted: &str| {
-            let of = found.iter_mut().find(|of| of.engine == engine).context("it was just asked")?;
-            expect(engine, name, of.settings.get(name).map_or("", String::as_str), wanted)
-        };
-        for (name, wanted) in wanted {
-            check("Redis", name, wanted)?;
-        }
-        let flush = self.flushes.mariadb_setting();
-        check("MariaDB", "innodb_flush_log_at_trx_commit", flush)?;
-        check("MariaDB", "sync_binlog", flush)?;
-        check("MariaDB", "log_bin", "1")?;
-        check("RocketMQ", "flushDiskType", self.flushes.broker.setting())
+        self.flushes.check(&self.settings()?)
     }
 
     /// Kills a member (SIGKILL) and waits until it is gone; its data stay.
@@ -420,6 +419,14 @@ impl Drop for EngineSet {
     }
 }
 
+impl EngineSettings {
+    /// # Errors
+    /// If this setting is another one, or none.
+    pub(crate) fn expect(&self, name: &str, wanted: &str) -> anyhow::Result<()> {
+        expect(&self.engine, name, self.settings.get(name).map_or("nothing", String::as_str), wanted)
+    }
+}
+
 pub(crate) fn expect(engine: &str, name: &str, found: &str, wanted: &str) -> anyhow::Result<()> {
     if found == wanted {
         return Ok(());
@@ -454,6 +461,7 @@ pub fn find_scripts(folder: &Path) -> anyhow::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::mariadb::InnoDbFlush;
     use super::*;
 
     #[test]
@@ -464,10 +472,41 @@ mod tests {
         assert!(members("redis is not there").is_err());
     }
 
+    /// Each setting under test, found with another value than it was started with.
     #[test]
     fn another_setting_than_the_wanted_one_is_refused() {
-        expect("Redis", "appendonly", "yes", "yes").unwrap();
-        let error = expect("Redis", "appendonly", "no", "yes").unwrap_err();
-        assert!(error.to_string().contains("appendonly = no, not yes"), "{error}");
+        let of = |engine: &str, settings: &[(&str, &str)]| EngineSettings {
+            engine: engine.to_owned(),
+            version: String::new(),
+            settings: settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let redis = [
+            ("appendonly", "yes"),
+            ("appendfsync", "everysec"),
+            ("save", ""),
+            ("maxmemory-policy", "noeviction"),
+        ];
+        let mariadb = [("innodb_flush_log_at_trx_commit", "2"), ("sync_binlog", "0"), ("log_bin", "1")];
+        let found = [
+            of("Redis", &redis),
+            of("MariaDB", &mariadb),
+            of("RocketMQ", &[("flushDiskType", "SYNC_FLUSH")]),
+        ];
+        let wanted = Flushes {
+            mariadb: CommitFlush { innodb: InnoDbFlush::Written, binlog: false },
+            ..Flushes::with_broker(BrokerFlush::Synchronous)
+        };
+        wanted.check(&found).unwrap();
+        for (engine, other) in found.iter().enumerate() {
+            for name in other.settings.keys() {
+                let mut found = found.clone();
+                found[engine].settings.insert(name.clone(), "other".to_owned());
+                let error = wanted.check(&found).unwrap_err().to_string();
+                assert!(error.contains(&format!("{name} = other, not ")), "{error}");
+            }
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! Scenarios come with their metrics. The peak and the durability rows come as scenarios of the names `peak` and
 //! `durability`. Data only.
 
+use std::collections::BTreeMap;
+
 use super::model::{Better, DurabilityRow, PeakReport, Published, Report};
 use super::statistics::{self, Interval};
 
@@ -86,10 +88,15 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
     ]
 }
 
-/// `embedded, sqlite synchronous = FULL`.
+/// `embedded, SQLite synchronous = full`.
 pub fn combination(row: &DurabilityRow) -> String {
-    let settings = row.settings.iter().map(|(name, value)| format!(", {name} = {value}"));
-    format!("{}{}", row.profile, settings.collect::<String>())
+    combination_name(&row.profile, &row.settings)
+}
+
+/// The same before it is measured.
+pub fn combination_name(profile: &str, settings: &BTreeMap<String, String>) -> String {
+    let settings = settings.iter().map(|(name, value)| format!(", {name} = {value}"));
+    format!("{profile}{}", settings.collect::<String>())
 }
 
 fn of_durability(row: &DurabilityRow) -> Vec<Figure> {

@@ -110,7 +110,7 @@ pub(super) struct DurabilityArguments {
     /// Which combinations [default: one-at-a-time, with --quick quick]
     #[arg(long, value_name = "EXTENT")]
     extent: Option<ExtentArgument>,
-    /// Only the rows whose names hold TEXT: embedded, 'Redis none', 'flush async'
+    /// Only the rows whose names hold TEXT: embedded, 'Redis = none', 'broker flush = async'
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Times that throughput and latency are measured in each row [default: 6, with --quick 1]

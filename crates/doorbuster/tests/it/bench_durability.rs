@@ -44,13 +44,17 @@ fn check(row: &DurabilityRow, victims: &[&str]) {
 
 #[test]
 fn a_killed_server_loses_no_acknowledged_order() {
-    check(&measure("SQLite synchronous full"), &["server"]);
+    check(&measure("SQLite synchronous = full"), &["server"]);
 }
 
 #[test]
 fn no_killed_member_of_a_cluster_loses_an_acknowledged_order() {
-    let row = measure("cluster: InnoDB and binlog sync 1/1, Redis AOF everysec, broker flush sync");
+    let row =
+        measure("cluster, InnoDB flush = 2, Redis = AOF everysec, binlog sync = 0, broker flush = sync");
     check(&row, &["redis", "broker", "mariadb", "server"]);
     let redis = row.engines.iter().find(|of| of.engine == "Redis").unwrap();
     assert_eq!(redis.settings["appendfsync"], "everysec");
+    let mariadb = row.engines.iter().find(|of| of.engine == "MariaDB").unwrap();
+    assert_eq!(mariadb.settings["innodb_flush_log_at_trx_commit"], "2");
+    assert_eq!((&*mariadb.settings["sync_binlog"], &*mariadb.settings["log_bin"]), ("0", "1"));
 }

@@ -86,6 +86,18 @@ impl HttpService {
         };
         let in_flight = self.shared.admission.in_flight();
         gauge("doorbuster_orders_in_flight", "Orders handed to the writer and not answered", &in_flight)?;
+        let limits = self.shared.admission.limits();
+        gauge(
+            "doorbuster_admission_orders_per_s",
+            "Orders let through per second; 0: all",
+            &limits.orders_per_s,
+        )?;
+        gauge("doorbuster_admission_burst", "Orders let through at once above that", &limits.burst)?;
+        gauge(
+            "doorbuster_admission_in_flight_max",
+            "Bound of orders in flight; 0: none",
+            &limits.in_flight_max,
+        )?;
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;

@@ -74,6 +74,18 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
+    /// What decides which orders a crash may take, as it is in effect here. A MySQL server tells its own.
+    pub fn settings(&self) -> sqlite::Settings {
+        match self {
+            Ledger::Sqlite(ledger) => {
+                let mut settings = vec![("backend", "sqlite".to_owned())];
+                settings.extend_from_slice(ledger.settings());
+                settings
+            }
+            Ledger::MySql(_) => vec![("backend", "mysql".to_owned())],
+        }
+    }
+
     /// Appends a batch in one transaction and returns when it is committed and synced.
     ///
     /// # Errors

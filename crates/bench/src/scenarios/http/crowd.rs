@@ -124,6 +124,9 @@ fn once(
 ) -> anyhow::Result<()> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
     let mut stand = Stand::open(stage, profile, Shop::Own { settings: &settings })?;
+    let engines = stand.engines()?;
+    let server = engines.last().context("it is ours")?;
+    server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
     stand.create_sale(&sale(plan))?;
     stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
     let watched = stand.watched();
@@ -143,7 +146,7 @@ fn once(
     stand.told_orders(&trial.outcomes);
     let left = stand.units_left(SALE)?;
     if repeat == 1 {
-        report.engines.extend(stand.engines()?);
+        report.engines.extend(engines);
     }
     report.audit =
         stand.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());

@@ -198,10 +198,16 @@ impl Stand {
         all
     }
 
+    /// Of the engines, and of the server that is ours.
+    ///
     /// # Errors
-    /// If an engine does not say.
+    /// If one of them does not say.
     pub(super) fn engines(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        self.engines.as_ref().map_or_else(|| Ok(Vec::new()), EngineSet::settings)
+        let mut found = self.engines.as_ref().map_or_else(|| Ok(Vec::new()), EngineSet::settings)?;
+        if let Some(server) = &self.server {
+            found.push(server.settings()?);
+        }
+        Ok(found)
     }
 
     pub(super) fn told_orders(&mut self, outcomes: &Outcomes) {

@@ -7,7 +7,7 @@ mod order;
 use anyhow::{Context, ensure};
 
 use super::{Engine, Scenario, Stage};
-use crate::engines::mariadb::Database;
+use crate::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
 use crate::engines::{BrokerFlush, EngineSet, Place, expect};
 use crate::report::model::{Better, EngineSettings, Metric};
 
@@ -38,17 +38,17 @@ enum Flush {
 }
 
 const FLUSHES: [Flush; 2] = [Flush::EachCommit, Flush::Never];
-const FLUSH_SETTINGS: [&str; 2] = ["innodb_flush_log_at_trx_commit", "sync_binlog"];
+const FLUSH_SETTINGS: [&str; 2] = [FLUSH_LOG, SYNC_BINLOG];
 /// Those that the figures depend on.
 const SETTINGS: [&str; 8] = [
     "binlog_format",
     "innodb_buffer_pool_size",
-    "innodb_flush_log_at_trx_commit",
+    FLUSH_LOG,
     "innodb_flush_method",
     "innodb_log_file_size",
     "log_bin",
     "max_connections",
-    "sync_binlog",
+    SYNC_BINLOG,
 ];
 
 impl Flush {

@@ -130,7 +130,9 @@ fn unknown_addresses_and_methods_are_problems() {
 
 #[test]
 fn the_metrics_are_in_prometheus_format() {
-    let mut shop = Shop::new(demo_mode());
+    let mut setup = Setup::new(demo_mode());
+    (setup.limits.orders_per_s, setup.limits.burst, setup.limits.in_flight_max) = (55, 5, 77);
+    let mut shop = Shop::with(setup);
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(1));
     let metrics = shop.send(&Sent::get("/metrics"));
@@ -144,6 +146,9 @@ fn the_metrics_are_in_prometheus_format() {
         "doorbuster_orders_accepted_total 1",
         "doorbuster_order_seconds_count 1",
         "doorbuster_units_held 1",
+        "doorbuster_admission_orders_per_s 55",
+        "doorbuster_admission_burst 5",
+        "doorbuster_admission_in_flight_max 77",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }

@@ -50,6 +50,9 @@ pub enum Synchronous {
     Off,
 }
 
+/// Names and values.
+pub type Settings = Vec<(&'static str, String)>;
+
 /// How a ledger is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,6 +111,7 @@ pub struct SqliteLedger {
     connection: Connection,
     checkpointer: Checkpointer,
     options: Options,
+    settings: Settings,
     /// Held, never read: the lock is the file's.
     _lock: File,
 }
@@ -142,8 +146,19 @@ impl SqliteLedger {
         connection.execute(COUNT_OPEN, [])?;
         let second = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.vfs.as_deref())?;
         prepare(&second, options.synchronous)?;
+        let settings = vec![
+            ("journal_mode", connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?),
+            ("synchronous", synchronous(&connection)?),
+            ("checkpoint_synchronous", synchronous(&second)?),
+        ];
         let checkpointer = Checkpointer::start(&mut connection, second, options.checkpoint_pages)?;
-        Ok(SqliteLedger { connection, checkpointer, options, _lock: lock })
+        Ok(SqliteLedger { connection, checkpointer, options, settings, _lock: lock })
+    }
+
+    /// What the two connections said of themselves when they were opened. `synchronous` is a setting of a connection:
+    /// nobody else can ask for it.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The secret that order ids are made with: made once, kept in the ledger.
@@ -234,6 +249,17 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
     Ok(())
 }
 
+/// As SQLite says it, and not as it was told.
+fn synchronous(connection: &Connection) -> Result<String, rusqlite::Error> {
+    let level: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    Ok(match level {
+        0 => "off".to_owned(),
+        1 => "normal".to_owned(),
+        2 => "full".to_owned(),
+        other => other.to_string(),
+    })
+}
+
 /// Opens the ledger of a data directory to read, while a server writes it or not.
 ///
 /// # Errors
@@ -280,6 +306,24 @@ mod tests {
         assert!(error.to_string().contains("start again when that has ended"), "{error}");
         reader.execute_batch("COMMIT").unwrap();
         open().unwrap();
+    }
+
+    #[test]
+    fn a_ledger_tells_how_its_connections_sync() {
+        for (synchronous, told) in
+            [(Synchronous::Full, "full"), (Synchronous::Normal, "normal"), (Synchronous::Off, "off")]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let options =
+                Options { data_dir: dir.path().to_owned(), synchronous, checkpoint_pages: 100, vfs: None };
+            let ledger = SqliteLedger::open(options).unwrap();
+            let expected = [("journal_mode", "wal"), ("synchronous", told), ("checkpoint_synchronous", told)];
+            assert_eq!(*ledger.settings(), expected.map(|(name, value)| (name, value.to_owned())));
+        }
+        // Not what `prepare` was told, but what the connection has.
+        let connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update(None, "synchronous", "EXTRA").unwrap();
+        assert_eq!(synchronous(&connection).unwrap(), "3");
     }
 
     #[test]
