@@ -18,7 +18,7 @@ use crate::process;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::Stage;
-use crate::scenarios::limit::{self, bound};
+use crate::scenarios::limit;
 
 const VALUE_BYTES: usize = 8;
 /// `key:` and 12 digits, as the published tool has it.
