@@ -22,13 +22,16 @@ const SUBMIT_USER_FIRST: u64 = 1_000_000_000;
 const SUBMIT_USERS: u64 = 1_000_000_000;
 const SUBMIT_SEED: u64 = 20_260_101;
 
+/// Bytes at the beginning of a read that tell a page, or a figure, from an error.
+const LIKE_HEAD: usize = 16;
+
 /// Requests and the meaning of their answers.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     requests: Requests,
     judge: fn(u16, &[u8]) -> Outcome,
-    /// A read that has another length than this is counted as failed.
-    body_bytes: Option<usize>,
+    /// A read that does not begin as this one does, or has not half of its length, is counted as failed.
+    sample: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -55,25 +58,25 @@ pub(crate) const OWN_PRODUCT: u64 = 1;
 impl Traffic {
     /// The published order command.
     pub(crate) fn published() -> Self {
-        Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, body_bytes: None }
+        Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, sample: None }
     }
 
     /// The published message command: the same body, which is no order.
     pub(crate) fn message() -> Self {
         let requests = Requests::Fixed(published("/seckillOrder/pressureMQ", 3, 29));
-        Self { requests, judge: judge_message, body_bytes: None }
+        Self { requests, judge: judge_message, sample: None }
     }
 
     /// The published order command for another product.
     pub(crate) fn published_of(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));
-        Self { requests, judge: judge_published, body_bytes: None }
+        Self { requests, judge: judge_published, sample: None }
     }
 
     /// The published order command for a product that has none left.
     pub(crate) fn sold_out(sale: u64, product: u64) -> Self {
         let requests = Requests::Fixed(published_order(sale, product));
-        Self { requests, judge: judge_published_refusal, body_bytes: None }
+        Self { requests, judge: judge_published_refusal, sample: None }
     }
 
     /// Orders of the own API, each by another buyer, from `buyer_first` on.
@@ -81,21 +84,22 @@ impl Traffic {
         Self {
             requests: Requests::Orders(Box::new(OwnOrders::new(secret, buyer_first))),
             judge: judge_own,
-            body_bytes: None,
+            sample: None,
         }
     }
 
     /// Orders of the published submit-order plan: random users and goods.
     pub(crate) fn submit() -> Self {
         let requests = Requests::Submits(Submits { random: Random::new(SUBMIT_SEED), request: Vec::new() });
-        Self { requests, judge: judge_submit, body_bytes: None }
+        Self { requests, judge: judge_submit, sample: None }
     }
 
-    pub(crate) fn read(path: &str, fields: &[&str], body_bytes: Option<usize>) -> Self {
+    /// Answers are like the sample, if there is one: a page may be rendered again meanwhile, with another length.
+    pub(crate) fn read(path: &str, fields: &[&str], sample: Option<&[u8]>) -> Self {
         Self {
             requests: Requests::Fixed(once::encode("GET", path, fields, &[])),
             judge: judge_read,
-            body_bytes,
+            sample: sample.map(<[u8]>::to_vec),
         }
     }
 }
@@ -104,7 +108,7 @@ impl Traffic {
     /// A read whose every 200 is as it should be, an empty one too.
     pub(crate) fn read_any(path: &str) -> Self {
         let judge = |status, _: &[u8]| if status == 200 { Outcome::Served } else { Outcome::Failed };
-        Self { requests: Requests::Fixed(once::encode("GET", path, &[], &[])), judge, body_bytes: None }
+        Self { requests: Requests::Fixed(once::encode("GET", path, &[], &[])), judge, sample: None }
     }
 }
 
@@ -119,7 +123,9 @@ impl Workload for Traffic {
 
     fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
         match (self.judge)(status, body) {
-            Outcome::Served if self.body_bytes.is_some_and(|bytes| bytes != body.len()) => Outcome::Failed,
+            Outcome::Served if self.sample.as_ref().is_some_and(|sample| !is_like(sample, body)) => {
+                Outcome::Failed
+            }
             outcome => outcome,
         }
     }
@@ -221,6 +227,10 @@ fn published(route: &str, sale: u64, product: u64) -> Vec<u8> {
         "orderId": 1, "orderItemId": 1, "payType": 3, "productId": product,
     });
     once::encode("POST", route, &["memberId: 1"], body.to_string().as_bytes())
+}
+
+fn is_like(sample: &[u8], body: &[u8]) -> bool {
+    body.starts_with(&sample[..LIKE_HEAD.min(sample.len())]) && body.len() >= sample.len() / 2
 }
 
 fn contains(body: &[u8], part: &[u8]) -> bool {
@@ -345,10 +355,17 @@ mod tests {
             (refused(409), refused(503), refused(200)),
             (Outcome::SoldOut, Outcome::SoldOut, Outcome::Won)
         );
-        let page = |body: &[u8]| Traffic::read("/", &[], Some(4)).judge(200, body);
+        let head = "<!doctype html><title>Product 29</title>";
+        let [shown, rendered_again] = [1, 20].map(|age| {
+            format!("{head}<p>{age} s old, and all that a page of a product says beside it</p></html>")
+        });
+        let page = |body: &[u8]| Traffic::read("/", &[], Some(shown.as_bytes())).judge(200, body);
         assert_eq!(
-            (page(b"page"), page(b"other"), page(b"")),
-            (Outcome::Served, Outcome::Failed, Outcome::Failed)
+            (page(shown.as_bytes()), page(rendered_again.as_bytes())),
+            (Outcome::Served, Outcome::Served)
         );
+        for wrong in ["<html><title>Welcome</title></html>", "", "<!doctype html>", head, &shown[1..]] {
+            assert_eq!(page(wrong.as_bytes()), Outcome::Failed, "{wrong}");
+        }
     }
 }

@@ -134,7 +134,6 @@ fn sample_page(
     let path = page.path();
     let shown = once::exchange(address, &once::encode("GET", &path, &[], &[])).context("the edge's page")?;
     ensure!(shown.status == 200, "the edge answers {path} with {}", shown.text());
-    // The stock's digits change while orders come in, and nobody orders now: all answers have this length.
     let body_bytes = shown.body.len();
     let nginx_folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder)?;
     let nginx = Nginx::start(nginx_folder.path())?;
@@ -146,13 +145,13 @@ fn sample_page(
         watched.extend(stand.set.all_watched());
         watched.extend_from_slice(stand.beside);
         let before = Snapshot::take(&watched, stand.disk)?;
-        let mut traffic = Traffic::read(&path, &[], Some(body_bytes));
+        let mut traffic = Traffic::read(&path, &[], Some(&shown.body));
         let sample = measure::sample(probe(stand, address, worker), &mut traffic, stand.stop, |_| ());
         *usage = Some(before.until(&Snapshot::take(&watched, stand.disk)?));
         sample.with_context(|| page.name(cache_ms))
     };
     let file = || -> anyhow::Result<Sample> {
-        let mut traffic = Traffic::read(&format!("/{}", page.file()), &[], Some(body_bytes));
+        let mut traffic = Traffic::read(&format!("/{}", page.file()), &[], Some(&shown.body));
         measure::sample(probe(stand, nginx.address(), nginx.pid()), &mut traffic, stand.stop, |_| ())
             .with_context(|| format!("{}, the file", page.name(cache_ms)))
     };

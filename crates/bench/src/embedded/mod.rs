@@ -235,8 +235,8 @@ fn make_traffic(demo: &Shop, nginx: &Nginx) -> anyhow::Result<Vec<(Load, Traffic
                 Load::Own => Traffic::own(TOKEN_SECRET, BUYER_FIRST),
                 Load::SoldOut => Traffic::sold_out(GONE_SALE, GONE_PRODUCT),
                 Load::Stock => Traffic::read(STOCK, &[], None),
-                Load::Page => Traffic::read(&path, &[], Some(page.len())),
-                Load::PageGzip => Traffic::read(&path, &[GZIP], Some(gzipped.len())),
+                Load::Page => Traffic::read(&path, &[], Some(&page)),
+                Load::PageGzip => Traffic::read(&path, &[GZIP], Some(&gzipped)),
             };
             (load, traffic)
         })

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use self::mariadb::{CommitFlush, Database};
 use self::redis::Redis;
 use self::rocketmq::Broker;
+use crate::process;
 use crate::process::log_tail;
 use crate::usage::Watched;
 
@@ -270,9 +271,15 @@ impl EngineSet {
         self.member(name).map(|member| Watched::new(&member.name, member.pid))
     }
 
-    /// All of its processes.
+    /// All of its processes. Of nginx the workers too: its master, which is the one that is known, does no work.
     pub fn all_watched(&self) -> Vec<Watched> {
-        self.members.iter().map(|member| Watched::new(&member.name, member.pid)).collect()
+        let workers = |member: &Member| match member.name.as_str() {
+            "nginx" => process::children(member.pid).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let pids = |member| workers(member).into_iter().chain([member.pid]);
+        let watched = |member| pids(member).map(|pid| Watched::new(&member.name, pid));
+        self.members.iter().flat_map(watched).collect()
     }
 
     /// # Errors

@@ -95,6 +95,10 @@ pub enum Flag {
     GeneratorBusy { share: f64, most: f64 },
     /// Time that the hypervisor gave to others, and the target is elsewhere.
     Steal { share: f64, most: f64 },
+    /// So many were refused by admission, failed or are unknown: the times are of all answers, carried or not.
+    NotCarried { requests: u64, of: u64 },
+    /// Work that is not ours used so many processors of this machine.
+    Disturbed { processors: f64, most: f64 },
     /// Requests that were due and never sent, because nothing answered any more.
     Unsent { requests: u64 },
     /// The last answers of a closed loop came so long after its time was up that the rate is too low by this part.
@@ -104,9 +108,9 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Its figures say nothing about the target.
+    /// Its figures say nothing about the target. Other flags are to be read beside the figures.
     pub fn invalidates(&self) -> bool {
-        !matches!(self, Self::CoLocated)
+        !matches!(self, Self::CoLocated | Self::NotCarried { .. } | Self::Disturbed { .. })
     }
 }
 

@@ -106,6 +106,8 @@ fn every_flag_is_in_the_schema() {
         Flag::Unsent { requests: 1 },
         Flag::SlowTail { seconds: 1.0, share: 0.2, most: 0.1 },
         Flag::Stray { answers: 1 },
+        Flag::NotCarried { requests: 1, of: 9 },
+        Flag::Disturbed { processors: 1.5, most: 0.5 },
     ];
     let complaints = of_report(|report| {
         report["scenarios"][0]["cases"][0]["trials"][0]["flags"] = serde_json::to_value(flags).unwrap();

@@ -43,8 +43,8 @@ pub fn of_report(report: &Report) -> String {
         for shape in scenario.shapes.iter().filter(|shape| shape.holds == Some(false)) {
             say(format!("{}: shape not found: {}; measured: {}", scenario.name, shape.claim, shape.measured));
         }
-        for flag in words::flags(scenario).iter().filter(|line| line.starts_with("INVALID")) {
-            say(format!("{}: {flag}", scenario.name));
+        for doubt in scenario.cases.iter().flat_map(|case| words::doubts(&case.name, &case.trials)) {
+            say(format!("{}: {doubt}", scenario.name));
         }
     }
     for flag in report.peak.iter().flat_map(words::peak_flags) {

@@ -10,6 +10,11 @@ use super::model::{
 };
 use super::statistics::REPEATS_FOR_INTERVAL;
 
+/// Begins the line of a trial whose figures say nothing.
+const INVALID: &str = "INVALID";
+/// Begins the line of one whose figures are to be read with care.
+const TO_NOTE: &str = "NOTE";
+
 pub(super) fn flag(flag: &Flag) -> String {
     match flag {
         Flag::CoLocated => "co-located: generator and target share this machine's processors".to_owned(),
@@ -45,6 +50,14 @@ pub(super) fn flag(flag: &Flag) -> String {
             percent(*share),
             percent(*most)
         ),
+        Flag::NotCarried { requests, of } => format!(
+            "{} of {} requests were refused as limited or busy, failed, or are unknown: the times are of all answers",
+            number(*requests as f64),
+            number(*of as f64)
+        ),
+        Flag::Disturbed { processors, most } => {
+            format!("work that is not ours used {processors:.1} processors, which is told from {most:.1} on")
+        }
         Flag::Stray { answers } => {
             format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
         }
@@ -59,23 +72,22 @@ pub(super) fn flags(scenario: &ScenarioReport) -> Vec<String> {
     if trials().any(|trial| trial.flags.contains(&Flag::CoLocated)) {
         lines.push(flag(&Flag::CoLocated));
     }
-    lines.extend(scenario.cases.iter().flat_map(|case| invalid(&case.name, &case.trials)));
+    lines.extend(scenario.cases.iter().flat_map(|case| doubts(&case.name, &case.trials)));
     lines
 }
 
 /// The same of the loads of a search.
 pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
-    let of_point = |point: &PeakPoint| {
-        invalid(&format!("{}, {}", figure(point.rate, "1/s"), point.phase), &point.trials)
-    };
+    let of_point =
+        |point: &PeakPoint| doubts(&format!("{}, {}", figure(point.rate, "1/s"), point.phase), &point.trials);
     peak.curve.iter().flat_map(of_point).collect()
 }
 
 /// Flags of one kind are told once, by the first of them.
-fn invalid(name: &str, trials: &[Trial]) -> Vec<String> {
+pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
     let mut told: Vec<(&Flag, Vec<String>)> = Vec::new();
     for trial in trials {
-        for of in trial.flags.iter().filter(|of| of.invalidates()) {
+        for of in trial.flags.iter().filter(|of| **of != Flag::CoLocated) {
             match told.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
                 Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
                 None => told.push((of, vec![trial.repeat.to_string()])),
@@ -84,7 +96,8 @@ fn invalid(name: &str, trials: &[Trial]) -> Vec<String> {
     }
     let line = |(of, repeats): (&Flag, Vec<String>)| {
         let first = if repeats.len() > 1 { " (the first of them)" } else { "" };
-        format!("INVALID: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
+        let kind = if of.invalidates() { INVALID } else { TO_NOTE };
+        format!("{kind}: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
     };
     told.into_iter().map(line).collect()
 }

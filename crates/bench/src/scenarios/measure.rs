@@ -23,6 +23,12 @@ const LAG_PART_MAX: u32 = 10;
 const GENERATOR_SHARE_MAX: f64 = 0.8;
 /// Of all processors' time.
 const STEAL_SHARE_MAX: f64 = 0.02;
+/// Of all requests: from here on the times of those that were not carried make the distribution another one.
+const NOT_CARRIED_MAX: f64 = 0.01;
+/// Of all processors, used by work that is not ours.
+const OTHERS_MAX: f64 = 0.25;
+/// Processor time is counted in hundredths of a second: of a shorter trial it tells nothing.
+const TOLD_MIN_S: f64 = 0.5;
 /// A closed loop's rate may be too low by this part because its last answers are waited for.
 const TAIL_SHARE_MAX: f64 = 0.1;
 /// Its name in `Usage::processes`: see [`Watched::load`].
@@ -112,6 +118,15 @@ pub fn flags(
     {
         flags.push(Flag::SlowTail { seconds: tail.as_secs_f64(), share, most: TAIL_SHARE_MAX });
     }
+    let not_carried = record.outcomes.limited + record.outcomes.busy + record.outcomes.bad();
+    let of = record.outcomes.total();
+    if not_carried as f64 > of as f64 * NOT_CARRIED_MAX {
+        flags.push(Flag::NotCarried { requests: not_carried, of });
+    }
+    let most = OTHERS_MAX * usage.processors as f64;
+    if usage.others > most && usage.seconds >= TOLD_MIN_S {
+        flags.push(Flag::Disturbed { processors: usage.others, most });
+    }
     if co_located {
         // The two share the processors, so how busy they are is the target's doing as well; the label says so.
         flags.push(Flag::CoLocated);
@@ -170,7 +185,8 @@ mod tests {
             assert!(name.starts_with(wanted), "{names:?}");
         }
         let valid = !flags.iter().any(Flag::invalidates);
-        assert_eq!(valid, wanted.iter().all(|name| *name == "CoLocated"));
+        let to_note = ["CoLocated", "NotCarried", "Disturbed"];
+        assert_eq!(valid, wanted.iter().all(|name| to_note.iter().any(|of| name.starts_with(of))));
     }
 
     #[test]
@@ -182,6 +198,15 @@ mod tests {
         check(&good, &usage(0.5, 0.03), false, &["Steal { share: 0.03"]);
         check(&good, &usage(0.9, 0.03), true, &["CoLocated"]);
         check(&record(&[100; 10], true), &quiet, false, &["InFlightCap { cap: 7, times: 10 }"]);
+        let disturbed = Usage { others: 0.6, ..usage(0.5, 0.0) };
+        check(&Record::default(), &disturbed, false, &["Disturbed { processors: 0.6, most: 0.5 }"]);
+        let short = Usage { seconds: 0.3, ..disturbed };
+        check(&Record::default(), &short, false, &[]);
+        let mut refused = Record::default();
+        (refused.outcomes.won, refused.outcomes.busy, refused.outcomes.sold_out) = (990, 10, 500);
+        check(&refused, &quiet, false, &[]);
+        refused.outcomes.unknown = 6;
+        check(&refused, &quiet, false, &["NotCarried { requests: 16, of: 1506 }"]);
         let mut unsent = Record::default();
         unsent.unsent = 3;
         check(&unsent, &quiet, false, &["Unsent { requests: 3 }"]);

@@ -12,7 +12,7 @@ use super::figures::{self, Figure};
 use super::format::{figure, number, percent, time_us, utc};
 use super::markdown::durability_cells;
 use super::model::{
-    DurabilityRow, PeakPoint, PeakReport, Report, ScenarioReport, Shape, ThresholdResult, Trial,
+    DurabilityRow, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Shape, ThresholdResult, Trial,
 };
 use super::{statistics, words};
 
@@ -234,7 +234,7 @@ fn repeats(trials: &[Trial]) -> String {
         let count = |count: u64| Cell::figure(number(count as f64));
         let load = trial.usage.as_ref().and_then(|usage| usage.processes.iter().find(|of| of.name == "load"));
         let flags: Vec<String> =
-            trial.flags.iter().filter(|flag| flag.invalidates()).map(words::flag).collect();
+            trial.flags.iter().filter(|flag| **flag != Flag::CoLocated).map(words::flag).collect();
         vec![
             Cell::figure(trial.repeat.to_string()),
             Cell::words(&trial.arrivals),
@@ -249,7 +249,7 @@ fn repeats(trials: &[Trial]) -> String {
             if flags.is_empty() {
                 Cell::marked("valid", Some(true))
             } else {
-                Cell::marked(flags.join("; "), Some(false))
+                Cell::marked(flags.join("; "), (!trial.is_valid()).then_some(false))
             },
         ]
     };

@@ -135,7 +135,7 @@ impl Tier {
         if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
     }
 
-    fn traffic(&self, address: SocketAddr, warm: bool) -> anyhow::Result<Traffic> {
+    fn traffic(&self, address: SocketAddr) -> anyhow::Result<Traffic> {
         let path = match self.kind {
             Kind::Page(path) => path,
             Kind::Message => return Ok(Traffic::message()),
@@ -143,8 +143,7 @@ impl Tier {
         };
         let shown = once::exchange(address, &once::encode("GET", path, &[], &[])).context("the page")?;
         ensure!(shown.status == 200, "GET {path} is answered with {}", shown.text());
-        // Nobody orders meanwhile: each answer has the length of this one, once the pages are warm.
-        Ok(Traffic::read(path, &[], warm.then_some(shown.body.len())))
+        Ok(Traffic::read(path, &[], Some(&shown.body)))
     }
 }
 
@@ -232,7 +231,7 @@ fn measure(
     let mut trials = Vec::new();
     for repeat in 0..=stage.repeats {
         stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
-        let mut traffic = tier.traffic(address, repeat > 0)?;
+        let mut traffic = tier.traffic(address)?;
         let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
@@ -255,12 +254,8 @@ fn measure(
         }
     }
     trials.remove(0);
-    stage.progress.done(&format!("{}: {name}: {:.0}/s", tier.title, median_rate(&trials)));
+    stage.progress.done(&format!("{}: {name}: {}", tier.title, cases::told(&trials)));
     Ok(trials)
-}
-
-fn median_rate(trials: &[Trial]) -> f64 {
-    crate::goal::median(trials.iter().map(Trial::good_per_s))
 }
 
 /// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
@@ -268,7 +263,7 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
     let row = reference::seckill_tier(tier.row, 0).filter(|_| reuse == Reuse::PerRequest);
     // For orders, those that were orders.
     let rate = row.map(|row| if tier.kind == Kind::Order { row.good_throughput() } else { row.throughput() });
-    let metrics = vec![
+    let mut metrics = vec![
         cases::throughput(&trials, rate),
         cases::response_mean(&trials, row.map(SeckillTier::mean_us)),
         cases::response(&trials, "p50", 0.5, row.and_then(SeckillTier::p50_us)),
@@ -279,6 +274,9 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
         cases::cpu_per_answer(&trials, "load"),
         cases::cpu_per_answer(&trials, "server"),
     ];
+    // Of the cluster: pages are answered at the edge.
+    let edge = cases::cpu_per_answer(&trials, "nginx");
+    metrics.extend(Some(edge).filter(|edge| !edge.values.is_empty()));
     Case { series: name.clone(), name, x: None, metrics, trials }
 }
 

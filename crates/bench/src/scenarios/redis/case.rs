@@ -95,9 +95,7 @@ pub(super) fn measure(
     case.metrics = of_trials(&case.trials);
     case.metrics.append(&mut own);
     join(&mut case.metrics, &published);
-    let shown = value_of(std::slice::from_ref(&case), &case.name, "throughput");
-    let shown = shown.map_or("no valid trial".to_owned(), |per_s| format!("{per_s:.0}/s"));
-    stage.progress.done(&format!("{}: {shown}", case.name));
+    stage.progress.done(&format!("{}: {}", case.name, cases::told(&case.trials)));
     Ok(Some(case))
 }
 
