@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
+use crate::leftovers;
 use crate::process::log_tail;
 use crate::usage::Watched;
 
@@ -207,6 +208,7 @@ impl EngineSet {
         stop: &AtomicBool,
     ) -> anyhow::Result<()> {
         let mut command = self.script("up");
+        leftovers::mark(&mut command)?;
         command.args(names).envs(environment.iter().map(|(name, value)| (name, value)));
         let log = self.place.folder.join("up.log");
         let complaints = File::create(&log).context("the log of dev/up")?;

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 
 use super::compare::share;
 use super::suite::{command_line, version};
-use super::{report, stop_on_signals};
+use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -263,7 +263,7 @@ impl PlaceArguments {
             std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
         }
         report::remove_stale(&self.out)?;
-        stop_on_signals(stop)?;
+        signals::begin(stop)?;
         Ok(Instant::now())
     }
 

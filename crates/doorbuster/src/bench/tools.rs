@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use ::bench::tools::{self, ConsumerOptions, ProducerOptions};
 use clap::{ArgAction, Args};
 
-use super::stop_on_signals;
+use super::signals::stop_on_signals;
 use crate::failure::Failure;
 use crate::output;
 
