@@ -10,6 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::leftovers;
+
 /// `/proc` counts processor time in ticks of USER_HZ, which Linux fixes at 100 for every architecture we run on.
 const TICKS_PER_S: f64 = 100.0;
 /// A child that ignores SIGTERM for this long is killed.
@@ -36,16 +38,25 @@ pub fn ended_children_cpu() -> io::Result<Duration> {
     ticks(&stat_fields("/proc/self/stat")?, 13)
 }
 
+/// When it began, in ticks since the system's start: with its number, it is this process and no other.
+pub(crate) fn started(pid: u32) -> io::Result<u64> {
+    let fields = stat_fields(&format!("/proc/{pid}/stat"))?;
+    fields.get(19).copied().ok_or_else(|| io::Error::other("a short stat file"))
+}
+
+/// All that can be seen.
+pub(crate) fn all() -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
 /// Processes whose parent it is, in the order of their numbers.
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
-    let mut children: Vec<u32> = std::fs::read_dir("/proc")?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|id| {
-            // The second field after the name; a process that has just ended is nobody's child.
-            stat_fields(&format!("/proc/{id}/stat"))
-                .is_ok_and(|fields| fields.get(1) == Some(&u64::from(pid)))
-        })
-        .collect();
+    let mut children = all()?;
+    // The second field after the name; a process that has just ended is nobody's child.
+    children.retain(|id| {
+        stat_fields(&format!("/proc/{id}/stat")).is_ok_and(|fields| fields.get(1) == Some(&u64::from(pid)))
+    });
     children.sort_unstable();
     Ok(children)
 }
@@ -93,6 +104,7 @@ impl Guard {
         let file = File::options().create(true).append(true).open(log)?;
         // A group of its own: Ctrl-C on the terminal ends only us, and we end the children, in our order.
         command.process_group(0);
+        leftovers::mark(command)?;
         let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         Ok(Self { child })
     }

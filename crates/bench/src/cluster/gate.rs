@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::EngineSet;
 use crate::engines::redis::Redis;
 use crate::goal::Goal;
+use crate::leftovers;
 use crate::process::{self, Guard};
 use crate::usage::{Snapshot, Usage, Watched};
 
@@ -149,6 +150,7 @@ fn run_redis_benchmark(
 /// Runs a child to its end; who used the processors meanwhile.
 fn run_watched(stand: &Stand<'_>, mut command: Command, name: &str) -> anyhow::Result<Usage> {
     let log = stand.folder.join(format!("{name}.log"));
+    leftovers::mark(&mut command)?;
     let child = command.stderr(File::create(&log)?).spawn().with_context(|| format!("starting {name}"))?;
     let mut child = Guard::adopt(child);
     let mut watched = vec![Watched::new(name, child.pid()), stand.set.watched("redis")?];

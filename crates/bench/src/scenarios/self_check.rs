@@ -13,6 +13,7 @@ use super::measure::{Surroundings, trial};
 use super::{Engine, Scenario, Stage, cases};
 use crate::drivers::http::Http;
 use crate::goal::median;
+use crate::leftovers;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::nginx::Nginx;
@@ -243,7 +244,7 @@ fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
 /// One run of `wrk` with one thread.
 fn wrk(address: SocketAddr, seconds: u64) -> anyhow::Result<Said> {
     let before = process::ended_children_cpu()?;
-    let output = Command::new("wrk")
+    let output = leftovers::mark(&mut Command::new("wrk"))?
         .args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"])
         .args(["--duration", &format!("{seconds}s"), &format!("http://{address}/")])
         .output()

@@ -6,16 +6,14 @@ mod compare;
 mod peak;
 mod profiles;
 mod report;
+mod signals;
 mod suite;
 mod tools;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 use server::config::Environment;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::compare::CompareArguments;
 use self::peak::{DurabilityArguments, PeakArguments};
@@ -37,7 +35,10 @@ Start here:
   doorbuster bench durability --quick        what each flush setting costs, and what a crash loses under it
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
-signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.")]
+signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.
+
+Ctrl-C (or SIGTERM) stops and ends what was started, which takes seconds; again after a second, it kills that, then
+itself. What a bench that was killed has left behind, the next one ends.")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     command: BenchCommand,
@@ -112,14 +113,4 @@ fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
 /// Of a running server, whose audit is asked for.
 fn operator_token(environment: &Environment) -> Option<String> {
     environment.get("DOORBUSTER_OPERATOR_TOKEN").map(str::to_owned)
-}
-
-/// A benchmark that is interrupted must end its children first; a second signal does not wait for that.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))
-            .and_then(|_id| signal_hook::flag::register(signal, Arc::clone(stop)))
-            .map_err(Failure::unavailable)?;
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ use bench::cluster::Part;
 use bench::{ClusterOptions, ClusterReport, EmbeddedOptions};
 use clap::{Args, ValueEnum};
 
-use super::stop_on_signals;
+use super::signals;
 use crate::failure::Failure;
 use crate::output;
 
@@ -99,7 +99,7 @@ pub(super) fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure>
         options.rounds = arguments.rounds.into();
         options.window = Duration::from_secs(arguments.seconds.into());
     }
-    stop_on_signals(&options.stop)?;
+    signals::begin(&options.stop)?;
     let report = bench::embedded(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
     tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
 }
@@ -121,7 +121,7 @@ pub(super) fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
     }
     options.scripts.clone_from(&arguments.scripts);
     options.port_base = arguments.port_base;
-    stop_on_signals(&options.stop)?;
+    signals::begin(&options.stop)?;
     let report = bench::cluster(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
     tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
 }

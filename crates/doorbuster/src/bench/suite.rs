@@ -15,7 +15,7 @@ use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
 use serde::Deserialize;
 
-use super::{report, stop_on_signals};
+use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -171,7 +171,7 @@ pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Fail
     std::fs::create_dir_all(&arguments.out)
         .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
     report::remove_stale(&arguments.out)?;
-    stop_on_signals(&options.stop)?;
+    signals::begin(&options.stop)?;
     let (report, end) = suite::run(&options).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
     if end != End::AuditFailed {
         report::write_all(&report, &arguments.out)?;

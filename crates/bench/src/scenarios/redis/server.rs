@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::engines::redis::Redis;
+use crate::leftovers;
 use crate::process::{Guard, log_tail};
 use crate::report::model::EngineSettings;
 use crate::scenarios::{Stage, Target};
@@ -65,6 +66,12 @@ impl Server {
         let folder = stage.folder.join(name);
         fs::create_dir_all(folder.join("data")).context("the folder of a Redis server")?;
         let address = SocketAddr::from(([127, 0, 0, 1], stage.port_base + port));
+        if let Some(holder) = leftovers::holder(address.port()) {
+            bail!(
+                "the port {} is taken by {holder}: end it, or choose others by --port-base",
+                address.port()
+            );
+        }
         write_conf(&folder, address, &settings)?;
         let guard = spawn(&folder)?;
         let stop = stage.stop.clone();

@@ -1,0 +1,271 @@
+//! Processes that a bench started, found by what they were given at their start: who owns them.
+//!
+//! Engines are no children of ours (`dev/up` detaches them), and after SIGKILL of a bench nobody knows them any more. So
+//! each one has its owner in its environment, which the kernel shows and whatever it starts inherits: a second Ctrl-C
+//! ends what is ours at once, and the next bench ends what belongs to one that is gone. Nothing else is ever ended.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::process;
+
+/// Not of the names that the server reads: it refuses those that it does not know.
+const OWNER: &str = "OWNED_BY_DOORBUSTER_BENCH";
+/// The folder of a set of engines, as `dev/up` is told it.
+const SET: &str = "DOORBUSTER_DEV_DIR";
+/// What is killed may be starting others at that moment: it is looked again until there are none.
+const PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(10);
+const COMMAND_CHARS: usize = 120;
+
+/// A process that was ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Left {
+    pub pid: u32,
+    pub command: String,
+}
+
+/// Whose children they are. A number alone may have become somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    pid: u32,
+    /// In ticks since the system's start.
+    started: u64,
+}
+
+impl Owner {
+    fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self { pid, started: process::started(pid)? })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (pid, started) = text.split_once(':')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+
+    fn lives(self) -> bool {
+        Self::of(self.pid).is_ok_and(|now| now == self)
+    }
+}
+
+/// Marks a command, whatever it starts included, as started by this process.
+///
+/// # Errors
+/// If `/proc` can't be read.
+pub fn mark(command: &mut Command) -> io::Result<&mut Command> {
+    let Owner { pid, started } = Owner::of(std::process::id())?;
+    Ok(command.env(OWNER, format!("{pid}:{started}")))
+}
+
+/// Ends at once (SIGKILL) whatever this process started and still runs.
+///
+/// # Errors
+/// If it can't be found out, or something survives: who it is.
+pub fn end_own() -> io::Result<Vec<Left>> {
+    let own = Owner::of(std::process::id())?;
+    end(&|owner| owner == own)
+}
+
+/// The same of what was left by benches that are gone: killed, and so unable to do it themselves.
+///
+/// # Errors
+/// As [`end_own`].
+pub fn end_orphans() -> io::Result<Vec<Left>> {
+    end(&|owner| !owner.lives())
+}
+
+fn end(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
+    let (mut ended, begun) = (BTreeSet::new(), Instant::now());
+    loop {
+        let found = find(is_wanted)?;
+        if found.is_empty() {
+            return Ok(ended.into_iter().collect());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("{} survives SIGKILL", told(&found))));
+        }
+        // One may be gone before its turn, which is no failure: the next look tells.
+        let pids = found.iter().map(|left| left.pid.to_string());
+        Command::new("sh").args(["-c", "kill -KILL \"$@\" 2>&-", "sh"]).args(pids).status()?;
+        ended.extend(found);
+        sleep(POLL);
+    }
+}
+
+/// `redis-server 127.0.0.1:17000 (pid 12), java -Xmx1g (pid 34)`
+pub fn told(left: &[Left]) -> String {
+    let each: Vec<_> = left.iter().map(|left| format!("{} (pid {})", left.command, left.pid)).collect();
+    each.join(", ")
+}
+
+/// Those with such an owner, the members of their sets of engines, and the children of all of these.
+fn find(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
+    let (mut pids, mut sets) = (BTreeSet::new(), BTreeSet::new());
+    for pid in process::all()? {
+        let Some(environment) = environment(pid) else { continue };
+        let value = |name| value(&environment, name);
+        if value(OWNER).and_then(Owner::parse).is_some_and(is_wanted) && in_our_namespace(pid) {
+            pids.insert(pid);
+            sets.extend(value(SET).map(PathBuf::from));
+        }
+    }
+    for set in &sets {
+        pids.extend(members(set));
+    }
+    let children: Vec<u32> =
+        pids.iter().flat_map(|pid| process::children(*pid).unwrap_or_default()).collect();
+    pids.extend(children);
+    Ok(pids.into_iter().filter_map(|pid| Some(Left { pid, command: command(pid)? })).collect())
+}
+
+/// In a container of its own the numbers of processes mean others.
+fn in_our_namespace(pid: u32) -> bool {
+    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid"));
+    matches!((namespace("self"), namespace(&pid.to_string())), (Ok(ours), Ok(its)) if ours == its)
+}
+
+/// Some write their title over their environment (nginx): the set's pid files tell them, and as for `dev/down` the
+/// command line must hold the member's folder.
+fn members(set: &Path) -> Vec<u32> {
+    let Ok(folders) = std::fs::read_dir(set) else { return Vec::new() };
+    folders
+        .filter_map(|folder| {
+            let folder = folder.ok()?.path();
+            let pid = std::fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok()?;
+            command_line(pid)?.contains(&format!("{}/", folder.display())).then_some(pid)
+        })
+        .collect()
+}
+
+/// `None` of one that has ended, or is another user's.
+fn environment(pid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/environ"))
+}
+
+fn value<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
+    environment.split('\0').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// `None` of one that has ended, waited for or not.
+fn command_line(pid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/cmdline")).map(|line| line.trim_end_matches('\0').replace('\0', " "))
+}
+
+fn command(pid: u32) -> Option<String> {
+    command_line(pid).map(|line| line.chars().take(COMMAND_CHARS).collect())
+}
+
+fn read(path: &str) -> Option<String> {
+    let bytes = std::fs::read(path).ok().filter(|bytes| !bytes.is_empty())?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Who listens on a port of this machine, as far as it can be seen: `pid 12 (redis-server 127.0.0.1:17000)`.
+pub fn holder(port: u16) -> Option<String> {
+    let sockets =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let inode = sockets.iter().flat_map(|table| table.lines()).find_map(|line| listener(line, port))?;
+    let socket = PathBuf::from(format!("socket:[{inode}]"));
+    let holds = |pid: &u32| {
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        descriptors.is_ok_and(|mut of| {
+            of.any(|of| of.is_ok_and(|of| std::fs::read_link(of.path()).is_ok_and(|link| link == socket)))
+        })
+    };
+    let pid = process::all().unwrap_or_default().into_iter().find(holds);
+    Some(match pid {
+        Some(pid) => format!("pid {pid} ({})", command(pid).unwrap_or_default()),
+        None => "another user's process".to_owned(),
+    })
+}
+
+/// The inode of the socket, if the line of `/proc/net/tcp` is one that listens there.
+fn listener(line: &str, port: u16) -> Option<&str> {
+    const LISTENS: &str = "0A";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let listens = words.get(1)?.ends_with(&format!(":{port:04X}")) && *words.get(3)? == LISTENS;
+    listens.then(|| words.get(9).copied())?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::{Child, Stdio};
+
+    use super::*;
+
+    /// A shell that has left its parent, as `dev/up` starts an engine; it says its number.
+    fn detached(owner: &str) -> u32 {
+        let mut command = Command::new("setsid");
+        command.args(["--fork", "sh", "-c", "echo $$; exec >&- 2>&-; sleep 600 & wait"]).env(OWNER, owner);
+        String::from_utf8(command.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+    }
+
+    fn sleeping(command: &mut Command) -> Child {
+        command.arg("600").stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    #[test]
+    fn what_a_dead_bench_left_is_ended_and_nothing_else() {
+        // Somebody who has ended, and has been waited for.
+        let mut gone = Command::new("true").spawn().unwrap();
+        let owner = format!("{}:{}", gone.id(), process::started(gone.id()).unwrap());
+        gone.wait().unwrap();
+        let orphan = detached(&owner);
+        let mut kept = sleeping(mark(&mut Command::new("sleep")).unwrap());
+        let mut foreign = sleeping(&mut Command::new("sleep"));
+        let ended = end(&|of| Some(of) == Owner::parse(&owner) && !of.lives()).unwrap();
+        // The shell, and what it started.
+        assert!(ended.iter().any(|left| left.pid == orphan), "{ended:?}");
+        assert!(ended.iter().any(|left| left.command == "sleep 600"), "{ended:?}");
+        assert_eq!((ended.len(), command_line(orphan)), (2, None), "{ended:?}");
+        assert!(told(&ended).contains(&format!("(pid {orphan})")));
+        for child in [&mut kept, &mut foreign] {
+            assert!(child.try_wait().unwrap().is_none(), "it is not an orphan");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_owner_lives_as_long_as_its_number_means_it() {
+        let own = Owner::of(std::process::id()).unwrap();
+        assert!(own.lives());
+        assert!(!Owner { started: own.started + 1, ..own }.lives(), "another process has its number");
+        assert_eq!(Owner::parse("12:345"), Some(Owner { pid: 12, started: 345 }));
+        assert_eq!([Owner::parse(""), Owner::parse("12"), Owner::parse("a:b")], [None; 3]);
+        assert_eq!(value("A=1\0OWNED=x\0AB=2=3\0", "AB"), Some("2=3"));
+        assert_eq!(value("XAB=1\0", "AB"), None);
+    }
+
+    #[test]
+    fn members_that_hide_their_environment_are_found_by_their_pid_files() {
+        let set = tempfile::tempdir().unwrap();
+        let folder = set.path().join("nginx");
+        std::fs::create_dir(&folder).unwrap();
+        let mut child = Command::new("sh");
+        let script = format!("read -r line # {}/", folder.display());
+        let mut child = child.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        std::fs::write(folder.join("pid"), child.id().to_string()).unwrap();
+        assert_eq!(members(set.path()), [child.id()]);
+        // A number that has become somebody else's.
+        std::fs::write(folder.join("pid"), std::process::id().to_string()).unwrap();
+        assert_eq!(members(set.path()), [0_u32; 0]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_port_is_told_with_its_holder() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let told = holder(port).unwrap();
+        assert!(told.starts_with(&format!("pid {} (", std::process::id())), "{told}");
+        drop(listener);
+        assert_eq!(holder(port), None);
+    }
+}

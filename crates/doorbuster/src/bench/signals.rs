@@ -1,0 +1,60 @@
+//! SIGINT and SIGTERM while something is measured: the first one stops in order, a later one at once; either way no
+//! engine is left running.
+//!
+//! Called by every command that measures. Must not: know what is measured.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ::bench::leftovers;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::failure::Failure;
+
+/// One wish to stop often comes as several signals: `timeout` sends two, and a finger is on the keys twice.
+const SAME: Duration = Duration::from_secs(1);
+
+/// Ends what killed benches left, then listens for signals.
+pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let ended = leftovers::end_orphans().map_err(Failure::unavailable)?;
+    if !ended.is_empty() {
+        eprintln!("ended what a bench that was killed had left: {}", leftovers::told(&ended));
+    }
+    stop_on_signals(stop)
+}
+
+/// Of a command that starts nothing.
+pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::unavailable)?;
+    let stop = Arc::clone(stop);
+    let wait = move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    stop.store(true, Ordering::Relaxed);
+                    eprintln!("\nstopping, and ending what was started; a second Ctrl-C ends at once");
+                }
+                Some(at) if at.elapsed() < SAME => {}
+                Some(_) => end_at_once(signal),
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(Failure::unavailable)?;
+    Ok(())
+}
+
+/// Our children first, then this process, as if nobody listened for the signal.
+fn end_at_once(signal: i32) {
+    match leftovers::end_own() {
+        Ok(ended) if ended.is_empty() => {}
+        Ok(ended) => eprintln!("\nended at once; their files stay: {}", leftovers::told(&ended)),
+        Err(error) => eprintln!("\nerror: {error}"),
+    }
+    // If even that fails there is nobody to tell; the stop in order goes on.
+    drop(emulate_default_handler(signal));
+}

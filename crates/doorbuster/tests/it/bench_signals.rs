@@ -1,0 +1,159 @@
+//! A bench that is told to end, in each of the ways in which that happens, leaves no server running.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bench::process::children;
+use serde_json::Value;
+
+use crate::{doorbuster, run};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ports that no other test has, and the lock that keeps them: the other tests lock the same files.
+fn ports() -> (String, File) {
+    let locks = std::env::temp_dir().join("doorbuster-test-ports");
+    std::fs::create_dir_all(&locks).unwrap();
+    let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    let found = (22_000..32_000).step_by(100).rev().find_map(|base: u16| {
+        let lock = File::create(locks.join(base.to_string())).unwrap();
+        (lock.try_lock().is_ok() && free(base)).then_some((base.to_string(), lock))
+    });
+    found.expect("free ports")
+}
+
+/// A bench that has started a server, and the number of that.
+struct Running {
+    bench: Child,
+    server: u32,
+    _ports: File,
+}
+
+impl Running {
+    /// Once a child runs whose command line holds this. Nothing that is asked for here is over soon.
+    fn start(folder: &Path, arguments: &[&str], server: &str) -> Self {
+        let (base, lock) = ports();
+        let mut command = doorbuster(folder);
+        command.arg("bench").args(arguments).args(["--port-base", &base, "--folder", "data"]);
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.stdout(Stdio::null()).stderr(File::create(folder.join("said")).unwrap());
+        let bench = command.spawn().unwrap();
+        let begun = Instant::now();
+        let is_it = |pid: &u32| command_line(*pid).contains(server);
+        let server = loop {
+            if let Some(pid) = children(bench.id()).unwrap().into_iter().find(is_it) {
+                break pid;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no server: {}", said(folder));
+            sleep(Duration::from_millis(5));
+        };
+        Self { bench, server, _ports: lock }
+    }
+
+    fn redis(folder: &Path) -> Self {
+        Self::start(folder, &["run", "redis-get-set", "--full"], "redis-server ")
+    }
+
+    fn signal(&self, name: &str) {
+        signal(self.bench.id(), name);
+    }
+
+    fn ends(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.bench.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn server_is_gone(&self) -> bool {
+        command_line(self.server).is_empty()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After a failed assertion.
+        drop(self.bench.kill());
+        drop(self.bench.wait());
+        if !self.server_is_gone() {
+            signal(self.server, "KILL");
+        }
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(
+        Command::new("sh")
+            .args(["-c", "kill -s \"$0\" \"$1\"", name, &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// Empty of a process that has ended, waited for or not.
+fn command_line(pid: u32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+fn said(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("said")).unwrap()
+}
+
+#[test]
+fn two_signals_at_once_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::redis(folder.path());
+    running.signal("INT");
+    sleep(Duration::from_millis(5));
+    running.signal("TERM");
+    assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
+    assert!(running.server_is_gone());
+    let said = said(folder.path());
+    assert_eq!(said.matches("a second Ctrl-C ends at once").count(), 1, "{said}");
+    assert!(said.contains("stopped by a signal; what was measured is in"), "{said}");
+    let report = std::fs::read_to_string(folder.path().join("bench-report/report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["complete"], false);
+    assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "its files are removed");
+}
+
+#[test]
+fn a_later_second_signal_kills_the_servers_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(folder.path(), &["peak", "--quick"], " serve ");
+    // It neither answers nor ends when it is asked to: a stop in order takes long.
+    signal(running.server, "STOP");
+    running.signal("INT");
+    let begun = Instant::now();
+    while !said(folder.path()).contains("a second Ctrl-C ends at once") && begun.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(5));
+    }
+    // Within a second it would be the same wish.
+    sleep(Duration::from_millis(1100));
+    assert!(running.bench.try_wait().unwrap().is_none(), "{}", said(folder.path()));
+    running.signal("INT");
+    assert_eq!(running.ends().signal(), Some(2), "{}", said(folder.path()));
+    assert!(running.server_is_gone());
+    assert!(said(folder.path()).contains(&format!("(pid {})", running.server)));
+}
+
+#[test]
+fn what_a_killed_bench_leaves_is_ended_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::redis(folder.path());
+    running.signal("KILL");
+    assert_eq!(running.ends().signal(), Some(9));
+    // Any bench, here one with nothing to measure; one that another test runs may have been first.
+    let (_, _, stderr) = run(folder.path(), &["bench", "run", "static-page", "--only", "no such case"]);
+    assert!(running.server_is_gone(), "{stderr}");
+}
