@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::DurabilityOptions;
-use super::stand::{Profile, Stand, Victim, surprise};
+use super::stand::{Stand, Victim, surprise};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
+use crate::installation::Installation;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
@@ -61,9 +62,9 @@ fn load_and_kill(
     stand: &mut Stand,
     victim: Victim,
 ) -> anyhow::Result<(Record, Probed)> {
-    let address = stand.address();
+    let address = stand.installation.addresses()[0];
     let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (stand.told.accepted % 1_000_000);
-    let Stand { traffic, receipts, profile, .. } = stand;
+    let Stand { traffic, receipts, installation, .. } = stand;
     let mut kept = Kept { inner: traffic, receipts };
     let mut http = Http { workload: &mut kept };
     let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
@@ -71,33 +72,33 @@ fn load_and_kill(
     let given_up = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| -> Result<Record, RunError> {
-            generator.run(Schedule::closed(options.load), &mut http, &options.stop)
+            generator.run(Schedule::closed(options.load), &mut http, &options.site.stop)
         });
         std::thread::sleep(options.load.mul_f64(KILL_AT));
         let killed = Instant::now();
-        let probed = match (victim, profile) {
-            (Victim::Server, Profile::Embedded(target)) => {
+        let probed = match (victim, installation) {
+            (Victim::Server, Installation::Embedded(target)) => {
                 target.kill()?;
                 target.start_again()?;
-                probe(target.address(), buyer, killed, &options.stop)
+                probe(target.address(), buyer, killed, &options.site.stop)
             }
-            (Victim::Server, Profile::Cluster { shop, .. }) => {
+            (Victim::Server, Installation::Cluster { shop, .. }) => {
                 let server = shop.first_server();
                 server.kill()?;
                 server.start_again()?;
-                probe(server.address(), buyer, killed, &options.stop)
+                probe(server.address(), buyer, killed, &options.site.stop)
             }
-            (Victim::Engine(member, _), Profile::Cluster { set, .. }) => {
+            (Victim::Engine(member, _), Installation::Cluster { set, .. }) => {
                 set.kill(member)?;
                 let prober = scope.spawn(move || probe(address, buyer, killed, given_up));
-                let restarted = set.restart(member, &options.stop);
+                let restarted = set.restart(member, &options.site.stop);
                 // Whatever happened, the thread must end.
                 given_up.store(restarted.is_err(), Ordering::Relaxed);
                 let probed = prober.join().expect("a buyer does not panic");
                 restarted?;
                 probed
             }
-            (Victim::Engine(member, _), Profile::Embedded(_)) => bail!("no {member} in this profile"),
+            (Victim::Engine(member, _), Installation::Embedded(_)) => bail!("no {member} in this profile"),
         }?;
         Ok((load.join().expect("the load does not panic")?, probed))
     })
@@ -133,10 +134,10 @@ fn is_unknown(body: &[u8]) -> bool {
 
 /// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
 fn settled(stand: &mut Stand, first: u64) -> anyhow::Result<Matched> {
-    let still = match stand.profile {
+    let still = match stand.installation {
         // Without a queue, what was acknowledged is in the ledger or is lost.
-        Profile::Embedded(_) => Duration::ZERO,
-        Profile::Cluster { .. } => STILL,
+        Installation::Embedded(_) => Duration::ZERO,
+        Installation::Cluster { .. } => STILL,
     };
     let begun = Instant::now();
     let (mut orders, mut grown) = (stand.orders()?, Instant::now());

@@ -7,6 +7,7 @@ mod peak;
 mod profiles;
 mod report;
 mod suite;
+mod thresholds;
 mod tools;
 
 use std::path::Path;

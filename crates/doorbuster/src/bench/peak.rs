@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
 use ::bench::report::model::{PeakReport, Report, Size, Verdict};
-use ::bench::report::{json, summary};
+use ::bench::report::thresholds::judge;
+use ::bench::report::{figures, json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
 
 use super::compare::share;
-use super::suite::{command_line, version};
+use super::suite::{command_line, invalid_trial, version};
+use super::thresholds::{self, ThresholdArguments};
 use super::{report, stop_on_signals};
 use crate::failure::Failure;
 use crate::output;
@@ -43,6 +45,8 @@ struct PlaceArguments {
     /// folder for temporary files]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    thresholds: ThresholdArguments,
 }
 
 /// Find the load that is carried within a latency limit, and the admission settings that follow
@@ -56,12 +60,17 @@ The settings are written to admission.toml beside the report; `doorbuster serve 
 A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN; without it no order is
 placed.
 
-Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
-was found and not confirmed, the load generator is the limit and not the target, or no load could be judged; 64 wrong
-arguments; 69 something can't be started.
+A threshold is 'peak[/target]:metric>=value' with >=, <=, > or <, and times with a unit (2s). The metrics are those of the
+report: highest passed, lowest failed, closed-loop maximum, recovery. A file has them as a list in TOML, as for
+`bench run`. What was not measured misses it.
+
+Exit codes: 0 a peak was found and confirmed, and every threshold is met; 1 a threshold is missed, no load is within the
+limit, an audit failed or a signal came; 2 a peak was found and not confirmed, the load generator is the limit and not the
+target, or no load could be judged; 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
+  doorbuster bench peak --threshold 'peak:highest passed>=10000' --threshold 'peak:recovery<=5s'
   doorbuster bench peak --cluster 2 --p99 100ms
   doorbuster bench peak --quick --out first-look
   doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
@@ -75,7 +84,7 @@ pub(super) struct PeakArguments {
     /// Users of the closed loop
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     users: u16,
-    /// Length of each trial [default: 10s, with --quick 1.5s]
+    /// Length of each trial, longer than --p99 [default: 10s, with --quick 1.5s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     trial: Option<Duration>,
     /// What the times are chosen by at which requests are due: the same seed, the same times
@@ -99,12 +108,23 @@ acknowledged orders that are gone after each process was killed in mid-load. By 
 What a power cut may lose is reasoned, not measured. No setting may lose an acknowledged order to a kill: after such a
 loss no figure is printed.
 
-Exit codes: 0 measured; 1 an acknowledged order was lost, a ledger broke an invariant or a signal came; 64 wrong
-arguments; 69 something can't be started.
+Rows and time on two processors: --extent quick 4, one-at-a-time 15, full 63; a row of the cluster takes about a minute
+and 11 loads of 8 s (with --quick 6 of 2 s), so that the default is some 35 minutes and the full one two hours and a half.
+The first line printed says it for what was asked.
+
+A threshold is 'durability[/row]:metric>=value' with >=, <=, > or <, and times with a unit (50ms). The metrics are those
+of the report: throughput; p99; 'acknowledged lost, redis killed'; 'back after, redis killed', and so for broker, mariadb
+and server. It is judged by the median; without a row it holds for each that has the metric. A file has them as a list in
+TOML, as for `bench run`.
+
+Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an acknowledged order was lost, a ledger broke
+an invariant or a signal came; 2 a trial is invalid (the report says why); 64 wrong arguments; 69 something can't be
+started.
 
 Examples:
   doorbuster bench durability --quick
   doorbuster bench durability --only embedded
+  doorbuster bench durability --quick --threshold 'durability:back after, server killed<=10s'
   doorbuster bench durability --extent full --out prices")]
 pub(super) struct DurabilityArguments {
     /// Which combinations [default: one-at-a-time, with --quick quick]
@@ -162,12 +182,15 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
     options.seed = arguments.seed;
-    options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.data();
-    options.port_base = arguments.place.port_base;
-    let begun = arguments.place.begin(&options.stop)?;
+    options.site.scripts.clone_from(&arguments.place.scripts);
+    options.site.folder = arguments.place.data();
+    options.site.port_base = arguments.place.port_base;
+    options.check().map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let known = [(options.target.name(), figures::peak_metrics())];
+    let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
+    let begun = arguments.place.begin(&options.site.stop)?;
     let found = peak::run(&options).map_err(failed)?;
-    options.progress.finish();
+    options.site.progress.finish();
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     // How often each load was tried depends on what came of it, and is told beside each.
@@ -175,13 +198,15 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
         arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     report.seed = arguments.seed;
     report.peak = Some(found);
+    report.thresholds = judge(&thresholds, &report);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
     if let Some(config) = admission {
         json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
         output::print(&format!("The settings that follow: {}\n", settings.display()))?;
     }
-    verdict
+    verdict?;
+    thresholds::check(&report)
 }
 
 /// Whether a peak was found: both what the target carries and what it does not.
@@ -226,15 +251,25 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     options.only.clone_from(&arguments.only);
     options.repeats = arguments.repeats.map_or(options.repeats, usize::from);
     options.users = arguments.users.into();
-    options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.data();
-    options.port_base = arguments.place.port_base;
-    let begun = arguments.place.begin(&options.stop)?;
+    options.site.scripts.clone_from(&arguments.place.scripts);
+    options.site.folder = arguments.place.data();
+    options.site.port_base = arguments.place.port_base;
+    let plan = options.plan();
+    if plan.is_empty() {
+        return Err(Failure::usage(
+            "nothing would be measured: no row of this extent was asked for by --only",
+        ));
+    }
+    let thresholds = arguments.place.thresholds.read_for("durability", &plan)?;
+    let begun = arguments.place.begin(&options.site.stop)?;
     let rows = durability::run(&options).map_err(failed)?;
-    options.progress.finish();
+    options.site.progress.finish();
     let mut report = arguments.place.report(options.repeats, true);
     report.durability = rows;
-    arguments.place.keep(&mut report, begun)
+    report.thresholds = judge(&thresholds, &report);
+    arguments.place.keep(&mut report, begun)?;
+    // Figures that can't be believed weigh more than thresholds that are missed.
+    if report.is_valid() { thresholds::check(&report) } else { Err(invalid_trial()) }
 }
 
 /// A broken audit, and a signal, say so themselves; whatever else ends a measurement kept it from being made.
