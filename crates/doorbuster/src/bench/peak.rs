@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{PeakReport, Report, Size, Verdict};
+use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
 use ::bench::report::{figures, json, summary};
 use ::bench::suite;
@@ -106,7 +106,8 @@ pub(super) struct PeakArguments {
 Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
 acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
 What a power cut may lose is reasoned, not measured. No setting may lose an acknowledged order to a kill: after such a
-loss no figure is printed.
+loss no figure is printed. Rows before one that can't be measured, or before a signal, are reported, and marked as not
+complete.
 
 Rows and time on two processors: --extent quick 4, one-at-a-time 15, full 63; a row of the cluster takes about a minute
 and 11 loads of 8 s (with --quick 6 of 2 s), so that the default is some 35 minutes and the full one two hours and a half.
@@ -189,13 +190,13 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let known = [(options.target.name(), figures::peak_metrics())];
     let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
     let begun = arguments.place.begin(&options.site.stop)?;
+    // How often each load was tried depends on what came of it, and is told beside each.
+    let mut report =
+        arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     let found = peak::run(&options).map_err(failed)?;
     options.site.progress.finish();
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
-    // How often each load was tried depends on what came of it, and is told beside each.
-    let mut report =
-        arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     report.seed = arguments.seed;
     report.peak = Some(found);
     report.thresholds = judge(&thresholds, &report);
@@ -262,10 +263,19 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     }
     let thresholds = arguments.place.thresholds.read_for("durability", &plan)?;
     let begun = arguments.place.begin(&options.site.stop)?;
-    let rows = durability::run(&options).map_err(failed)?;
-    options.site.progress.finish();
     let mut report = arguments.place.report(options.repeats, true);
-    report.durability = rows;
+    let ended = durability::run(&options, &mut report.durability);
+    options.site.progress.finish();
+    if let Err(error) = ended {
+        // Rows that were measured before are kept, and marked as not all; after a broken audit there are none.
+        if !report.durability.is_empty() {
+            report.complete = false;
+            let error = format!("{error:#}");
+            report.failures.push(FailedScenario { name: "durability".to_owned(), error });
+            arguments.place.keep(&mut report, begun)?;
+        }
+        return Err(failed(error));
+    }
     report.thresholds = judge(&thresholds, &report);
     arguments.place.keep(&mut report, begun)?;
     // Figures that can't be believed weigh more than thresholds that are missed.
@@ -302,6 +312,7 @@ impl PlaceArguments {
         Ok(Instant::now())
     }
 
+    /// Made before anything is measured: it has the time of the start in it, and the load of the idle machine.
     fn report(&self, repeats: usize, co_located: bool) -> Report {
         let size = if self.quick { Size::Quick } else { Size::Full };
         let about = suite::About {
