@@ -15,6 +15,7 @@ pub mod embedded;
 pub mod engines;
 pub mod environment;
 mod goal;
+pub mod installation;
 pub mod leftovers;
 pub mod load;
 pub mod nginx;

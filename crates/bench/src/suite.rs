@@ -14,9 +14,9 @@ use anyhow::{Context, ensure};
 
 use crate::environment::{self, Environment};
 use crate::progress::Progress;
-use crate::report::model::{FailedScenario, Report, SCHEMA, ScenarioReport, Size, Trial};
-use crate::report::thresholds::Threshold;
-use crate::report::{figures, json};
+use crate::report::json;
+use crate::report::model::{FailedScenario, Report, SCHEMA, ScenarioReport, Size};
+use crate::report::thresholds::{self, Threshold};
 use crate::scenarios::{Scenario, Stage, Target};
 
 /// Errors of a broken audit have this in them, wherever they were found.
@@ -107,8 +107,7 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
     }
     progress.finish();
     report.complete = stopped_by.is_none();
-    let figures = figures::all(&report);
-    report.thresholds = options.thresholds.iter().map(|threshold| threshold.judge(&figures)).collect();
+    report.thresholds = thresholds::judge(&options.thresholds, &report);
     json::write(&report, &options.report)?;
     let end = stopped_by.unwrap_or_else(|| end_of(&report));
     Ok((report, end))
@@ -116,10 +115,9 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
 
 /// What weighs most: figures that can't be believed are worse than thresholds that are missed.
 fn end_of(report: &Report) -> End {
-    let mut trials = report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
     if !report.failures.is_empty() {
         End::Unavailable
-    } else if !trials.all(Trial::is_valid) {
+    } else if !report.is_valid() {
         End::Invalid
     } else if report.thresholds.iter().any(|threshold| !threshold.met) {
         End::Missed

@@ -1,9 +1,20 @@
 //! The suite with scenarios that measure nothing: what it keeps, and when it stops.
 
 use super::*;
+use crate::report::figures;
 use crate::report::model::Flag;
 use crate::report::sample;
 use crate::scenarios::Engine;
+
+#[test]
+fn an_invalid_trial_anywhere_makes_the_report_invalid() {
+    let mut report = sample::report();
+    assert!(!report.is_valid());
+    report.scenarios.clear();
+    assert!(!report.is_valid(), "a row of the price list has one too");
+    report.durability[0].trials.clear();
+    assert!(report.is_valid());
+}
 
 fn measured(stage: &Stage) -> ScenarioReport {
     assert!(stage.folder.is_dir(), "it has a folder");

@@ -18,6 +18,8 @@ use crate::engines::EngineSettings;
 use crate::process::{self, Guard};
 use crate::suite::AUDIT_FAILED;
 
+/// [`EngineSettings::engine`] of our own server.
+pub const DOORBUSTER: &str = "Doorbuster";
 /// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.
 pub const TOKEN_SECRET: &str = "bench-token-secret-of-more-than-thirty-two-bytes";
 pub const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-bytes";
@@ -169,7 +171,7 @@ fn settings_in(metrics: &str) -> anyhow::Result<EngineSettings> {
         }
     }
     let version = version.context("the server's metrics do not tell its version")?;
-    Ok(EngineSettings { engine: "Doorbuster".to_owned(), version, settings })
+    Ok(EngineSettings { engine: DOORBUSTER.to_owned(), version, settings })
 }
 
 fn run_audit(command: &mut Command) -> anyhow::Result<String> {

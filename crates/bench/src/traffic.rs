@@ -3,7 +3,7 @@
 //! Written from the API's description. The reference gets the very same bytes, so that generator and kernel do the
 //! same work for both.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::drivers::http::{Workload, once};
 use crate::load::choice::Random;
@@ -54,6 +54,31 @@ pub(crate) struct OwnOrders {
 /// The sale of the own route.
 pub(crate) const OWN_SALE: u64 = 7;
 pub(crate) const OWN_PRODUCT: u64 = 1;
+
+/// More than a measurement can sell.
+pub(crate) const OWN_UNITS: u64 = 100_000_000;
+/// No hold of a measurement may expire within it: expiring is work that is not measured.
+const PAYMENT_S: u64 = 12 * 3600;
+const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
+
+/// The sale of the own route, as an operator creates it.
+pub(crate) fn own_sale() -> Value {
+    sale(OWN_SALE, OWN_PRODUCT, OWN_UNITS, 1)
+}
+
+/// A sale of one product that is open already.
+pub(crate) fn sale(id: u64, product: u64, units: u64, limit: u64) -> Value {
+    let now_ms = token::unix_s() * 1000;
+    json!({
+        "id": id, "title": "Benchmark", "currency": "EUR",
+        "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
+        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
+        "items": [{
+            "product": product, "title": "Measured thing", "price": 4999, "list_price": 9999,
+            "total": units, "limit": limit,
+        }],
+    })
+}
 
 impl Traffic {
     /// The published order command.
@@ -313,7 +338,7 @@ mod tests {
         assert_eq!(first.len(), second.len());
         let (head, body) = first.split_once("\r\n\r\n").unwrap();
         assert_eq!(field(head, "Content-Length: ").parse(), Ok(body.len()));
-        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
         assert_eq!((&body["sale"], &body["quantity"]), (&json!(7), &json!(1)));
     }
 

@@ -7,26 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
 
 use crate::audit::Told;
 use crate::drivers::http::once;
-use crate::engines::EngineSet;
 use crate::engines::mariadb::Database;
+use crate::engines::{EngineSet, EngineSettings};
 use crate::target::{OPERATOR_TOKEN, Setup, TOKEN_SECRET, Target};
-use crate::token;
-use crate::traffic::{BUYER_FIRST, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::traffic::{self, BUYER_FIRST, Traffic};
 use crate::usage::Watched;
 
 /// Made by every installation, so that one of them can't hurt another's.
 pub(super) const DATABASE: &str = "bench_cluster";
 pub(super) const TOPIC: &str = "bench";
 pub(super) const PREFIX: &str = "bench";
-/// More than all rounds together can sell.
-const UNITS: u64 = 100_000_000;
-/// No hold of the run may expire within it: expiring is work that is not measured here.
-const PAYMENT_S: u64 = 12 * 3600;
-const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 /// The driver's buyers are numbered from 1,000,000,000; those who wait for their orders from here.
 const WAITING_BUYER_FIRST: u64 = 5_000_000_000;
 /// Numbers that one waiting buyer may use in one measurement.
@@ -93,6 +86,11 @@ impl Shop {
         &mut self.servers[0]
     }
 
+    /// As the first server says them: all have the same.
+    pub(crate) fn settings(&self) -> anyhow::Result<EngineSettings> {
+        self.servers[0].settings()
+    }
+
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(Target::address).collect()
     }
@@ -155,24 +153,19 @@ impl Shop {
     pub(crate) fn close(mut self) -> anyhow::Result<Told> {
         self.check()?;
         self.told.check(self.database.count("orders")?)?;
-        self.serve_by(1)?;
-        self.servers[0].audit_config()?;
-        self.serve_by(0)?;
+        self.audit()?;
         Ok(self.told)
     }
 
+    /// The program's own audit of gate, queue and ledger, and the end of all servers.
+    pub(crate) fn audit(&mut self) -> anyhow::Result<()> {
+        self.serve_by(1)?;
+        self.servers[0].audit_config()?;
+        self.serve_by(0)
+    }
+
     fn create_sale(&self) -> anyhow::Result<()> {
-        let now_ms = token::unix_s() * 1000;
-        let sale = json!({
-            "id": OWN_SALE, "title": "Benchmark", "currency": "EUR",
-            "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
-            "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
-            "items": [{
-                "product": OWN_PRODUCT, "title": "Measured thing", "price": 4999, "list_price": 9999,
-                "total": UNITS, "limit": 1,
-            }],
-        });
-        self.servers[0].operate("/api/v1/sales", &sale, 201).map(drop)
+        self.servers[0].operate("/api/v1/sales", &traffic::own_sale(), 201).map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::stand::Victim;
 use crate::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::engines::{BrokerFlush, Flushes, RedisLog};
 use crate::report::figures;
@@ -83,6 +84,19 @@ impl Combination {
         match self {
             Self::Embedded(_) => "embedded",
             Self::Cluster(_) => "cluster",
+        }
+    }
+
+    /// Whom it kills, one after the other.
+    pub(super) fn victims(self) -> &'static [Victim] {
+        match self {
+            Self::Embedded(_) => &[Victim::Server],
+            Self::Cluster(_) => &[
+                Victim::Engine("redis", "redis"),
+                Victim::Engine("rocketmq-broker", "broker"),
+                Victim::Engine("mariadb", "mariadb"),
+                Victim::Server,
+            ],
         }
     }
 

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::DurabilityOptions;
-use super::stand::{Profile, Stand, Victim, surprise};
+use super::stand::{Stand, Victim, surprise};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
+use crate::installation::Installation;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
@@ -45,7 +46,7 @@ pub(super) fn kill(options: &DurabilityOptions, stand: &mut Stand, victim: Victi
     stand.receipts.keep(&probed.accepted);
     stand.told.accepted += 1;
     stand.told.unknown += probed.unknown;
-    let matched = settled(stand, first, &options.stop)?;
+    let matched = settled(stand, first, &options.site.stop)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     Ok(Kill {
         victim: victim.name().to_owned(),
@@ -62,9 +63,9 @@ fn load_and_kill(
     stand: &mut Stand,
     victim: Victim,
 ) -> anyhow::Result<(Record, Probed)> {
-    let address = stand.address();
+    let address = stand.installation.addresses()[0];
     let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (stand.told.accepted % 1_000_000);
-    let Stand { traffic, receipts, profile, .. } = stand;
+    let Stand { traffic, receipts, installation, .. } = stand;
     let mut kept = Kept { inner: traffic, receipts };
     let mut http = Http { workload: &mut kept };
     let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
@@ -72,33 +73,34 @@ fn load_and_kill(
     let given_up = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| -> Result<Record, RunError> {
-            generator.run(Schedule::closed(options.load), &mut http, &options.stop)
+            generator.run(Schedule::closed(options.load), &mut http, &options.site.stop)
         });
-        rest(options.load.mul_f64(KILL_AT), &options.stop)?;
+        rest(options.load.mul_f64(KILL_AT), &options.site.stop)?;
         let killed = Instant::now();
-        let probed = match (victim, profile) {
-            (Victim::Server, Profile::Embedded(target)) => {
+        let probed = match (victim, installation) {
+            (Victim::Server, Installation::Embedded(target)) => {
                 target.kill()?;
                 target.start_again()?;
-                probe(target.address(), buyer, killed, &[&options.stop])
+                probe(target.address(), buyer, killed, &[&options.site.stop])
             }
-            (Victim::Server, Profile::Cluster { shop, .. }) => {
+            (Victim::Server, Installation::Cluster { shop, .. }) => {
                 let server = shop.first_server();
                 server.kill()?;
                 server.start_again()?;
-                probe(server.address(), buyer, killed, &[&options.stop])
+                probe(server.address(), buyer, killed, &[&options.site.stop])
             }
-            (Victim::Engine(member, _), Profile::Cluster { set, .. }) => {
+            (Victim::Engine(member, _), Installation::Cluster { set, .. }) => {
                 set.kill(member)?;
-                let prober = scope.spawn(move || probe(address, buyer, killed, &[given_up, &options.stop]));
-                let restarted = set.restart(member, &options.stop);
+                let prober =
+                    scope.spawn(move || probe(address, buyer, killed, &[given_up, &options.site.stop]));
+                let restarted = set.restart(member, &options.site.stop);
                 // Whatever happened, the thread must end.
                 given_up.store(restarted.is_err(), Ordering::Relaxed);
                 let probed = prober.join().expect("a buyer does not panic");
                 restarted?;
                 probed
             }
-            (Victim::Engine(member, _), Profile::Embedded(_)) => bail!("no {member} in this profile"),
+            (Victim::Engine(member, _), Installation::Embedded(_)) => bail!("no {member} in this profile"),
         }?;
         Ok((load.join().expect("the load does not panic")?, probed))
     })
@@ -149,10 +151,10 @@ fn is_unknown(body: &[u8]) -> bool {
 
 /// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
 fn settled(stand: &mut Stand, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
-    let still = match stand.profile {
+    let still = match stand.installation {
         // Without a queue, what was acknowledged is in the ledger or is lost.
-        Profile::Embedded(_) => Duration::ZERO,
-        Profile::Cluster { .. } => STILL,
+        Installation::Embedded(_) => Duration::ZERO,
+        Installation::Cluster { .. } => STILL,
     };
     let begun = Instant::now();
     let (mut orders, mut grown) = (stand.orders()?, Instant::now());

@@ -10,8 +10,7 @@ mod crash;
 mod stand;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -19,12 +18,19 @@ use anyhow::{Context, ensure};
 use self::combination::Combination;
 use self::stand::Stand;
 use crate::engines::find_scripts;
+use crate::installation::Site;
 use crate::load::Trial;
-use crate::progress::Progress;
+use crate::report::figures;
 use crate::report::model::{DurabilityRow, Kill};
 use crate::suite::AUDIT_FAILED;
 
 pub use self::combination::Extent;
+
+/// Of a row, besides its loads: as measured on two processors.
+const EMBEDDED_BESIDES: Duration = Duration::from_secs(3);
+const CLUSTER_BESIDES: Duration = Duration::from_secs(60);
+const WITHOUT_MARIADB: &str = "Back after: until an order was accepted. That needs no MariaDB: orders wait in the broker, \
+                               pending, until it is there again.";
 
 #[derive(Debug)]
 pub struct DurabilityOptions {
@@ -37,17 +43,7 @@ pub struct DurabilityOptions {
     pub load: Duration,
     /// Users of the closed loop.
     pub users: usize,
-    /// The `doorbuster` program to measure.
-    pub program: PathBuf,
-    /// The folder of the scripts `up` and `down`.
-    pub scripts: PathBuf,
-    /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
-    pub folder: PathBuf,
-    /// The engines take 100 ports from here.
-    pub port_base: u16,
-    pub progress: Progress,
-    /// Raised on SIGINT or SIGTERM: it ends with an error, its engines and files are removed.
-    pub stop: Arc<AtomicBool>,
+    pub site: Site,
 }
 
 impl DurabilityOptions {
@@ -58,12 +54,7 @@ impl DurabilityOptions {
             repeats: 6,
             load: Duration::from_secs(8),
             users: 100,
-            program,
-            scripts: PathBuf::from("dev"),
-            folder: std::env::temp_dir(),
-            port_base: 27000,
-            progress: Progress::start(),
-            stop: Arc::default(),
+            site: Site::new(program),
         }
     }
 
@@ -71,68 +62,102 @@ impl DurabilityOptions {
     pub fn quick(self) -> Self {
         Self { extent: Extent::Quick, repeats: 1, load: Duration::from_secs(2), ..self }
     }
+
+    fn rows(&self) -> Vec<Combination> {
+        let asked =
+            |row: &Combination| self.only.as_ref().is_none_or(|only| row.name().contains(only.as_str()));
+        Combination::all(self.extent).into_iter().filter(asked).collect()
+    }
+
+    /// What will be measured: the name of each row, and its metrics.
+    pub fn plan(&self) -> Vec<(String, Vec<String>)> {
+        let victims = |row: &Combination| row.victims().iter().map(|victim| victim.name());
+        self.rows().iter().map(|row| (row.name(), figures::durability_metrics(victims(row)))).collect()
+    }
+
+    /// About how long that takes on two processors: the loads, and starts, restarts and audits as they were measured.
+    fn expected(&self, rows: &[Combination]) -> Duration {
+        rows.iter()
+            .map(|row| {
+                let loads = 1 + self.repeats + row.victims().len();
+                let besides = match row {
+                    Combination::Embedded(_) => EMBEDDED_BESIDES,
+                    Combination::Cluster(_) => CLUSTER_BESIDES,
+                };
+                self.load * u32::try_from(loads).unwrap_or(u32::MAX) + besides
+            })
+            .sum()
+    }
 }
 
-/// Measures every row. Each is added to `measured` once it is audited, so that an end before the last one loses none.
+/// Measures every row, and adds each to `measured` when it is done: an hour is not lost with the row after it.
 ///
 /// # Errors
 /// If anything can't be started or measured, if the stop flag is raised, or if a ledger breaks an invariant. Orders
-/// lost by a kill are `AUDIT FAILED`, whatever the settings.
+/// lost by a kill are `AUDIT FAILED`, whatever the settings; then there is no figure, `measured` is empty.
 pub fn run(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> anyhow::Result<()> {
+    let ended = run_rows(options, measured);
+    if ended.as_ref().is_err_and(|error| format!("{error:#}").contains(AUDIT_FAILED)) {
+        measured.clear();
+    }
+    ended
+}
+
+fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> anyhow::Result<()> {
     ensure!(options.repeats > 0 && options.users > 0 && !options.load.is_zero(), "a row needs a load");
-    let rows: Vec<_> = Combination::all(options.extent)
-        .into_iter()
-        .filter(|row| options.only.as_ref().is_none_or(|only| row.name().contains(only.as_str())))
-        .collect();
+    let rows = options.rows();
     ensure!(!rows.is_empty(), "no row of that name");
-    let cluster = rows.iter().any(|row| matches!(row, Combination::Cluster(_)));
-    let scripts = if cluster { find_scripts(&options.scripts)? } else { PathBuf::new() };
-    let folder = tempfile::Builder::new()
-        .prefix("doorbuster-bench-")
-        .tempdir_in(&options.folder)
-        .with_context(|| format!("a folder in {}", options.folder.display()))?;
+    // Found out now, and not after the rows of the embedded profile.
+    if rows.iter().any(|row| matches!(row, Combination::Cluster(_))) {
+        find_scripts(&options.site.scripts)?;
+    }
+    let folder = options.site.temporary_folder()?;
     let begun = Instant::now();
+    let expected = options.expected(&rows);
+    let minutes = expected.as_secs().div_ceil(60);
+    options.site.progress.done(&format!("{} rows, about {minutes} min", rows.len()));
     for (number, row) in rows.iter().enumerate() {
-        // Rows take about as long as each other: after the first one it is known how long.
-        let left =
-            (number > 0).then(|| begun.elapsed().mul_f64((rows.len() - number) as f64 / number as f64));
-        options.progress.scenario(number + 1, rows.len(), &row.name(), left);
-        options.progress.doing("throughput and latency");
+        // How much slower or faster this machine is, is known after the first row.
+        let pace = match options.expected(&rows[..number]) {
+            Duration::ZERO => 1.0,
+            expected => begun.elapsed().div_duration_f64(expected),
+        };
+        let left = options.expected(&rows[number..]).mul_f64(pace);
+        options.site.progress.scenario(number + 1, rows.len(), &row.name(), Some(left));
+        options.site.progress.doing("throughput and latency");
         let folder = folder.path().join(format!("row-{number}"));
-        let done = measure(options, &scripts, &folder, *row).with_context(|| row.name())?;
+        let done = measure(options, &folder, *row).with_context(|| row.name())?;
         // The engines are down by now; a long list must not need the disk of all rows together.
         std::fs::remove_dir_all(&folder).context("removing a row's folder")?;
-        options.progress.done(&told(&done, *row));
+        options.site.progress.done(&told(&done, *row));
         measured.push(done);
     }
     Ok(())
 }
 
-fn measure(
-    options: &DurabilityOptions,
-    scripts: &Path,
-    folder: &Path,
-    row: Combination,
-) -> anyhow::Result<DurabilityRow> {
+fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<DurabilityRow> {
     std::fs::create_dir(folder).context("a row's folder")?;
-    let mut stand = Stand::open(options, scripts, folder, row)?;
+    let mut stand = Stand::open(options, folder, row)?;
     // A Java program and an empty buffer pool are slow at first: their orders count for the audit only.
     stand.load(options, 0)?;
     let trials = (1..=options.repeats)
         .map(|repeat| stand.load(options, repeat))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let valid = || trials.iter().filter(|trial| trial.is_valid());
-    let engines = stand.engines()?;
+    let engines = stand.installation.settings()?;
     let mut kills = Vec::new();
-    for victim in stand.victims() {
-        ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
-        options.progress.doing(&format!("killing {}", victim.name()));
+    for victim in row.victims() {
+        ensure!(!options.site.stop.load(Ordering::Relaxed), "stopped by a signal");
+        options.site.progress.doing(&format!("killing {}", victim.name()));
         let kill = crash::kill(options, &mut stand, *victim)?;
         check_kept(&kill)?;
         kills.push(kill);
     }
-    stand.wait_until_still(&options.stop)?;
-    let audit = stand.close()?;
+    let audit = stand.close(&options.site.stop)?;
+    let notes = match row {
+        Combination::Embedded(_) => Vec::new(),
+        Combination::Cluster(_) => vec![WITHOUT_MARIADB.to_owned()],
+    };
     Ok(DurabilityRow {
         profile: row.profile().to_owned(),
         settings: row.settings(),
@@ -143,7 +168,7 @@ fn measure(
         kills,
         power_cut: row.power_cut(),
         audit: Some(audit),
-        notes: Vec::new(),
+        notes,
     })
 }
 

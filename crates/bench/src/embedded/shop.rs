@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::audit::{Ledger, Told};
 use crate::drivers::http::{Driver, Settings};
@@ -16,14 +15,8 @@ use crate::load::schedule::Schedule;
 use crate::process;
 use crate::progress::Progress;
 use crate::target::{Setup, Target};
-use crate::token;
-use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 
-/// More than all rounds together can sell.
-const OWN_UNITS: u64 = 100_000_000;
-/// No hold of the run may expire within it: expiring is work that is not measured here.
-const PAYMENT_S: u64 = 12 * 3600;
-const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 const PREFILL_CONNECTIONS: usize = 200;
 /// The pre-fill is sent in this many parts, so that a person sees it move.
 const PREFILL_PARTS: u64 = 10;
@@ -88,17 +81,7 @@ impl Shop {
     }
 
     fn create_sale(&self, sale: u64, product: u64, units: u64, limit: u64) -> anyhow::Result<()> {
-        let now_ms = token::unix_s() * 1000;
-        let sale = json!({
-            "id": sale, "title": "Benchmark", "currency": "EUR",
-            "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
-            "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
-            "items": [{
-                "product": product, "title": "Measured thing", "price": 4999, "list_price": 9999,
-                "total": units, "limit": limit,
-            }],
-        });
-        self.target.operate("/api/v1/sales", &sale, 201).map(drop)
+        self.target.operate("/api/v1/sales", &traffic::sale(sale, product, units, limit), 201).map(drop)
     }
 
     /// A sale of one unit, and the order that takes it.

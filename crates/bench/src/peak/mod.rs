@@ -19,18 +19,17 @@ mod trials;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
 use self::judge::{Limits, Plan, median_interval};
 use self::stand::Stand;
 use self::trials::{Measured, Trials};
 use crate::cluster::limit::limit;
-use crate::progress::Progress;
+use crate::installation::Site;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
 use crate::suite::AUDIT_FAILED;
 use crate::usage::Usage;
@@ -67,6 +66,17 @@ pub enum Order {
     Own { token_secret: String },
 }
 
+impl PeakTarget {
+    /// As reports and thresholds call it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Embedded => "embedded".to_owned(),
+            Self::Cluster { servers } => format!("cluster of {servers}"),
+            Self::Running { address, .. } => address.to_string(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct PeakOptions {
     pub target: PeakTarget,
@@ -82,17 +92,7 @@ pub struct PeakOptions {
     pub in_flight_max: usize,
     /// Each trial's requests are due at times of its own, which follow from this and the trial's number.
     pub seed: u64,
-    /// The `doorbuster` program to measure.
-    pub program: PathBuf,
-    /// The folder of the scripts `up` and `down`, for a cluster.
-    pub scripts: PathBuf,
-    /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
-    pub folder: PathBuf,
-    /// The engines of a cluster take 100 ports from here.
-    pub port_base: u16,
-    pub progress: Progress,
-    /// Raised on SIGINT or SIGTERM: the search ends with an error, its servers and files are removed.
-    pub stop: Arc<AtomicBool>,
+    pub site: Site,
 }
 
 impl PeakOptions {
@@ -106,12 +106,7 @@ impl PeakOptions {
             users: 200,
             in_flight_max: 2000,
             seed: 1,
-            program,
-            scripts: PathBuf::from("dev"),
-            folder: std::env::temp_dir(),
-            port_base: 27000,
-            progress: Progress::start(),
-            stop: Arc::default(),
+            site: Site::new(program),
         }
     }
 
@@ -125,10 +120,25 @@ impl PeakOptions {
         REQUESTS_MIN / self.trial.as_secs_f64()
     }
 
+    /// Whether a search by these can mean anything.
+    ///
+    /// # Errors
+    /// If not, and why.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.limits().map(drop)
+    }
+
     fn limits(&self) -> anyhow::Result<Limits> {
         ensure!(
             !self.p99.is_zero() && !self.trial.is_zero(),
             "a peak needs a limit, and trials with a length"
+        );
+        ensure!(
+            self.trial > self.p99,
+            "a trial of {:?} is over before an answer can be later than {:?}: make it longer than the limit, ten times \
+             at least",
+            self.trial,
+            self.p99
         );
         ensure!((0.0..1.0).contains(&self.errors), "the share of errors is between 0 and 1");
         ensure!(self.users > 0 && self.in_flight_max > 0, "a load needs connections");
@@ -144,46 +154,39 @@ impl PeakOptions {
 /// fails.
 pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let limits = options.limits()?;
-    let folder = tempfile::Builder::new()
-        .prefix("doorbuster-bench-")
-        .tempdir_in(&options.folder)
-        .with_context(|| format!("a folder in {}", options.folder.display()))?;
-    options.progress.doing("looking at the idle machine");
-    let idle_noise_us = preflight::idle_noise(&options.stop)?;
+    let folder = options.site.temporary_folder()?;
+    options.site.progress.doing("looking at the idle machine");
+    let idle_noise_us = preflight::idle_noise(&options.site.stop)?;
     if let Some(warning) = preflight::too_noisy(&idle_noise_us, options.p99) {
-        options.progress.done(&warning);
+        options.site.progress.done(&warning);
     }
-    options.progress.doing("starting what is measured");
+    options.site.progress.doing("starting what is measured");
     let mut stand = Stand::open(options, folder.path())?;
-    options.progress.doing("measuring the generator alone");
+    options.site.progress.doing("measuring the generator alone");
     let ceiling = preflight::ceiling(
         folder.path(),
         &mut stand.traffic,
         options.users,
         options.trial.min(Duration::from_secs(3)),
-        &options.stop,
+        &options.site.stop,
     )?;
-    options.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
+    options.site.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
     let found = search(options, limits, ceiling, &mut stand, folder.path())?;
     let servers = stand.addresses().len() as u64;
     let local = stand.is_local();
-    options.progress.expect(Duration::ZERO);
+    options.site.progress.expect(Duration::ZERO);
     let audit = if found.outcome.ending == Ending::Stopped {
         None
     } else {
-        options.progress.doing("auditing");
-        let audit = stand.close(&options.stop)?;
-        options.progress.done("audited: every acknowledged order is there");
+        options.site.progress.doing("auditing");
+        let audit = stand.close(&options.site.stop)?;
+        options.site.progress.done("audited: every acknowledged order is there");
         Some(audit)
     };
     let mut notes = notes(options, &found.outcome, local);
     notes.extend(preflight::too_noisy(&idle_noise_us, options.p99));
     Ok(PeakReport {
-        target: match &options.target {
-            PeakTarget::Embedded => "embedded".to_owned(),
-            PeakTarget::Cluster { servers } => format!("cluster of {servers}"),
-            PeakTarget::Running { address, .. } => address.to_string(),
-        },
+        target: options.target.name(),
         p99_limit_us: limits.p99_us,
         errors_limit: limits.lost_share,
         highest_passed: found.outcome.highest_passed,
@@ -237,7 +240,7 @@ fn search(
     let mut measured: Vec<Measured> = Vec::new();
     let mut told = 0;
     let begun = Instant::now();
-    options.progress.scenario(1, 1, "peak", None);
+    options.site.progress.scenario(1, 1, "peak", None);
     loop {
         match controller.next() {
             Step::Done(outcome) => {
@@ -256,11 +259,11 @@ fn search(
                 measured.push(one);
                 let left = u32::try_from(measurements_max.saturating_sub(measured.len())).unwrap_or(u32::MAX);
                 let each = begun.elapsed().div_f64(measured.len() as f64);
-                options.progress.expect_at_most(each.saturating_mul(left));
+                options.site.progress.expect_at_most(each.saturating_mul(left));
             }
         }
         for point in &controller.curve()[told..] {
-            options.progress.done(&told_of(point, &measured));
+            options.site.progress.done(&told_of(point, &measured));
         }
         told = controller.curve().len();
     }
@@ -268,7 +271,7 @@ fn search(
 
 /// Ended by a signal, and by nothing that matters more.
 fn is_stopped(options: &PeakOptions, error: &anyhow::Error) -> bool {
-    options.stop.load(Ordering::Relaxed) && !format!("{error:#}").contains(AUDIT_FAILED)
+    options.site.stop.load(Ordering::Relaxed) && !format!("{error:#}").contains(AUDIT_FAILED)
 }
 
 /// A line for a load that was judged: with the interval of the median of its trials' p99.

@@ -7,27 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
 
 use super::{Order, PeakOptions, PeakTarget};
 use crate::audit::Told;
-use crate::audit::invariants::{self, Stock};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::cluster::shop::Shop;
 use crate::drivers::http::once;
-use crate::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use crate::engines::{BrokerFlush, Flushes};
+use crate::installation::Installation;
 use crate::report::model::Audit;
-use crate::target::{Setup, TOKEN_SECRET, Target};
-use crate::token;
-use crate::traffic::{BUYER_FIRST, OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::target::TOKEN_SECRET;
+use crate::traffic::{self, BUYER_FIRST, OWN_SALE, Traffic};
 use crate::usage::Watched;
-
-/// More than a search can sell.
-const UNITS: u64 = 100_000_000;
-/// No hold of the search may expire within it: expiring is work that is not measured here.
-const PAYMENT_S: u64 = 12 * 3600;
-const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 
 pub(super) struct Stand {
     pub(super) traffic: Traffic,
@@ -37,28 +28,21 @@ pub(super) struct Stand {
 }
 
 enum Servers {
-    Embedded(Target),
-    /// Servers before the engines under them, for the order in which they are dropped.
-    Cluster {
-        shop: Box<Shop>,
-        set: EngineSet,
-    },
-    Running {
-        address: SocketAddr,
-        audit: Running,
-    },
+    Own(Installation),
+    Running { address: SocketAddr, audit: Running },
 }
 
 impl Stand {
     pub(super) fn open(options: &PeakOptions, folder: &Path) -> anyhow::Result<Self> {
+        let own = |installation| (Servers::Own(installation), Traffic::own(TOKEN_SECRET, BUYER_FIRST));
         let (servers, traffic) = match &options.target {
-            PeakTarget::Embedded => (embedded(options, folder)?, Traffic::own(TOKEN_SECRET, BUYER_FIRST)),
+            PeakTarget::Embedded => own(Installation::embedded(&options.site, folder, "")?),
             PeakTarget::Cluster { servers } => {
-                let servers = cluster(options, folder, *servers, &options.stop)?;
-                (servers, Traffic::own(TOKEN_SECRET, BUYER_FIRST))
+                let safe = Flushes::with_broker(BrokerFlush::Synchronous);
+                own(Installation::cluster(&options.site, folder, safe, *servers)?)
             }
             PeakTarget::Running { address, order, operator_token } => {
-                running(*address, order, operator_token.as_deref(), &options.stop)?
+                running(*address, order, operator_token.as_deref(), &options.site.stop)?
             }
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
@@ -67,20 +51,14 @@ impl Stand {
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         match &self.servers {
-            Servers::Embedded(target) => vec![target.address()],
-            Servers::Cluster { shop, .. } => shop.addresses(),
+            Servers::Own(installation) => installation.addresses(),
             Servers::Running { address, .. } => vec![*address],
         }
     }
 
     pub(super) fn watched(&self) -> Vec<Watched> {
         match &self.servers {
-            Servers::Embedded(target) => vec![Watched::new("server", target.pid())],
-            Servers::Cluster { shop, set } => {
-                let mut watched = shop.watched();
-                watched.extend(set.all_watched());
-                watched
-            }
+            Servers::Own(installation) => installation.watched(),
             Servers::Running { .. } => Vec::new(),
         }
     }
@@ -92,10 +70,11 @@ impl Stand {
 
     /// Between two trials: what was accepted is taken in, so that no trial pays for the one before.
     pub(super) fn rest(&mut self) -> anyhow::Result<()> {
-        if let Servers::Cluster { shop, set } = &mut self.servers {
-            shop.told = self.told;
-            shop.drain()?;
-            set.database(None)?.purge_binary_logs()?;
+        if let Servers::Own(installation) = &mut self.servers {
+            installation.drain(self.told)?;
+            if let Installation::Cluster { set, .. } = installation {
+                set.database(None)?.purge_binary_logs()?;
+            }
         }
         Ok(())
     }
@@ -105,64 +84,10 @@ impl Stand {
         self.rest()?;
         let Self { told, mut receipts, servers, .. } = self;
         match servers {
-            Servers::Embedded(mut target) => {
-                let stock = Stock { server: target.address(), product: OWN_PRODUCT };
-                let audit = invariants::embedded(&target.data_dir(), stock, told, &mut receipts)?;
-                target.stop()?;
-                target.audit()?;
-                Ok(audit)
-            }
-            Servers::Cluster { shop, set } => {
-                let stock = Stock { server: shop.addresses()[0], product: OWN_PRODUCT };
-                let mut ledger = shop.ledger(&set)?;
-                invariants::wait_until_still(&mut ledger, told, stop)?;
-                let mut audit = invariants::cluster(&mut ledger, stock, told, &mut receipts)?;
-                (*shop).close()?;
-                audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
-                Ok(audit)
-            }
+            Servers::Own(installation) => installation.close(told, &mut receipts, stop),
             Servers::Running { audit, .. } => audit.close(told),
         }
     }
-}
-
-fn sale() -> Value {
-    let now_ms = token::unix_s() * 1000;
-    json!({
-        "id": OWN_SALE, "title": "Benchmark", "currency": "EUR",
-        "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
-        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
-        "items": [{
-            "product": OWN_PRODUCT, "title": "Measured thing", "price": 4999, "list_price": 9999,
-            "total": UNITS, "limit": 1,
-        }],
-    })
-}
-
-fn embedded(options: &PeakOptions, folder: &Path) -> anyhow::Result<Servers> {
-    let folder = folder.join("server");
-    std::fs::create_dir(&folder).context("the server's folder")?;
-    let target =
-        Target::start(&options.program, &folder, Setup { demo: false, settings: "", stop: &options.stop })?;
-    target.operate("/api/v1/sales", &sale(), 201)?;
-    Ok(Servers::Embedded(target))
-}
-
-fn cluster(
-    options: &PeakOptions,
-    folder: &Path,
-    servers: usize,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Servers> {
-    let place = Place {
-        scripts: find_scripts(&options.scripts)?,
-        folder: folder.join("engines"),
-        port_base: options.port_base,
-    };
-    let set = EngineSet::start(place, BrokerFlush::Synchronous, stop)?;
-    let mut shop = Shop::open(&options.program, &folder.join("servers"), &set, stop)?;
-    shop.serve_by(servers)?;
-    Ok(Servers::Cluster { shop: Box::new(shop), set })
 }
 
 fn running(
@@ -182,7 +107,7 @@ fn running(
                 "orders of the own API need the operator's token, to create the sale that they are placed in",
             )?;
             let authorization = format!("Authorization: Bearer {operator}");
-            let body = sale().to_string();
+            let body = traffic::own_sale().to_string();
             let request = once::encode("POST", "/api/v1/sales", &[&authorization], body.as_bytes());
             let answer = once::exchange(address, &request).context("creating the sale")?;
             ensure!(answer.status == 201, "sale {OWN_SALE} can't be created: {}", answer.text());

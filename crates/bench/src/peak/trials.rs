@@ -66,7 +66,7 @@ impl<'a> Trials<'a> {
 
     /// Its answers count for the audit only.
     pub(super) fn warm_up(&mut self) -> anyhow::Result<()> {
-        self.options.progress.doing("warming up");
+        self.options.site.progress.doing("warming up");
         let length = self.options.trial.min(WARM_UP_MIN);
         self.trial(Schedule::closed(length), self.options.users)?;
         self.stand.rest()
@@ -82,7 +82,7 @@ impl<'a> Trials<'a> {
             Load::Open { per_s } => (Schedule::poisson(per_s, length), self.options.in_flight_max, per_s),
         };
         let what = if per_s > 0.0 { format!("{per_s:.0}/s") } else { schedule.to_string() };
-        self.options.progress.doing(&format!("{}: {what}", phase.name()));
+        self.options.site.progress.doing(&format!("{}: {what}", phase.name()));
         let (mut trial, begun) = self.trial(schedule, connections)?;
         // Recovery is measured from the end of the overload: nothing is waited for in between.
         if !matches!(phase, Phase::Overload | Phase::Recover) {
@@ -112,8 +112,8 @@ impl<'a> Trials<'a> {
             watched: &watched,
             disk: self.disk.as_deref(),
             co_located,
-            stop: &self.options.stop,
-            progress: Some(&self.options.progress),
+            stop: &self.options.site.stop,
+            progress: Some(&self.options.site.progress),
         };
         self.made += 1;
         let begun = Instant::now();

@@ -67,8 +67,37 @@ pub fn all(report: &Report) -> Vec<Figure> {
     figures
 }
 
+/// Name, unit and direction of each figure of a search.
+const PEAK: [(&str, &str, Better); 4] = [
+    ("highest passed", "1/s", Better::Higher),
+    ("lowest failed", "1/s", Better::Neither),
+    ("closed-loop maximum", "1/s", Better::Higher),
+    ("recovery", "s", Better::Lower),
+];
+
+/// The figures that a search has.
+pub fn peak_metrics() -> Vec<String> {
+    PEAK.map(|(metric, ..)| metric.to_owned()).to_vec()
+}
+
+/// The figures that a row of the price list has in which these are killed.
+pub fn durability_metrics<'a>(victims: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let of_kills = victims.flat_map(|victim| [lost(victim), back(victim)]);
+    ["throughput", "p99"].map(str::to_owned).into_iter().chain(of_kills).collect()
+}
+
+fn lost(victim: &str) -> String {
+    format!("acknowledged lost, {victim} killed")
+}
+
+fn back(victim: &str) -> String {
+    format!("back after, {victim} killed")
+}
+
 fn of_peak(peak: &PeakReport) -> Vec<Figure> {
-    let figure = |metric: &str, value: Option<f64>, unit: &str, better| Figure {
+    let recovery = peak.overload.as_ref().and_then(|overload| overload.recovery_s);
+    let values = [peak.highest_passed, peak.lowest_failed, peak.closed_loop_max, recovery];
+    let figure = |((metric, unit, better), value): ((&str, &str, Better), Option<f64>)| Figure {
         scenario: "peak".to_owned(),
         case: peak.target.clone(),
         series: "peak".to_owned(),
@@ -79,13 +108,7 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
         values: value.into_iter().collect(),
         published: None,
     };
-    let recovery = peak.overload.as_ref().and_then(|overload| overload.recovery_s);
-    vec![
-        figure("highest passed", peak.highest_passed, "1/s", Better::Higher),
-        figure("lowest failed", peak.lowest_failed, "1/s", Better::Neither),
-        figure("closed-loop maximum", peak.closed_loop_max, "1/s", Better::Higher),
-        figure("recovery", recovery, "s", Better::Lower),
-    ]
+    PEAK.into_iter().zip(values).map(figure).collect()
 }
 
 /// `embedded, SQLite synchronous = full`.
@@ -116,10 +139,27 @@ fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
         figure("p99", row.p99_us.iter().map(|us| *us as f64).collect(), "us", Better::Lower),
     ];
     for kill in &row.kills {
-        let lost = format!("acknowledged lost, {} killed", kill.victim);
-        let back = format!("back after, {} killed", kill.victim);
-        figures.push(figure(&lost, vec![kill.acknowledged_lost as f64], "orders", Better::Lower));
-        figures.push(figure(&back, vec![kill.back_after_s], "s", Better::Lower));
+        let orders_lost = vec![kill.acknowledged_lost as f64];
+        figures.push(figure(&lost(&kill.victim), orders_lost, "orders", Better::Lower));
+        figures.push(figure(&back(&kill.victim), vec![kill.back_after_s], "s", Better::Lower));
     }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// Thresholds are checked by these before an hour of measuring.
+    #[test]
+    fn the_names_of_metrics_are_known_before_they_are_measured() {
+        let report = sample::report();
+        let named = |scenario: &str| -> Vec<String> {
+            all(&report).into_iter().filter(|of| of.scenario == scenario).map(|of| of.metric).collect()
+        };
+        assert_eq!(named("peak"), peak_metrics());
+        let victims = report.durability[0].kills.iter().map(|kill| kill.victim.as_str());
+        assert_eq!(named("durability"), durability_metrics(victims));
+    }
 }

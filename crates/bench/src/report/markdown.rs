@@ -228,8 +228,9 @@ fn durability(page: &mut Page, rows: &[DurabilityRow]) {
     ];
     page.table(&titles, rows.iter().flat_map(durability_cells));
     for row in rows {
-        page.titled(&escaped(&figures::combination(row)), row.notes.iter().cloned());
+        page.titled(&escaped(&figures::combination(row)), words::durability_notes(row).into_iter());
     }
+    page.titled("Validity", words::durability_flags(rows).into_iter());
 }
 
 /// A line for each kill, and one for a combination in which nothing was killed.
@@ -276,6 +277,8 @@ mod tests {
             "| cluster, redis appendfsync = everysec | 1,100/s | 21 ms | redis | 5,000 | 0 | 4 | 700 ms |",
             "| nothing:x>=1 | not measured | MISSED |",
             "- broken: &lt;script",
+            "INVALID: cluster, redis appendfsync = everysec, repeat 0: 9 answers were followed by bytes",
+            "- as it said itself: redis 7.0.15: appendfsync = everysec",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

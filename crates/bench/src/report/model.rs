@@ -51,6 +51,12 @@ impl Report {
         }
         (!self.complete).then(|| "NOT COMPLETE: the run was stopped before its end".to_owned())
     }
+
+    /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.
+    pub fn is_valid(&self) -> bool {
+        let of_scenarios = self.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+        of_scenarios.chain(self.durability.iter().flat_map(|row| &row.trials)).all(Trial::is_valid)
+    }
 }
 
 /// How much of the published sizes is run.

@@ -258,7 +258,7 @@ fn durability() -> DurabilityRow {
         engines: vec![engine()],
         orders_per_s: vec![1000.0, 1100.0, 1200.0],
         p99_us: vec![20_000, 21_000, 22_000],
-        trials: Vec::new(),
+        trials: vec![Trial { flags: vec![Flag::Stray { answers: 9 }], ..trial(0, 900) }],
         kills: vec![Kill {
             victim: "redis".to_owned(),
             acknowledged: 5000,

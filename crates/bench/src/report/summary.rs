@@ -50,6 +50,9 @@ pub fn of_report(report: &Report) -> String {
     for flag in report.peak.iter().flat_map(words::peak_flags) {
         say(format!("peak: {flag}"));
     }
+    for flag in words::durability_flags(&report.durability) {
+        say(format!("durability: {flag}"));
+    }
     for failed in &report.failures {
         say(format!("{}: NOT RUN: {}", failed.name, failed.error));
     }
@@ -137,6 +140,7 @@ mod tests {
             "redis-threads: shape not found: reads are slower",
             "redis-threads: INVALID: set, 5000 threads, repeat 0",
             "peak: INVALID: 2,450/s, bisect, repeat 0",
+            "durability: INVALID: cluster, redis appendfsync = everysec, repeat 0",
             "broken: NOT RUN",
             "nothing:x>=1: MISSED",
         ] {

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::figures::Figure;
-use super::model::ThresholdResult;
+use super::figures::{self, Figure};
+use super::model::{Report, ThresholdResult};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
@@ -90,8 +90,14 @@ fn bound(text: &str) -> Option<Bound> {
     finite(text).map(Bound::Number)
 }
 
+/// What became of each, by the figures of a report.
+pub fn judge(thresholds: &[Threshold], report: &Report) -> Vec<ThresholdResult> {
+    let figures = figures::all(report);
+    thresholds.iter().map(|threshold| threshold.judge(&figures)).collect()
+}
+
 impl Threshold {
-    pub fn judge(&self, figures: &[Figure]) -> ThresholdResult {
+    fn judge(&self, figures: &[Figure]) -> ThresholdResult {
         let named: Vec<&Figure> = figures.iter().filter(|figure| self.names(figure)).collect();
         let medians: Option<Vec<f64>> = named.iter().map(|figure| figure.median()).collect();
         let mut judged: Vec<(f64, bool)> =
@@ -174,6 +180,13 @@ mod tests {
             ("redis-threads/set, 5000 threads:throughput>=1", None, false),
             ("redis-threads/get:throughput>=1", None, false),
             ("peak:highest passed>=1000", Some(2400.0), true),
+            ("peak/embedded:recovery<=2s", Some(1.5), true),
+            ("durability:acknowledged lost, redis killed<=0", Some(0.0), true),
+            (
+                "durability/cluster, redis appendfsync = everysec:back after, redis killed<500ms",
+                Some(0.7),
+                false,
+            ),
         ] {
             let result = text.parse::<Threshold>().unwrap().judge(&figures);
             assert_eq!((result.measured, result.met), (measured, met), "{text}");

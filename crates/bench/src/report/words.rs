@@ -4,9 +4,11 @@
 
 use std::mem::discriminant;
 
+use super::figures;
 use super::format::{duration, figure, number, percent, time_us, times, utc};
 use super::model::{
-    Audit, Case, EngineSettings, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Size, Trial, Verdict,
+    Audit, Case, DurabilityRow, EngineSettings, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Size,
+    Trial, Verdict,
 };
 use super::statistics::REPEATS_FOR_INTERVAL;
 
@@ -81,6 +83,18 @@ pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
     let of_point =
         |point: &PeakPoint| doubts(&format!("{}, {}", figure(point.rate, "1/s"), point.phase), &point.trials);
     peak.curve.iter().flat_map(of_point).collect()
+}
+
+/// The same of the price list.
+pub(super) fn durability_flags(rows: &[DurabilityRow]) -> Vec<String> {
+    rows.iter().flat_map(|row| doubts(&figures::combination(row), &row.trials)).collect()
+}
+
+/// What is told of a row beside its figures.
+pub(super) fn durability_notes(row: &DurabilityRow) -> Vec<String> {
+    let engines = row.engines.iter().map(|of| format!("as it said itself: {}", engine(of)));
+    let audits = row.audit.iter().map(|of| format!("audit, clean: {}", audit(of)));
+    row.notes.iter().cloned().chain(engines).chain(audits).collect()
 }
 
 /// Flags of one kind are told once, by the first of them.
@@ -191,7 +205,7 @@ pub(super) struct Row {
     pub(super) invalid: usize,
 }
 
-pub(super) fn rows(scenario: &str, case: &Case, figures: &[super::figures::Figure]) -> Vec<Row> {
+pub(super) fn rows(scenario: &str, case: &Case, figures: &[figures::Figure]) -> Vec<Row> {
     let invalid = case.trials.iter().filter(|trial| !trial.is_valid()).count();
     let of_case = figures.iter().filter(|figure| figure.scenario == scenario && figure.case == case.name);
     of_case

@@ -8,6 +8,7 @@ mod profiles;
 mod report;
 mod signals;
 mod suite;
+mod thresholds;
 mod tools;
 
 use std::path::Path;

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
-use ::bench::report::{json, summary};
+use ::bench::report::thresholds::judge;
+use ::bench::report::{figures, json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
 
 use super::compare::share;
-use super::suite::{command_line, version};
+use super::suite::{command_line, invalid_trial, version};
+use super::thresholds::{self, ThresholdArguments};
 use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
@@ -45,6 +47,8 @@ struct PlaceArguments {
     /// folder for temporary files]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    thresholds: ThresholdArguments,
 }
 
 /// Find the load that is carried within a latency limit, and the admission settings that follow
@@ -59,12 +63,17 @@ The settings are written to admission.toml beside the report; `doorbuster serve 
 A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN; without it no order is
 placed.
 
-Exit codes: 0 a peak was found and confirmed; 1 no load is within the limit, an audit failed or a signal came; 2 a peak
-was found and not confirmed, the load generator is the limit and not the target, or no load could be judged; 64 wrong
-arguments; 69 something can't be started.
+A threshold is 'peak[/target]:metric>=value' with >=, <=, > or <, and times with a unit (2s). The metrics are those of the
+report: highest passed, lowest failed, closed-loop maximum, recovery. A file has them as a list in TOML, as for
+`bench run`. What was not measured misses it.
+
+Exit codes: 0 a peak was found and confirmed, and every threshold is met; 1 a threshold is missed, no load is within the
+limit, an audit failed or a signal came; 2 a peak was found and not confirmed, the load generator is the limit and not the
+target, or no load could be judged; 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
+  doorbuster bench peak --threshold 'peak:highest passed>=10000' --threshold 'peak:recovery<=5s'
   doorbuster bench peak --cluster 2 --p99 100ms
   doorbuster bench peak --quick --out first-look
   doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
@@ -78,7 +87,7 @@ pub(super) struct PeakArguments {
     /// Users of the closed loop
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     users: u16,
-    /// Length of each trial [default: 10s, with --quick 1.5s]
+    /// Length of each trial, longer than --p99 [default: 10s, with --quick 1.5s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     trial: Option<Duration>,
     /// What the times are chosen by at which requests are due: the same seed, the same times
@@ -100,14 +109,26 @@ pub(super) struct PeakArguments {
 Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
 acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
 What a power cut may lose is reasoned, not measured. No setting may lose an acknowledged order to a kill: after such a
-loss no figure is printed. After a signal the report has the rows that were measured, marked as not complete.
+loss no figure is printed. Rows before one that can't be measured, or before a signal, are reported, and marked as not
+complete.
 
-Exit codes: 0 measured; 1 an acknowledged order was lost, a ledger broke an invariant or a signal came; 64 wrong
-arguments; 69 something can't be started.
+Rows and time on two processors: --extent quick 4, one-at-a-time 15, full 63; a row of the cluster takes about a minute
+and 11 loads of 8 s (with --quick 6 of 2 s), so that the default is some 35 minutes and the full one two hours and a half.
+The first line printed says it for what was asked.
+
+A threshold is 'durability[/row]:metric>=value' with >=, <=, > or <, and times with a unit (50ms). The metrics are those
+of the report: throughput; p99; 'acknowledged lost, redis killed'; 'back after, redis killed', and so for broker, mariadb
+and server. It is judged by the median; without a row it holds for each that has the metric. A file has them as a list in
+TOML, as for `bench run`.
+
+Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an acknowledged order was lost, a ledger broke
+an invariant or a signal came; 2 a trial is invalid (the report says why); 64 wrong arguments; 69 something can't be
+started.
 
 Examples:
   doorbuster bench durability --quick
   doorbuster bench durability --only embedded
+  doorbuster bench durability --quick --threshold 'durability:back after, server killed<=10s'
   doorbuster bench durability --extent full --out prices")]
 pub(super) struct DurabilityArguments {
     /// Which combinations [default: one-at-a-time, with --quick quick]
@@ -165,41 +186,49 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
     options.seed = arguments.seed;
-    options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.data();
-    options.port_base = arguments.place.port_base;
-    let begun = arguments.place.begin(&options.stop)?;
-    let found = peak::run(&options);
-    options.progress.finish();
+    options.site.scripts.clone_from(&arguments.place.scripts);
+    options.site.folder = arguments.place.data();
+    options.site.port_base = arguments.place.port_base;
+    options.check().map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let known = [(options.target.name(), figures::peak_metrics())];
+    let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
+    let begun = arguments.place.begin(&options.site.stop)?;
     // How often each load was tried depends on what came of it, and is told beside each.
     let mut report =
         arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     report.seed = arguments.seed;
+    let found = peak::run(&options);
+    options.site.progress.finish();
     let found = match found {
         Ok(found) if found.audit.is_some() => found,
         Ok(found) => {
             report.peak = Some(found);
-            return arguments.place.give_up(report, begun, "peak", STOPPED, &options.stop);
+            return arguments.place.give_up(report, begun, "peak", STOPPED, &options.site.stop);
         }
         Err(error) => {
-            return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.stop);
+            return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.site.stop);
         }
     };
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     report.peak = Some(found);
+    report.thresholds = judge(&thresholds, &report);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
     if let Some(config) = admission {
         json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
         output::print(&format!("The settings that follow: {}\n", settings.display()))?;
     }
-    verdict
+    verdict?;
+    thresholds::check(&report)
 }
 
 /// Whether a peak was found: both what the target carries and what it does not.
 fn verdict(found: &PeakReport) -> Result<(), Failure> {
-    let judged = found.curve.iter().any(|point| matches!(point.verdict, Verdict::Pass | Verdict::Fail));
+    // Below the lowest load that failed there may be one that passes: not if the generator spoiled none there.
+    let judged = found.lowest_failed.is_some_and(|failed| {
+        found.curve.iter().all(|point| point.verdict != Verdict::Invalid || point.rate > failed)
+    });
     let once = found.curve.iter().any(|point| point.verdict == Verdict::Pass);
     let generator = found.limiter.as_ref().is_some_and(|limiter| limiter.what == peak::GENERATOR);
     let invalid = match (found.highest_passed, found.confirmed, found.lowest_failed) {
@@ -222,7 +251,9 @@ fn verdict(found: &PeakReport) -> Result<(), Failure> {
                                curve in the report"
                 .to_owned()
         }
-        (None, ..) if !judged => "no load could be judged: the report says what was invalid".to_owned(),
+        (None, ..) if !judged => {
+            "no load that might pass could be judged: the report says what was invalid".to_owned()
+        }
         (None, ..) => {
             return Err(Failure::check("no load was within the limit; see the curve in the report"));
         }
@@ -239,21 +270,28 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     options.only.clone_from(&arguments.only);
     options.repeats = arguments.repeats.map_or(options.repeats, usize::from);
     options.users = arguments.users.into();
-    options.scripts.clone_from(&arguments.place.scripts);
-    options.folder = arguments.place.data();
-    options.port_base = arguments.place.port_base;
-    let begun = arguments.place.begin(&options.stop)?;
-    let mut rows = Vec::new();
-    let ended = durability::run(&options, &mut rows);
-    options.progress.finish();
-    let mut report = arguments.place.report(options.repeats, true);
-    report.durability = rows;
-    match ended {
-        Ok(()) => arguments.place.keep(&mut report, begun),
-        Err(error) => {
-            arguments.place.give_up(report, begun, "durability", &format!("{error:#}"), &options.stop)
-        }
+    options.site.scripts.clone_from(&arguments.place.scripts);
+    options.site.folder = arguments.place.data();
+    options.site.port_base = arguments.place.port_base;
+    let plan = options.plan();
+    if plan.is_empty() {
+        return Err(Failure::usage(
+            "nothing would be measured: no row of this extent was asked for by --only",
+        ));
     }
+    let thresholds = arguments.place.thresholds.read_for("durability", &plan)?;
+    let begun = arguments.place.begin(&options.site.stop)?;
+    let mut report = arguments.place.report(options.repeats, true);
+    let ended = durability::run(&options, &mut report.durability);
+    options.site.progress.finish();
+    if let Err(error) = ended {
+        let error = format!("{error:#}");
+        return arguments.place.give_up(report, begun, "durability", &error, &options.site.stop);
+    }
+    report.thresholds = judge(&thresholds, &report);
+    arguments.place.keep(&mut report, begun)?;
+    // Figures that can't be believed weigh more than thresholds that are missed.
+    if report.is_valid() { thresholds::check(&report) } else { Err(invalid_trial()) }
 }
 
 fn program() -> Result<PathBuf, Failure> {
@@ -277,6 +315,7 @@ impl PlaceArguments {
         Ok(Instant::now())
     }
 
+    /// Made before anything is measured: it has the time of the start in it, and the load of the idle machine.
     fn report(&self, repeats: usize, co_located: bool) -> Report {
         let size = if self.quick { Size::Quick } else { Size::Full };
         let about = suite::About {
@@ -290,7 +329,7 @@ impl PlaceArguments {
         Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
     }
 
-    /// An end before all was measured. What was is kept after a signal, and never after a broken audit.
+    /// An end before all was measured. What was is kept, but never after a broken audit.
     fn give_up(
         &self,
         mut report: Report,
@@ -299,15 +338,22 @@ impl PlaceArguments {
         error: &str,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        let broken = error.contains(suite::AUDIT_FAILED);
-        if broken || !stop.load(Ordering::Relaxed) {
-            return Err(if broken { Failure::check(error) } else { Failure::unavailable(error) });
+        if error.contains(suite::AUDIT_FAILED) {
+            return Err(Failure::check(error));
+        }
+        let stopped = stop.load(Ordering::Relaxed);
+        if !stopped && report.durability.is_empty() {
+            return Err(Failure::unavailable(error));
         }
         report.complete = false;
         report.failures.push(FailedScenario { name: name.to_owned(), error: error.to_owned() });
         self.keep(&mut report, begun)?;
-        let file = self.out.join("report.json");
-        Err(Failure::check(format!("{STOPPED}; what was measured is in {}", file.display())))
+        let kept = format!("what was measured is in {}", self.out.join("report.json").display());
+        Err(if stopped {
+            Failure::check(format!("{STOPPED}; {kept}"))
+        } else {
+            Failure::unavailable(format!("{error}; {kept}"))
+        })
     }
 
     fn keep(&self, report: &mut Report, begun: Instant) -> Result<(), Failure> {
@@ -383,8 +429,11 @@ mod tests {
         let unconfirmed = PeakReport { confirmed: false, ..peak(Some(7000.0), Some(7300.0), "") };
         assert!(matches!(verdict(&unconfirmed), Err(Failure::Invalid(_))));
         assert!(matches!(verdict(&peak(None, None, peak::GENERATOR)), Err(Failure::Invalid(_))));
-        let point =
-            |verdict| PeakPoint { rate: 9.0, phase: "bracket".to_owned(), verdict, trials: Vec::new() };
+        let at = |rate, verdict| PeakPoint { rate, phase: "bracket".to_owned(), verdict, trials: Vec::new() };
+        let point = |verdict| at(9.0, verdict);
+        let curve = vec![at(5.0, Verdict::Invalid), point(Verdict::Fail)];
+        let spoiled = PeakReport { curve, ..peak(None, Some(9.0), "") };
+        assert!(matches!(verdict(&spoiled), Err(Failure::Invalid(_))), "5/s might have passed");
         let curve = vec![point(Verdict::Fail)];
         let nothing = PeakReport { curve, ..peak(None, Some(9.0), "") };
         assert!(matches!(verdict(&nothing), Err(Failure::Check(_))));
@@ -404,6 +453,7 @@ mod tests {
             scripts: PathBuf::from("dev"),
             folder: None,
             port_base: 27000,
+            thresholds: ThresholdArguments::default(),
         };
         let ends = |error: &str, stopped: bool| {
             let report = Report { peak: Some(peak(None, None, "")), ..place.report(1, true) };

@@ -13,16 +13,14 @@ use ::bench::report::thresholds::Threshold;
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
-use serde::Deserialize;
 
+use super::thresholds::{self, ThresholdArguments};
 use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
 
 /// Enough for intervals, and what `--full` runs.
 const REPEATS_FULL: u16 = 6;
-/// Names at least so like a wrong one are suggested.
-const ALIKE_MIN: f64 = 0.5;
 
 /// Run scenarios, and write their report as JSON, CSV, Markdown and HTML
 #[derive(Args, Debug)]
@@ -72,12 +70,8 @@ pub(super) struct RunArguments {
     /// The folder of the report; files of an earlier one in it are replaced
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
-    /// What a figure must reach; may be repeated
-    #[arg(long = "threshold", value_name = "THRESHOLD")]
-    threshold: Vec<Threshold>,
-    /// A TOML file with more thresholds
-    #[arg(long, value_name = "FILE")]
-    thresholds: Option<PathBuf>,
+    #[command(flatten)]
+    thresholds: ThresholdArguments,
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
@@ -130,13 +124,6 @@ struct PlaceArguments {
     /// The host may be made to swap, where a scenario is about that
     #[arg(long)]
     allow_swap: bool,
-}
-
-/// A file of thresholds.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ThresholdsFile {
-    thresholds: Vec<String>,
 }
 
 pub(super) fn list() -> Result<(), Failure> {
@@ -195,13 +182,8 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
             Err(Failure::usage("nothing was measured: no case was asked for by --only"))
         }
         End::Met => Ok(()),
-        End::Missed => {
-            let missed = report.thresholds.iter().filter(|threshold| !threshold.met).count();
-            Err(Failure::check(format!("{missed} threshold(s) missed")))
-        }
-        End::Invalid => Err(Failure::Invalid(
-            "a trial is invalid, and its figures are left out; see the report".to_owned(),
-        )),
+        End::Missed => thresholds::check(report),
+        End::Invalid => Err(invalid_trial()),
         End::Unavailable => Err(Failure::unavailable(format!(
             "{} scenario(s) could not be run; the last: {}",
             report.failures.len(),
@@ -213,6 +195,10 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
         // The message has AUDIT FAILED in it.
         End::AuditFailed => Err(Failure::check(format!("{}\nNo figure of this run counts.", last()))),
     }
+}
+
+pub(super) fn invalid_trial() -> Failure {
+    Failure::Invalid("a trial is invalid, and its figures are left out; see the report".to_owned())
 }
 
 fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
@@ -258,16 +244,7 @@ fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
 
 /// A threshold of a scenario that is not run could never be met: better said before than after an hour.
 fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Result<Vec<Threshold>, Failure> {
-    let mut thresholds = arguments.threshold.clone();
-    if let Some(file) = &arguments.thresholds {
-        let wrong = |error: String| Failure::usage(format!("{}: {error}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("can't be read: {error}")))?;
-        let read: ThresholdsFile =
-            toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
-        for text in read.thresholds {
-            thresholds.push(text.parse().map_err(wrong)?);
-        }
-    }
+    let thresholds = arguments.thresholds.read()?;
     for threshold in &thresholds {
         if scenarios::find(&threshold.scenario).is_none() {
             return Err(unknown(&threshold.scenario, scenarios::all().map(|of| of.name)));
@@ -280,19 +257,8 @@ fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Resu
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
-    let tip = match nearest(name, known) {
-        Some(near) => format!("; did you mean {near}?"),
-        None => "; `doorbuster bench list` shows all".to_owned(),
-    };
+    let tip = thresholds::meant(name, known, "; `doorbuster bench list` shows all");
     Failure::usage(format!("there is no scenario '{}'{tip}", output::plain(name)))
-}
-
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
-        .filter(|(alike, _)| *alike >= ALIKE_MIN)
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))
-        .map(|(_, known)| known)
 }
 
 fn target(arguments: &TargetArguments, secrets: Secrets) -> Target {
@@ -337,7 +303,7 @@ fn without_password(argument: &str) -> String {
 mod tests {
     use std::process::ExitCode;
 
-    use ::bench::report::model::FailedScenario;
+    use ::bench::report::model::{FailedScenario, ThresholdResult};
 
     use super::*;
 
@@ -359,14 +325,6 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_suggested_and_far_ones_are_not() {
-        let known = ["redis-get-set", "redis-hot-key", "static-page"];
-        assert_eq!(nearest("redis-getset", known.into_iter()), Some("redis-get-set"));
-        assert_eq!(nearest("hot-key", known.into_iter()), Some("redis-hot-key"));
-        assert_eq!(nearest("zzz", known.into_iter()), None);
-    }
-
-    #[test]
     fn every_end_has_its_exit_code() {
         let mut report = read();
         for (end, code) in [
@@ -385,7 +343,7 @@ mod tests {
         assert!(matches!(verdict(&report, End::Met, Path::new("out")), Err(Failure::Usage(_))));
     }
 
-    /// Nothing but a failure in it.
+    /// Nothing but a failure and a missed threshold in it.
     fn read() -> Report {
         let environment = ::bench::environment::Environment::read(Path::new("/"));
         Report {
@@ -404,7 +362,7 @@ mod tests {
             failures: vec![FailedScenario { name: "orders".to_owned(), error: "AUDIT FAILED".to_owned() }],
             peak: None,
             durability: Vec::new(),
-            thresholds: Vec::new(),
+            thresholds: vec![ThresholdResult { threshold: "a:b>1".to_owned(), measured: None, met: false }],
         }
     }
 

@@ -6,6 +6,18 @@ use serde_json::{Value, json};
 
 use crate::run;
 
+#[test]
+fn the_help_counts_the_rows_right() {
+    use bench::durability::{DurabilityOptions, Extent};
+    let rows = |extent| DurabilityOptions { extent, ..DurabilityOptions::new("".into()) }.plan().len();
+    let counts = [Extent::Quick, Extent::OneAtATime, Extent::Full].map(rows);
+    let folder = tempfile::tempdir().unwrap();
+    let (_, help, _) = run(folder.path(), &["bench", "durability", "--help"]);
+    let [quick, one_at_a_time, full] = counts;
+    let told = format!("--extent quick {quick}, one-at-a-time {one_at_a_time}, full {full};");
+    assert!(help.contains(&told), "{told}\n{help}");
+}
+
 /// As `bench run` writes it, with one figure: so much throughput in each repeat.
 fn report(throughput: &[f64]) -> Value {
     json!({
@@ -79,7 +91,24 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["peak", "--p99", "50"], "write a time with its unit"),
         (&["peak", "--errors", "5"], "write a share below 100%"),
         (&["peak", "--cluster", "2", "--target-http", "127.0.0.1:1"], "cannot be used with"),
+        (
+            &["peak", "--trial", "1s", "--p99", "2s"],
+            "a trial of 1s is over before an answer can be later than 2s",
+        ),
+        (&["peak", "--quick", "--p99", "1.5s"], "a trial of 1.5s is over before"),
+        (&["peak", "--threshold", "fast"], "no >=, <=, > or <"),
+        (&["peak", "--threshold", "stock:p99<=1s"], "only 'peak' is measured here"),
+        (&["peak", "--threshold", "peak:recover<=1s"], "did you mean recovery?"),
+        (&["peak", "--cluster", "2", "--threshold", "peak/cluster:recovery<=1s"], "no such case is measured"),
+        (&["peak", "--thresholds", "limits.toml"], "limits.toml: 'a:b': no >=, <=, > or <"),
         (&["durability", "--extent", "some"], "invalid value 'some'"),
+        (&["durability", "--only", "nothing of that name"], "nothing would be measured"),
+        (&["durability", "--threshold", "peak:recovery<=1s"], "only 'durability' is measured here"),
+        (
+            &["durability", "--only", "embedded", "--threshold", "durability:back after, redis killed<=1s"],
+            "did you mean back after, server killed?",
+        ),
+        (&["durability", "--thresholds", "none.toml"], "none.toml: can't be read"),
         (&["report", "none.json"], "none.json: No such file"),
         (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
         (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),

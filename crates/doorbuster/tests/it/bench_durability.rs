@@ -14,13 +14,13 @@ fn measure(only: &str) -> DurabilityRow {
     let mut options = DurabilityOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster"))).quick();
     // In the build's folder, which is on a disk.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    options.folder = folder.path().to_owned();
-    options.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
+    options.site.folder = folder.path().to_owned();
+    options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
     options.extent = Extent::OneAtATime;
     options.only = Some(only.to_owned());
     options.load = Duration::from_secs(1);
     options.users = 20;
-    options.port_base = PORT_BASE;
+    options.site.port_base = PORT_BASE;
     let mut rows = Vec::new();
     bench::durability::run(&options, &mut rows).unwrap();
     assert_eq!(rows.len(), 1, "{only}");
@@ -46,6 +46,25 @@ fn check(row: &DurabilityRow, victims: &[&str]) {
 #[test]
 fn a_killed_server_loses_no_acknowledged_order() {
     check(&measure("SQLite synchronous = full"), &["server"]);
+}
+
+#[test]
+fn thresholds_of_the_price_list_decide_the_exit_code() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let arguments =
+        ["bench", "durability", "--quick", "--only", "synchronous = off", "--users", "20", "--folder", "."];
+    let thresholds = ["durability:acknowledged lost, server killed<=0", "durability:throughput>=1000000000"];
+    let thresholds = thresholds.iter().flat_map(|of| ["--threshold", of]);
+    let (code, stdout, stderr) =
+        crate::run(folder.path(), &arguments.into_iter().chain(thresholds).collect::<Vec<_>>());
+    let report = bench::report::json::read(&folder.path().join("bench-report/report.json")).unwrap();
+    assert_eq!(report.thresholds.iter().map(|of| of.met).collect::<Vec<_>>(), [true, false], "{stdout}");
+    // This machine may be too busy for a sound trial, and that weighs more.
+    let wanted = if report.is_valid() { (1, "1 threshold(s) missed") } else { (2, "a trial is invalid") };
+    assert_eq!(code, wanted.0, "{stderr}");
+    assert!(stderr.contains(wanted.1) && stdout.contains(">=1000000000: MISSED"), "{stdout}{stderr}");
+    let server = &report.durability[0].engines[0];
+    assert_eq!((&*server.engine, &*server.settings["ledger synchronous"]), ("Doorbuster", "off"));
 }
 
 #[test]

@@ -16,11 +16,11 @@ const PORT_BASE: u16 = 21_800;
 fn search(target: PeakTarget) -> PeakReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
     let folder = tempfile::tempdir().unwrap();
-    options.folder = folder.path().to_owned();
+    options.site.folder = folder.path().to_owned();
     options.trial = Duration::from_millis(200);
     options.users = 20;
-    options.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
-    options.port_base = PORT_BASE;
+    options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
+    options.site.port_base = PORT_BASE;
     let report = bench::peak::run(&options).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     report

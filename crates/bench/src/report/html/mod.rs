@@ -363,8 +363,9 @@ fn durability(rows: &[DurabilityRow]) -> String {
     );
     inner += &table(&titles, cells);
     for row in rows {
-        inner += &list(&figures::combination(row), row.notes.iter().cloned());
+        inner += &list(&figures::combination(row), words::durability_notes(row));
     }
+    inner += &list("Validity", words::durability_flags(rows));
     section("durability", "What durability costs", &inner)
 }
 

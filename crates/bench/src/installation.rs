@@ -1,0 +1,169 @@
+//! An installation of our own that orders are placed at, from its start to its audit: one embedded server, or servers on
+//! real engines. With it, the sale that nobody can buy out.
+//!
+//! The search for the peak and the price list of durability measure one. It must not: place an order, or keep what
+//! buyers were told; that is whoever measures it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+
+use crate::audit::invariants::{self, Rows, Stock};
+use crate::audit::receipts::Receipts;
+use crate::audit::{Ledger, Told};
+use crate::cluster::shop::Shop;
+use crate::engines::{EngineSet, Flushes, Place, find_scripts};
+use crate::progress::Progress;
+use crate::report::model::{Audit, EngineSettings};
+use crate::target::{Setup, Target};
+use crate::traffic::{self, OWN_PRODUCT};
+use crate::usage::Watched;
+
+/// Where it is measured: what every measurement needs beside its load.
+#[derive(Debug)]
+pub struct Site {
+    /// The `doorbuster` program to measure.
+    pub program: PathBuf,
+    /// The folder of the scripts `up` and `down`, for a cluster.
+    pub scripts: PathBuf,
+    /// Where the temporary folder is made: on the disk whose syncs are to be measured, so on no tmpfs.
+    pub folder: PathBuf,
+    /// The engines of a cluster take 100 ports from here.
+    pub port_base: u16,
+    pub progress: Progress,
+    /// Raised on SIGINT or SIGTERM: the measurement ends with an error, its servers and files are removed.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Site {
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            scripts: PathBuf::from("dev"),
+            folder: std::env::temp_dir(),
+            port_base: 27000,
+            progress: Progress::start(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// Removed when it is dropped.
+    pub(crate) fn temporary_folder(&self) -> anyhow::Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix("doorbuster-bench-")
+            .tempdir_in(&self.folder)
+            .with_context(|| format!("a folder in {}", self.folder.display()))
+    }
+}
+
+pub(crate) enum Installation {
+    Embedded(Target),
+    /// Servers before the engines under them, for the order in which they are dropped.
+    Cluster {
+        shop: Box<Shop>,
+        set: EngineSet,
+    },
+}
+
+impl Installation {
+    /// One server with its files in `folder`, more of its configuration file in `settings`, and the sale.
+    pub(crate) fn embedded(site: &Site, folder: &Path, settings: &str) -> anyhow::Result<Self> {
+        let folder = folder.join("server");
+        std::fs::create_dir(&folder).context("the server's folder")?;
+        let target =
+            Target::start(&site.program, &folder, Setup { demo: false, settings, stop: &site.stop })?;
+        target.operate("/api/v1/sales", &traffic::own_sale(), 201)?;
+        Ok(Self::Embedded(target))
+    }
+
+    /// Engines with these settings, read back; as many servers on them, on the default configuration; and the sale.
+    pub(crate) fn cluster(
+        site: &Site,
+        folder: &Path,
+        flushes: Flushes,
+        servers: usize,
+    ) -> anyhow::Result<Self> {
+        let place = Place {
+            scripts: find_scripts(&site.scripts)?,
+            folder: folder.join("engines"),
+            port_base: site.port_base,
+        };
+        let set = EngineSet::start_with(place, flushes, &site.stop)?;
+        let mut shop = Shop::open(&site.program, &folder.join("servers"), &set, &site.stop)?;
+        shop.serve_by(servers)?;
+        Ok(Self::Cluster { shop: Box::new(shop), set })
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::Embedded(target) => vec![target.address()],
+            Self::Cluster { shop, .. } => shop.addresses(),
+        }
+    }
+
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        match self {
+            Self::Embedded(target) => vec![Watched::new("server", target.pid())],
+            Self::Cluster { shop, set } => shop.watched().into_iter().chain(set.all_watched()).collect(),
+        }
+    }
+
+    /// As server and engines say them.
+    pub(crate) fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
+        match self {
+            Self::Embedded(target) => Ok(vec![target.settings()?]),
+            Self::Cluster { shop, set } => {
+                let mut found = set.settings()?;
+                found.push(shop.settings()?);
+                Ok(found)
+            }
+        }
+    }
+
+    /// Waits until the ledger has taken in what the broker has; without a queue there is nothing to wait for.
+    pub(crate) fn drain(&mut self, told: Told) -> anyhow::Result<()> {
+        if let Self::Cluster { shop, .. } = self {
+            shop.told = told;
+            shop.drain()?;
+        }
+        Ok(())
+    }
+
+    /// On a connection of its own: one of before may have died with a server.
+    pub(crate) fn ledger(&self) -> anyhow::Result<Box<dyn Rows>> {
+        Ok(match self {
+            Self::Embedded(target) => Box::new(Ledger::open(&target.data_dir())?),
+            Self::Cluster { shop, set } => Box::new(shop.ledger(set)?),
+        })
+    }
+
+    /// The audit as a gate of every result, and the end of it.
+    pub(crate) fn close(
+        self,
+        told: Told,
+        receipts: &mut Receipts,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Audit> {
+        let stock = Stock { server: self.addresses()[0], product: OWN_PRODUCT };
+        match self {
+            Self::Embedded(mut target) => {
+                let audit = invariants::embedded(&target.data_dir(), stock, told, receipts)?;
+                target.stop()?;
+                target.audit()?;
+                Ok(audit)
+            }
+            Self::Cluster { mut shop, set } => {
+                let mut ledger = shop.ledger(&set)?;
+                // Requests with an unknown outcome may still become orders.
+                invariants::wait_until_still(&mut ledger, told, stop)?;
+                let mut audit = invariants::cluster(&mut ledger, stock, told, receipts)?;
+                shop.audit()?;
+                audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
+                Ok(audit)
+            }
+        }
+    }
+}
