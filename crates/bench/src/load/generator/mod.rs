@@ -261,6 +261,7 @@ impl Generator {
 
     /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is told the record of
     /// every one when it is over, and of the last, which may be shorter. It is told on this thread, and must be quick.
+    /// Whoever makes requests whose loss is none can't go on with this generator: those are not waited for at the end.
     ///
     /// # Errors
     /// As of [`Generator::run_until`].
@@ -291,6 +292,10 @@ impl Generator {
         }
         let mut run = self.start(schedule, protocol, watch);
         let started = run.started;
+        if let (Until::Elapsed(duration), Some(_)) = (schedule.until, &windows) {
+            // Also while every user waits for an answer.
+            run.closes = started.checked_add(duration);
+        }
         run.windows = windows;
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut swept = started;
@@ -316,7 +321,7 @@ impl Generator {
             let ahead = if silent { Ahead::Finished } else { self.dispatch(now, &mut run) };
             if ahead != Ahead::Finished {
                 run.turn(now);
-            } else if run.in_flight == 0 {
+            } else if run.in_flight == 0 || (run.windows.is_some() && !silent && self.awaits_nothing(&run)) {
                 run.record.unsent = run.pace.unissued(now);
                 break;
             }
@@ -337,6 +342,12 @@ impl Generator {
         }
         run.record.seconds = run.series.into_rows();
         Ok(run.record)
+    }
+
+    /// Of those under way, whatever becomes of them: a pull that the broker holds back for seconds.
+    fn awaits_nothing<P: Protocol>(&self, run: &Run<'_, P>) -> bool {
+        let asking = self.users.iter().enumerate().filter(|(_, user)| user.asking.is_some());
+        asking.map(|(user, _)| run.protocol.operations(user)).sum::<u64>() == 0
     }
 
     fn start<'a, P: Protocol>(
