@@ -11,14 +11,16 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use crate::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
-use crate::load::record::Outcomes;
+use crate::load::record::{Outcomes, Record};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
-use crate::load::{Generator, RunError};
+use crate::load::{Generator, Protocol, RunError};
 use crate::token;
 
-/// RocketMQ's own programs print a line each ten seconds; these do sooner if the whole run is shorter.
+/// RocketMQ's own programs print a line each ten seconds; these print one of what is left at the end, too.
 const WINDOW: Duration = Duration::from_secs(10);
+/// A century or so.
+const SECONDS_MAX: u64 = u32::MAX as u64;
 const HOLD_MS: u64 = 500;
 /// Messages in one answer, as RocketMQ's own consumers ask for.
 const PULL_MESSAGES_MAX: u32 = 32;
@@ -133,11 +135,7 @@ pub fn producer(
     let mut generator =
         Generator::connect(sending.settings(), &mut producer).context("connecting to the brokers")?;
     let mut windows = Vec::new();
-    for window in windows_of(options.seconds) {
-        let record = match generator.run(Schedule::closed(window), &mut producer, stop) {
-            Err(RunError::Stopped) => break,
-            result => result?,
-        };
+    run(&mut generator, &mut producer, options.seconds, stop, &mut |record, _| {
         let window = ProducerWindow {
             seconds: record.elapsed.as_secs_f64(),
             outcomes: record.outcomes,
@@ -146,7 +144,7 @@ pub fn producer(
         };
         on_window(&window);
         windows.push(window);
-    }
+    })?;
     Ok(ProducerReport { queues, windows })
 }
 
@@ -176,39 +174,46 @@ pub fn consumer(
     });
     let mut generator =
         Generator::connect(consumer.settings(), &mut consumer).context("connecting to the brokers")?;
-    let mut windows = Vec::new();
-    for window in windows_of(options.seconds) {
-        let before = consumer.consumed().clone();
-        let begun = Instant::now();
-        let record = match generator.run(Schedule::closed(window), &mut consumer, stop) {
-            Err(RunError::Stopped) => break,
-            result => result?,
-        };
+    let mut windows: Vec<ConsumerWindow> = Vec::new();
+    let (mut messages, mut bytes, mut lost) = (0, 0, 0);
+    run(&mut generator, &mut consumer, options.seconds, stop, &mut |record, consumer| {
         let after = consumer.consumed();
         let window = ConsumerWindow {
-            seconds: begun.elapsed().as_secs_f64(),
-            messages: after.messages - before.messages,
-            bytes: after.bytes - before.bytes,
-            lost: after.lost - before.lost,
+            seconds: record.elapsed.as_secs_f64(),
+            messages: after.messages - messages,
+            bytes: after.bytes - bytes,
+            lost: after.lost - lost,
             failed: record.outcomes.failed,
             born_to_consumed: after.born_to_consumed(),
             stored_to_consumed: after.stored_to_consumed(),
             first_surprise: record.first_surprise,
         };
+        (messages, bytes, lost) = (after.messages, after.bytes, after.lost);
         on_window(&window);
         windows.push(window);
-    }
+    })?;
     Ok(ConsumerReport { queues, windows })
 }
 
-/// Whole windows, and a last one that is shorter.
-fn windows_of(seconds: Option<u64>) -> impl Iterator<Item = Duration> {
-    let mut left = seconds.map_or(Duration::MAX, Duration::from_secs);
-    std::iter::from_fn(move || {
-        let window = left.min(WINDOW);
-        left = left.saturating_sub(window);
-        (!window.is_zero()).then_some(window)
-    })
+/// Until the time is over, or it is stopped. A broker that answers nothing any more ends a run of the generator, and is
+/// tried again.
+fn run<P: Protocol>(
+    generator: &mut Generator,
+    protocol: &mut P,
+    seconds: Option<u64>,
+    stop: &AtomicBool,
+    on_window: &mut dyn FnMut(Record, &P),
+) -> anyhow::Result<()> {
+    let time = Duration::from_secs(seconds.unwrap_or(SECONDS_MAX).min(SECONDS_MAX));
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let left = Schedule::closed(time.saturating_sub(begun.elapsed()));
+        match generator.run_in_windows(left, protocol, stop, WINDOW, on_window) {
+            Err(RunError::Stopped) => break,
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// RocketMQ's own rule; whatever else would have to be escaped on its way there.
@@ -294,15 +299,6 @@ impl std::fmt::Display for ConsumerReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn windows_fill_the_time() {
-        let seconds = |total| windows_of(total).take(5).map(|of| of.as_secs()).collect::<Vec<_>>();
-        assert_eq!(seconds(Some(25)), [10, 10, 5]);
-        assert_eq!(seconds(Some(3)), [3]);
-        assert_eq!(seconds(Some(0)), [0; 0]);
-        assert_eq!(seconds(None), [10; 5]);
-    }
 
     #[test]
     fn names_that_would_need_escaping_are_refused() {

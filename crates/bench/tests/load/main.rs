@@ -261,6 +261,34 @@ fn a_run_that_is_finished_from_outside_keeps_what_it_counted() {
 }
 
 #[test]
+fn windows_of_a_run_follow_each_other_and_miss_nothing() {
+    let fake = Fake::start(|_, _| Answer::After(5 * MS));
+    let mut generator = meaning::connect(settings(fake.address, 2));
+    let finish = AtomicBool::new(false);
+    let (mut windows, begun) = (Vec::new(), Instant::now());
+    let mut each = |record: Record, _: &Http<'_, Posts>| {
+        windows.push((record.elapsed, record.outcomes.won, record.response().points.len()));
+        // In the middle of the fourth one.
+        finish.store(windows.len() == 3, Ordering::Relaxed);
+    };
+    let schedule = Schedule::closed(Duration::from_secs(600));
+    let mut posts = Http { workload: &mut Posts };
+    generator.run_in_windows(schedule, &mut posts, &finish, 200 * MS, &mut each).unwrap();
+    let whole = begun.elapsed();
+    assert_eq!(windows.len(), 4, "{windows:?}");
+    assert!(
+        windows[..3].iter().all(|(elapsed, won, points)| *elapsed >= 200 * MS && *won > 0 && *points > 0)
+    );
+    // The last one has what came after the signal.
+    assert!(windows[3].1 > 0, "{windows:?}");
+    assert_eq!(windows.iter().map(|window| window.1).sum::<u64>(), fake.requests());
+    assert!(windows.iter().map(|window| window.0).sum::<Duration>() <= whole, "{windows:?} in {whole:?}");
+    // And the connections are as good as before.
+    let again = meaning::trial(&mut generator, Schedule::closed_requests(10));
+    assert_eq!((again.outcomes.won, again.reconnects), (10, 0));
+}
+
+#[test]
 fn nginx_answers_everything_and_serves_a_file_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(folder.path()).unwrap();

@@ -16,6 +16,8 @@ use crate::output;
 /// Send messages to a running RocketMQ, as its own benchmark does
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Prints a line each 10 seconds; at the end, or at Ctrl-C, one of what came since, and the sum. Exits with 0.
+
 Example:
   doorbuster bench producer -n 127.0.0.1:17040 -t bench -w 64 -s 128 -k false --seconds 30")]
 pub(super) struct ProducerArguments {
@@ -48,6 +50,8 @@ pub(super) struct ProducerArguments {
 /// Take messages from a running RocketMQ, as its own benchmark does
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Prints a line each 10 seconds; at the end, or at Ctrl-C, one of what came since, and the sum. Exits with 0.
+
 Example:
   doorbuster bench consumer -n 127.0.0.1:17040 -t bench -g readers --from-start --seconds 30")]
 pub(super) struct ConsumerArguments {

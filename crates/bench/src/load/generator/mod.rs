@@ -123,6 +123,14 @@ struct Run<'a, P> {
     freed: Instant,
     series: Series,
     watch: &'a mut dyn FnMut(&Second),
+    windows: Option<Windows<'a, P>>,
+}
+
+/// Parts of one run, without a pause between them.
+struct Windows<'a, P> {
+    every: Duration,
+    begun: Instant,
+    each: &'a mut dyn FnMut(Record, &P),
 }
 
 impl<P> Run<'_, P> {
@@ -130,6 +138,16 @@ impl<P> Run<'_, P> {
     fn roll(&mut self, now: Instant) {
         while let Some(second) = self.series.close(now, self.in_flight) {
             (self.watch)(&second);
+        }
+    }
+
+    /// Closes the window that is over; what is under way counts for the next one.
+    fn turn(&mut self, now: Instant) {
+        if let Some(of) = self.windows.as_mut().filter(|of| now.duration_since(of.begun) >= of.every) {
+            let mut record = std::mem::take(&mut self.record);
+            record.elapsed = now.duration_since(of.begun);
+            of.begun = now;
+            (of.each)(record, self.protocol);
         }
     }
 }
@@ -221,7 +239,7 @@ impl Generator {
         stop: &AtomicBool,
         watch: &mut dyn FnMut(&Second),
     ) -> Result<Record, RunError> {
-        self.drive(schedule, protocol, (stop, OnStop::Abandon), watch)
+        self.drive(schedule, protocol, (stop, OnStop::Abandon), watch, None)
     }
 
     /// As [`Generator::run_watched`], for a load whose end somebody else decides: once the flag is raised no further
@@ -236,21 +254,47 @@ impl Generator {
         finish: &AtomicBool,
         watch: &mut dyn FnMut(&Second),
     ) -> Result<Record, RunError> {
-        self.drive(schedule, protocol, (finish, OnStop::Finish), watch)
+        self.drive(schedule, protocol, (finish, OnStop::Finish), watch, None)
     }
 
-    fn drive<P: Protocol>(
+    /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is told the record of
+    /// every one when it is over, and of the last, which may be shorter. It is told on this thread, and must be quick.
+    /// Whoever makes requests whose loss is none can't go on with this generator: those are not waited for at the end.
+    ///
+    /// # Errors
+    /// As of [`Generator::run_until`].
+    pub fn run_in_windows<P: Protocol>(
         &mut self,
         schedule: Schedule,
         protocol: &mut P,
+        finish: &AtomicBool,
+        every: Duration,
+        each: &mut dyn FnMut(Record, &P),
+    ) -> Result<(), RunError> {
+        let windows = Windows { every, begun: Instant::now(), each };
+        let last = self.drive(schedule, protocol, (finish, OnStop::Finish), &mut |_| {}, Some(windows))?;
+        each(last, protocol);
+        Ok(())
+    }
+
+    fn drive<'a, P: Protocol>(
+        &mut self,
+        schedule: Schedule,
+        protocol: &'a mut P,
         (stop, on_stop): (&AtomicBool, OnStop),
-        watch: &mut dyn FnMut(&Second),
+        watch: &'a mut dyn FnMut(&Second),
+        windows: Option<Windows<'a, P>>,
     ) -> Result<Record, RunError> {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
         let mut run = self.start(schedule, protocol, watch);
         let started = run.started;
+        if let (Until::Elapsed(duration), Some(_)) = (schedule.until, &windows) {
+            // Also while every user waits for an answer.
+            run.closes = started.checked_add(duration);
+        }
+        run.windows = windows;
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut swept = started;
         loop {
@@ -269,7 +313,9 @@ impl Generator {
             let patience = self.settings.answer_timeout * SILENCE;
             let silent = run.unanswered_since.is_some_and(|since| now.duration_since(since) > patience);
             let ahead = if silent { Ahead::Finished } else { self.dispatch(now, &mut run) };
-            if run.in_flight == 0 && ahead == Ahead::Finished {
+            if ahead != Ahead::Finished {
+                run.turn(now);
+            } else if run.in_flight == 0 || (run.windows.is_some() && !silent && self.awaits_nothing(&run)) {
                 run.record.unsent = run.pace.unissued(now);
                 break;
             }
@@ -278,14 +324,23 @@ impl Generator {
                 self.handle(event, &mut run);
             }
         }
-        // A wait for an answer that never came is no time in which the target answered.
-        run.record.elapsed = run.last_whole.unwrap_or(run.last_settled).duration_since(run.started);
+        run.record.elapsed = match &run.windows {
+            // A wait for an answer that never came is no time in which the target answered.
+            None => run.last_whole.unwrap_or(run.last_settled).duration_since(run.started),
+            Some(windows) => windows.begun.elapsed(),
+        };
         run.record.gave_up = run.pace.gave_up();
         if let Some(second) = run.series.last(run.last_settled) {
             (run.watch)(&second);
         }
         run.record.seconds = run.series.into_rows();
         Ok(run.record)
+    }
+
+    /// Of those under way, whatever becomes of them: a pull that the broker holds back for seconds.
+    fn awaits_nothing<P: Protocol>(&self, run: &Run<'_, P>) -> bool {
+        let asking = self.users.iter().enumerate().filter(|(_, user)| user.asking.is_some());
+        asking.map(|(user, _)| run.protocol.operations(user)).sum::<u64>() == 0
     }
 
     fn start<'a, P: Protocol>(
@@ -318,6 +373,7 @@ impl Generator {
             freed: started,
             series: Series::start(started),
             watch,
+            windows: None,
         }
     }
 
