@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,8 @@ pub struct Setup<'a> {
     pub demo: bool,
     /// More of the configuration file, in TOML: whole sections.
     pub settings: &'a str,
+    /// Raised, nobody waits for the server any more.
+    pub stop: &'a Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub struct Target {
     program: PathBuf,
     folder: PathBuf,
     demo: bool,
+    stop: Arc<AtomicBool>,
     address: SocketAddr,
     guard: Guard,
 }
@@ -46,11 +51,12 @@ pub struct Target {
 impl Target {
     /// Starts the server with all of its files below `folder`, which must exist, and waits until it is ready.
     pub fn start(program: &Path, folder: &Path, setup: Setup<'_>) -> anyhow::Result<Self> {
-        let Setup { demo, settings } = setup;
+        let Setup { demo, settings, stop } = setup;
         std::fs::write(folder.join("config.toml"), format!("[auth]\nbuyer = \"token\"\n{settings}"))
             .context("the configuration")?;
-        let (guard, address) = launch(program, folder, demo)?;
-        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), demo, address, guard })
+        let (guard, address) = launch(program, folder, demo, stop)?;
+        let (program, folder, stop) = (program.to_owned(), folder.to_owned(), Arc::clone(stop));
+        Ok(Self { program, folder, demo, stop, address, guard })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -80,7 +86,7 @@ impl Target {
     pub fn restart(&mut self) -> anyhow::Result<Duration> {
         self.stop()?;
         let begun = Instant::now();
-        (self.guard, self.address) = launch(&self.program, &self.folder, self.demo)?;
+        self.start_again()?;
         Ok(begun.elapsed())
     }
 
@@ -92,7 +98,7 @@ impl Target {
 
     /// After a kill: starts it on the same data and waits until it is ready. It has another port then.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
-        (self.guard, self.address) = launch(&self.program, &self.folder, self.demo)?;
+        (self.guard, self.address) = launch(&self.program, &self.folder, self.demo, &self.stop)?;
         Ok(())
     }
 
@@ -145,7 +151,12 @@ fn log(folder: &Path) -> PathBuf {
     folder.join("log")
 }
 
-fn launch(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<(Guard, SocketAddr)> {
+fn launch(
+    program: &Path,
+    folder: &Path,
+    demo: bool,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Guard, SocketAddr)> {
     for _ in 0..PORT_ATTEMPTS {
         let address = SocketAddr::from(([127, 0, 0, 1], process::free_port()?));
         let mut command = Command::new(program);
@@ -159,7 +170,7 @@ fn launch(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<(Guard, S
             .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR_TOKEN);
         let mut guard =
             Guard::start(&mut command, &log(folder)).with_context(|| program.display().to_string())?;
-        if becomes_ready(&mut guard, address)? {
+        if becomes_ready(&mut guard, address, stop)? {
             return Ok((guard, address));
         }
     }
@@ -167,13 +178,14 @@ fn launch(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<(Guard, S
 }
 
 /// `false` if it ended instead.
-fn becomes_ready(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool> {
+fn becomes_ready(guard: &mut Guard, address: SocketAddr, stop: &AtomicBool) -> anyhow::Result<bool> {
     let request = once::encode("GET", "/readyz", &[], &[]);
     let begun = Instant::now();
     while guard.ended()?.is_none() {
         if once::exchange(address, &request).is_ok_and(|answer| answer.status == 200) {
             return Ok(true);
         }
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         ensure!(begun.elapsed() < READY_PATIENCE, "the server on {address} does not become ready");
         sleep(READY_POLL);
     }

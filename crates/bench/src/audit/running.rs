@@ -4,6 +4,8 @@
 //! order may be placed. Called by everything that places orders at a running server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -23,6 +25,7 @@ pub struct Running {
     server: SocketAddr,
     operator_token: String,
     orders_before: u64,
+    stop: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -30,12 +33,17 @@ impl Running {
     ///
     /// # Errors
     /// Without a token; if the server does not say; `AUDIT FAILED` if the ledger is broken already.
-    pub fn open(server: SocketAddr, operator_token: Option<&str>) -> anyhow::Result<Self> {
+    pub fn open(
+        server: SocketAddr,
+        operator_token: Option<&str>,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
         let operator_token = operator_token.context(
             "no order is placed at a running server whose audit can't be asked for: set DOORBUSTER_OPERATOR_TOKEN to \
              its operator's token",
         )?;
-        let mut audit = Self { server, operator_token: operator_token.to_owned(), orders_before: 0 };
+        let (operator_token, stop) = (operator_token.to_owned(), Arc::clone(stop));
+        let mut audit = Self { server, operator_token, orders_before: 0, stop };
         audit.orders_before = clean_orders(&audit.ask()?)?;
         Ok(audit)
     }
@@ -51,7 +59,7 @@ impl Running {
     /// The audit once the ledger has every accepted order, or takes too long to get it.
     ///
     /// # Errors
-    /// If the server does not say.
+    /// If the server does not say, or the stop flag is raised meanwhile.
     pub fn drain(&self, told: Told) -> anyhow::Result<Value> {
         let begun = Instant::now();
         loop {
@@ -60,6 +68,7 @@ impl Running {
             if orders >= self.orders_before + told.accepted || begun.elapsed() > DRAIN_PATIENCE {
                 return Ok(numbers);
             }
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             std::thread::sleep(DRAIN_POLL);
         }
     }
@@ -152,7 +161,7 @@ pub(crate) mod tests {
     #[test]
     fn without_a_token_nothing_is_asked_and_nothing_ordered() {
         // Nobody listens there: a request would be another error.
-        let error = Running::open(SocketAddr::from(([127, 0, 0, 1], 9)), None).unwrap_err();
+        let error = Running::open(SocketAddr::from(([127, 0, 0, 1], 9)), None, &Arc::default()).unwrap_err();
         assert!(error.to_string().contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
     }
 
@@ -160,7 +169,7 @@ pub(crate) mod tests {
     fn the_orders_of_others_before_are_not_counted() {
         let audits = [numbers(7, 93, true), numbers(11, 89, true), numbers(12, 88, true)];
         let (server, requests) = answering(audits.iter().map(Value::to_string).collect());
-        let audit = Running::open(server, Some("secret")).unwrap();
+        let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
         // The queue had one more for the ledger.
         let closed = audit.close(Told { accepted: 5, unknown: 1 }).unwrap();
         assert_eq!((closed.orders, closed.held_units, closed.remaining_units), (5, 12, 88));
@@ -169,9 +178,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_signal_ends_the_wait_for_the_queue() {
+        let (server, _requests) = answering(vec![numbers(7, 93, true).to_string(); 2]);
+        let stop = Arc::new(AtomicBool::new(false));
+        let audit = Running::open(server, Some("secret"), &stop).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        let error = audit.drain(Told { accepted: 1, unknown: 0 }).unwrap_err();
+        assert!(
+            error.to_string() == "stopped by a signal" && begun.elapsed() < DRAIN_PATIENCE / 10,
+            "{error}"
+        );
+    }
+
+    #[test]
     fn whatever_is_wrong_is_a_failed_audit() {
         let (server, _requests) = answering(vec![numbers(7, 93, true).to_string()]);
-        let audit = Running::open(server, Some("secret")).unwrap();
+        let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
         let told = Told { accepted: 5, unknown: 1 };
         for (numbers, why) in [
             (numbers(12, 88, false), "not clean"),
@@ -185,6 +208,11 @@ pub(crate) mod tests {
             assert!(error.contains(AUDIT_FAILED) && error.contains(why), "{error}");
         }
         let (server, _requests) = answering(vec![numbers(7, 93, false).to_string()]);
-        assert!(Running::open(server, Some("secret")).unwrap_err().to_string().contains(AUDIT_FAILED));
+        assert!(
+            Running::open(server, Some("secret"), &Arc::default())
+                .unwrap_err()
+                .to_string()
+                .contains(AUDIT_FAILED)
+        );
     }
 }

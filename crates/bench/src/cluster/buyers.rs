@@ -3,7 +3,7 @@
 //! They see what a buyer sees, from the click to the broker's acknowledgement and to the ledger. There are few of
 //! them, one after the other on a thread each, beside the driver's load, which does not wait for the ledger.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_STEP: Duration = Duration::from_millis(5);
 /// Longer than any answer may take.
 const TIMEOUT: Duration = Duration::from_secs(45);
+/// How often a raised stop flag is looked for while an answer is awaited.
+const STOP_POLL: Duration = Duration::from_millis(200);
 /// Seconds that a server is asked to hold its answer back until the order is known; the longest that it allows.
 const WAIT_S: u64 = 30;
 /// A long poll is repeated so often before the order is given up.
@@ -76,18 +78,24 @@ impl Buyer {
     pub(super) fn new(server: SocketAddr, buyer_first: u64) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(server).context("a buyer's connection")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(STOP_POLL))?;
         let orders = OwnOrders::new(TOKEN_SECRET, buyer_first);
         Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET.as_bytes()), arrived: Vec::new() })
     }
 
-    /// Places orders until `over` is raised; `accepted` counts them with those of the driver.
-    pub(super) fn shop(mut self, accepted: &AtomicU64, over: &AtomicBool) -> anyhow::Result<Seen> {
+    /// Places orders until `over` is raised; `accepted` counts them with those of the driver. The last one is waited
+    /// for, but not when `stop` is raised.
+    pub(super) fn shop(
+        mut self,
+        accepted: &AtomicU64,
+        over: &AtomicBool,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Seen> {
         let mut seen = Seen::none();
         while !over.load(Ordering::Relaxed) {
             let clicked = Instant::now();
             let request = self.orders.next().to_vec();
-            let answer = self.exchange(&request).context("a buyer's order")?;
+            let answer = self.exchange(&request, stop).context("a buyer's order")?;
             if !matches!(answer.status, 201 | 202) {
                 seen.refused += 1;
                 seen.first_refusal.get_or_insert_with(|| answer.text());
@@ -97,7 +105,7 @@ impl Buyer {
             accepted.fetch_add(1, Ordering::Relaxed);
             seen.placed += 1;
             seen.accepted.saturating_record(micros(Instant::now(), clicked));
-            self.wait(&answer)?;
+            self.wait(&answer, stop)?;
             seen.persisted.saturating_record(micros(Instant::now(), clicked));
             rest(over);
         }
@@ -105,7 +113,7 @@ impl Buyer {
     }
 
     /// Until the order is in the ledger.
-    fn wait(&mut self, placed: &Answer) -> anyhow::Result<()> {
+    fn wait(&mut self, placed: &Answer, stop: &AtomicBool) -> anyhow::Result<()> {
         let order: Value = serde_json::from_slice(&placed.body).context("an order as JSON")?;
         let id = order["id"].as_str().with_context(|| format!("an order's id in {order}"))?.to_owned();
         let mut status = order["status"].as_str().unwrap_or_default().to_owned();
@@ -120,7 +128,7 @@ impl Buyer {
                 "pending" => {}
                 _ => bail!("AUDIT FAILED: the accepted order {id} became {status}"),
             }
-            let answer = self.exchange(&request).context("asking for an order")?;
+            let answer = self.exchange(&request, stop).context("asking for an order")?;
             ensure!(
                 answer.status == 200,
                 "AUDIT FAILED: the accepted order {id} is not found: {}",
@@ -132,7 +140,8 @@ impl Buyer {
         bail!("the accepted order {id} is not in the ledger after {} s", WAIT_S * WAITS_MAX as u64)
     }
 
-    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+    fn exchange(&mut self, request: &[u8], stop: &AtomicBool) -> anyhow::Result<Answer> {
+        let asked = Instant::now();
         self.stream.write_all(request)?;
         self.arrived.clear();
         let mut buffer = [0; 8192];
@@ -144,7 +153,14 @@ impl Buyer {
                 let body = self.arrived[head.head_bytes..head.total_bytes].to_vec();
                 return Ok(Answer { status: head.status, body });
             }
-            let count = self.stream.read(&mut buffer)?;
+            let count = match self.stream.read(&mut buffer) {
+                // A long poll is answered late, and a stop is to be seen meanwhile.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && asked.elapsed() < TIMEOUT => {
+                    ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+                    continue;
+                }
+                result => result?,
+            };
             ensure!(count > 0, "the server closed a buyer's connection");
             self.arrived.extend_from_slice(&buffer[..count]);
         }

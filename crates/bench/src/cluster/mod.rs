@@ -186,7 +186,7 @@ impl<'a> Bench<'a> {
         let servers = options.wants(Part::Orders) || options.wants(Part::Edge);
         if options.wants(Part::Submit) {
             let folder = self.folder.join("submit");
-            let mut submit = SubmitShop::open(&options.program, &folder, &self.sets[0].set)?;
+            let mut submit = SubmitShop::open(&options.program, &folder, &self.sets[0].set, &options.stop)?;
             self.progress.doing("selling 1000 goods of 10 units");
             let sold_out = submit.sell_out(options.submit_requests, &options.stop)?;
             self.progress.done(&format!("sold out: exactly {} orders", sold_out.orders));
@@ -195,7 +195,7 @@ impl<'a> Bench<'a> {
         }
         for (index, stand) in self.sets.iter_mut().enumerate().filter(|_| servers) {
             let folder = self.folder.join(format!("servers-{index}"));
-            stand.shop = Some(Shop::open(&options.program, &folder, &stand.set)?);
+            stand.shop = Some(Shop::open(&options.program, &folder, &stand.set, &options.stop)?);
         }
         Ok(())
     }

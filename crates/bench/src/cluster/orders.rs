@@ -129,7 +129,8 @@ fn load(stand: &mut Stand<'_>, driver: &mut Driver, schedule: Schedule) -> anyho
     let before = Snapshot::take(&watched, stand.disk)?;
     std::thread::scope(|scope| {
         let eyes = scope.spawn(|| watcher.watch(&accepted, &over));
-        let buyers: Vec<_> = buyers.into_iter().map(|buyer| go(scope, buyer, &accepted, &over)).collect();
+        let buyers: Vec<_> =
+            buyers.into_iter().map(|buyer| go(scope, buyer, &accepted, (&over, stand.stop))).collect();
         let mut traffic = Counted { inner: &mut stand.shop.traffic, accepted: &accepted };
         let record = driver.run(schedule, &mut traffic, stand.stop);
         let (ended, after) = (Instant::now(), Snapshot::take(&watched, stand.disk));
@@ -148,9 +149,9 @@ fn go<'scope>(
     scope: &'scope Scope<'scope, '_>,
     buyer: Buyer,
     accepted: &'scope AtomicU64,
-    over: &'scope AtomicBool,
+    (over, stop): (&'scope AtomicBool, &'scope AtomicBool),
 ) -> ScopedJoinHandle<'scope, anyhow::Result<Seen>> {
-    scope.spawn(move || buyer.shop(accepted, over))
+    scope.spawn(move || buyer.shop(accepted, over, stop))
 }
 
 fn figures(run: Run, rows: u64, drained: Duration) -> OrdersSample {

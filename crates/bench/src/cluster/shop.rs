@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -42,11 +44,17 @@ pub(crate) struct Shop {
     pub(crate) told: Told,
     pub(super) traffic: Traffic,
     waiting_buyer: u64,
+    stop: Arc<AtomicBool>,
 }
 
 impl Shop {
     /// One server on the engines, and a sale that never runs short.
-    pub(crate) fn open(program: &Path, folder: &Path, set: &EngineSet) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        program: &Path,
+        folder: &Path,
+        set: &EngineSet,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).context("the servers' folder")?;
         set.database(None)?.recreate(DATABASE)?;
         let mut shop = Self {
@@ -58,6 +66,7 @@ impl Shop {
             told: Told::default(),
             traffic: Traffic::own(TOKEN_SECRET, BUYER_FIRST),
             waiting_buyer: WAITING_BUYER_FIRST,
+            stop: Arc::clone(stop),
         };
         shop.serve_by(1)?;
         shop.create_sale()?;
@@ -73,7 +82,7 @@ impl Shop {
         while self.servers.len() < servers {
             let folder = self.folder.join(format!("server-{}", self.servers.len() + 1));
             std::fs::create_dir_all(&folder).context("a server's folder")?;
-            let setup = Setup { demo: false, settings: &self.settings };
+            let setup = Setup { demo: false, settings: &self.settings, stop: &self.stop };
             self.servers.push(Target::start(&self.program, &folder, setup)?);
         }
         Ok(())
@@ -123,6 +132,7 @@ impl Shop {
             if orders >= self.told.accepted {
                 return Ok(());
             }
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             ensure!(
                 begun.elapsed() < DRAIN_PATIENCE,
                 "AUDIT FAILED: {} orders were accepted, and after {} s the ledger has {orders}",

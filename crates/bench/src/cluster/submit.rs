@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -69,11 +70,16 @@ pub(super) struct SubmitShop {
 }
 
 impl SubmitShop {
-    pub(super) fn open(program: &Path, folder: &Path, set: &EngineSet) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        program: &Path,
+        folder: &Path,
+        set: &EngineSet,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).context("the server's folder")?;
         set.database(None)?.recreate(DATABASE)?;
         let settings = ledger_settings(set.address("mariadb")?, DATABASE);
-        let target = Target::start(program, folder, Setup { demo: true, settings: &settings })?;
+        let target = Target::start(program, folder, Setup { demo: true, settings: &settings, stop })?;
         Ok(Self {
             target,
             database: set.database(Some(DATABASE))?,

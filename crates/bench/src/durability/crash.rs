@@ -23,6 +23,7 @@ const KILL_AT: f64 = 0.5;
 /// The buyers who try until they are served again are numbered from here, this far apart for each kill.
 const PROBE_BUYER_FIRST: u64 = 7_000_000_000;
 const PROBE_BUYERS: u64 = 1_000_000;
+const REST_STEP: Duration = Duration::from_millis(50);
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const BACK_PATIENCE: Duration = Duration::from_secs(150);
 const STILL_POLL: Duration = Duration::from_millis(500);
@@ -44,7 +45,7 @@ pub(super) fn kill(options: &DurabilityOptions, stand: &mut Stand, victim: Victi
     stand.receipts.keep(&probed.accepted);
     stand.told.accepted += 1;
     stand.told.unknown += probed.unknown;
-    let matched = settled(stand, first)?;
+    let matched = settled(stand, first, &options.stop)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     Ok(Kill {
         victim: victim.name().to_owned(),
@@ -73,23 +74,23 @@ fn load_and_kill(
         let load = scope.spawn(|| -> Result<Record, RunError> {
             generator.run(Schedule::closed(options.load), &mut http, &options.stop)
         });
-        std::thread::sleep(options.load.mul_f64(KILL_AT));
+        rest(options.load.mul_f64(KILL_AT), &options.stop)?;
         let killed = Instant::now();
         let probed = match (victim, profile) {
             (Victim::Server, Profile::Embedded(target)) => {
                 target.kill()?;
                 target.start_again()?;
-                probe(target.address(), buyer, killed, &options.stop)
+                probe(target.address(), buyer, killed, &[&options.stop])
             }
             (Victim::Server, Profile::Cluster { shop, .. }) => {
                 let server = shop.first_server();
                 server.kill()?;
                 server.start_again()?;
-                probe(server.address(), buyer, killed, &options.stop)
+                probe(server.address(), buyer, killed, &[&options.stop])
             }
             (Victim::Engine(member, _), Profile::Cluster { set, .. }) => {
                 set.kill(member)?;
-                let prober = scope.spawn(move || probe(address, buyer, killed, given_up));
+                let prober = scope.spawn(move || probe(address, buyer, killed, &[given_up, &options.stop]));
                 let restarted = set.restart(member, &options.stop);
                 // Whatever happened, the thread must end.
                 given_up.store(restarted.is_err(), Ordering::Relaxed);
@@ -103,12 +104,27 @@ fn load_and_kill(
     })
 }
 
-/// One order after the other, each by another buyer, until one is accepted.
-fn probe(address: SocketAddr, buyer: u64, killed: Instant, given_up: &AtomicBool) -> anyhow::Result<Probed> {
+fn rest(time: Duration, stop: &AtomicBool) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+        std::thread::sleep(REST_STEP.min(time.saturating_sub(begun.elapsed())));
+    }
+    Ok(())
+}
+
+/// One order after the other, each by another buyer, until one is accepted, or one of the flags is raised.
+fn probe(
+    address: SocketAddr,
+    buyer: u64,
+    killed: Instant,
+    given_up: &[&AtomicBool],
+) -> anyhow::Result<Probed> {
     let mut orders = OwnOrders::new(TOKEN_SECRET, buyer);
     let mut probed = Probed::default();
     while killed.elapsed() < BACK_PATIENCE {
-        ensure!(!given_up.load(Ordering::Relaxed), "nobody waits for the answer any more");
+        let waited_for = given_up.iter().all(|flag| !flag.load(Ordering::Relaxed));
+        ensure!(waited_for, "nobody waits for the answer any more");
         match once::exchange(address, orders.next()) {
             Ok(answer) if matches!(answer.status, 201 | 202) => {
                 probed.back_after = killed.elapsed();
@@ -132,7 +148,7 @@ fn is_unknown(body: &[u8]) -> bool {
 }
 
 /// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
-fn settled(stand: &mut Stand, first: u64) -> anyhow::Result<Matched> {
+fn settled(stand: &mut Stand, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
     let still = match stand.profile {
         // Without a queue, what was acknowledged is in the ledger or is lost.
         Profile::Embedded(_) => Duration::ZERO,
@@ -145,6 +161,7 @@ fn settled(stand: &mut Stand, first: u64) -> anyhow::Result<Matched> {
         if matched.lost.is_empty() || grown.elapsed() >= still {
             return Ok(matched);
         }
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         ensure!(begun.elapsed() < DRAIN_PATIENCE, "the ledger still takes in orders");
         std::thread::sleep(STILL_POLL);
         let now = stand.orders()?;

@@ -73,12 +73,12 @@ impl DurabilityOptions {
     }
 }
 
-/// Measures every row.
+/// Measures every row. Each is added to `measured` once it is audited, so that an end before the last one loses none.
 ///
 /// # Errors
 /// If anything can't be started or measured, if the stop flag is raised, or if a ledger breaks an invariant. Orders
 /// lost by a kill are `AUDIT FAILED`, whatever the settings.
-pub fn run(options: &DurabilityOptions) -> anyhow::Result<Vec<DurabilityRow>> {
+pub fn run(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> anyhow::Result<()> {
     ensure!(options.repeats > 0 && options.users > 0 && !options.load.is_zero(), "a row needs a load");
     let rows: Vec<_> = Combination::all(options.extent)
         .into_iter()
@@ -91,7 +91,6 @@ pub fn run(options: &DurabilityOptions) -> anyhow::Result<Vec<DurabilityRow>> {
         .prefix("doorbuster-bench-")
         .tempdir_in(&options.folder)
         .with_context(|| format!("a folder in {}", options.folder.display()))?;
-    let mut measured = Vec::new();
     let begun = Instant::now();
     for (number, row) in rows.iter().enumerate() {
         // Rows take about as long as each other: after the first one it is known how long.
@@ -106,7 +105,7 @@ pub fn run(options: &DurabilityOptions) -> anyhow::Result<Vec<DurabilityRow>> {
         options.progress.done(&told(&done, *row));
         measured.push(done);
     }
-    Ok(measured)
+    Ok(())
 }
 
 fn measure(

@@ -73,7 +73,7 @@ impl Stand {
                 let folder = folder.join("server");
                 std::fs::create_dir(&folder).context("the server's folder")?;
                 let settings = format!("[ledger]\nsynchronous = \"{}\"\n", synchronous.setting());
-                let setup = Setup { demo: false, settings: &settings };
+                let setup = Setup { demo: false, settings: &settings, stop: &options.stop };
                 let target = Target::start(&options.program, &folder, setup)?;
                 target.operate("/api/v1/sales", &sale(), 201)?;
                 Profile::Embedded(target)
@@ -85,7 +85,7 @@ impl Stand {
                     port_base: options.port_base,
                 };
                 let set = EngineSet::start_with(place, flushes, &options.stop)?;
-                let shop = Shop::open(&options.program, &folder.join("servers"), &set)?;
+                let shop = Shop::open(&options.program, &folder.join("servers"), &set, &options.stop)?;
                 Profile::Cluster { shop: Box::new(shop), set }
             }
         };

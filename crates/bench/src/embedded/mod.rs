@@ -115,8 +115,8 @@ impl<'a> Bench<'a> {
         let nginx_folder = folder.join("nginx");
         std::fs::create_dir(&nginx_folder).context("nginx's folder")?;
         let nginx = Nginx::start(&nginx_folder)?;
-        let mut demo = Shop::open(&options.program, &folder.join("demo"), true)?;
-        let own = Shop::open(&options.program, &folder.join("own"), false)?;
+        let mut demo = Shop::open(&options.program, &folder.join("demo"), true, &options.stop)?;
+        let own = Shop::open(&options.program, &folder.join("own"), false, &options.stop)?;
         demo.sell_out().context("making a sale that is sold out")?;
         let traffic = make_traffic(&demo, &nginx)?;
         progress.done("nginx and two servers run");

@@ -1,6 +1,7 @@
 //! A server under test together with its ledger and with what its buyers were told.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -55,9 +56,14 @@ pub struct Footprint {
 }
 
 impl Shop {
-    pub(super) fn open(program: &Path, folder: &Path, demo: bool) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        program: &Path,
+        folder: &Path,
+        demo: bool,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir(folder).context("the server's folder")?;
-        let target = Target::start(program, folder, Setup { demo, settings: "" })?;
+        let target = Target::start(program, folder, Setup { demo, settings: "", stop })?;
         let ledger = Ledger::open(&target.data_dir()).context("opening the ledger to audit it")?;
         Ok(Self { target, ledger, told: Told::default() })
     }

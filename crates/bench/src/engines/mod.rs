@@ -14,7 +14,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub const PORTS_PER_SET: u16 = 100;
 const STOP_POLL: Duration = Duration::from_millis(100);
 /// A process that was killed has its threads and ports for a moment.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
+/// Installing an engine takes that long, on a bad day.
+const INSTALL_PATIENCE: Duration = Duration::from_secs(120);
 const GONE_POLL: Duration = Duration::from_millis(2);
 
 /// When the broker has written a message to the disk.
@@ -217,6 +219,9 @@ impl EngineSet {
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
+            }
+            if stop.load(Ordering::Relaxed) {
+                end_group(&mut child)?;
             }
             std::thread::sleep(STOP_POLL);
         };
@@ -399,6 +404,22 @@ impl EngineSet {
     /// As [`EngineSet::up`].
     pub fn restart(&mut self, name: &str, stop: &AtomicBool) -> anyhow::Result<()> {
         self.up(&[name], &[], stop)
+    }
+}
+
+/// Ends a script and what runs under it, so that nothing writes any more where it wrote. It is asked again and again:
+/// it does not listen while it installs packages, and those must not be cut off.
+fn end_group(leader: &mut Child) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let signal = if begun.elapsed() < INSTALL_PATIENCE { "TERM" } else { "KILL" };
+        let asked = ["-c", "kill -s \"$0\" -- \"-$1\" 2>&-", signal, &leader.id().to_string()];
+        let is_there = Command::new("sh").args(asked).status()?.success();
+        if leader.try_wait()?.is_some() && !is_there {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < INSTALL_PATIENCE + GONE_PATIENCE, "dev/up survives SIGKILL");
+        std::thread::sleep(STOP_POLL);
     }
 }
 

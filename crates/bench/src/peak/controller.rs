@@ -107,6 +107,8 @@ pub enum Ending {
     NeverConfirmed,
     /// A bound of the search was reached first.
     Exhausted,
+    /// A signal came first: said by whoever asks the controller.
+    Stopped,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,6 +122,18 @@ pub struct Outcome {
     pub ending: Ending,
     /// Whether a probe after the overload was within the limits; `None` without an overload.
     pub recovered: Option<bool>,
+}
+
+impl Outcome {
+    /// Of a search that was given up.
+    pub(super) const STOPPED: Self = Self {
+        highest_passed: None,
+        lowest_failed: None,
+        closed_loop: None,
+        confirmed: false,
+        ending: Ending::Stopped,
+        recovered: None,
+    };
 }
 
 /// One load of the curve.

@@ -20,7 +20,7 @@ mod trials;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -32,6 +32,7 @@ use self::trials::{Measured, Trials};
 use crate::cluster::limit::limit;
 use crate::progress::Progress;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
+use crate::suite::AUDIT_FAILED;
 use crate::usage::Usage;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
@@ -129,10 +130,12 @@ impl PeakOptions {
     }
 }
 
-/// Searches the peak.
+/// Searches the peak. If the stop flag is raised while it searches, the report has the loads that were judged so far, and
+/// neither a peak nor an audit: what the last trial's buyers were told is not known.
 ///
 /// # Errors
-/// If anything can't be started or measured, if the stop flag is raised, or if the audit fails.
+/// If anything can't be started or measured, if the stop flag is raised before or after the search, or if the audit
+/// fails.
 pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let limits = options.limits()?;
     let folder = tempfile::Builder::new()
@@ -156,9 +159,14 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let servers = stand.addresses().len() as u64;
     let local = stand.is_local();
     options.progress.expect(Duration::ZERO);
-    options.progress.doing("auditing");
-    let audit = stand.close(&options.stop)?;
-    options.progress.done("audited: every acknowledged order is there");
+    let audit = if found.outcome.ending == Ending::Stopped {
+        None
+    } else {
+        options.progress.doing("auditing");
+        let audit = stand.close(&options.stop)?;
+        options.progress.done("audited: every acknowledged order is there");
+        Some(audit)
+    };
     let notes = notes(options, &found.outcome, local);
     Ok(PeakReport {
         target: match &options.target {
@@ -178,7 +186,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         curve: found.curve(),
         overload: found.overload(),
         admission: found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers)),
-        audit: Some(audit),
+        audit,
         notes,
     })
 }
@@ -225,7 +233,13 @@ fn search(
                 return Ok(Found { outcome, points, measured });
             }
             Step::Measure { load, phase } => {
-                let one = trials.measure(load, phase)?;
+                let one = match trials.measure(load, phase) {
+                    Err(error) if is_stopped(options, &error) => {
+                        let points = controller.curve().to_vec();
+                        return Ok(Found { outcome: Outcome::STOPPED, points, measured });
+                    }
+                    result => result?,
+                };
                 controller.observe(one.measurement);
                 measured.push(one);
                 let left = u32::try_from(measurements_max.saturating_sub(measured.len())).unwrap_or(u32::MAX);
@@ -238,6 +252,11 @@ fn search(
         }
         told = controller.curve().len();
     }
+}
+
+/// Ended by a signal, and by nothing that matters more.
+fn is_stopped(options: &PeakOptions, error: &anyhow::Error) -> bool {
+    options.stop.load(Ordering::Relaxed) && !format!("{error:#}").contains(AUDIT_FAILED)
 }
 
 /// A line for a load that was judged: with the interval of the median of its trials' p99.
@@ -360,8 +379,12 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
         }
         Ending::NeverConfirmed => "Not confirmed: no load passed a second time.".to_owned(),
         Ending::Exhausted => "The search was cut off by its bound on measurements.".to_owned(),
+        Ending::Stopped => {
+            "Stopped by a signal: the loads judged before it are not audited, and no peak follows from them."
+                .to_owned()
+        }
     });
-    if outcome.closed_loop.is_none() {
+    if outcome.closed_loop.is_none() && outcome.ending != Ending::Stopped {
         notes.push(
             "The closed loop was spoiled by the generator each time: its maximum is not known, and the search began \
              at a guess."

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
@@ -57,7 +58,7 @@ impl Stand {
                 (servers, Traffic::own(TOKEN_SECRET, BUYER_FIRST))
             }
             PeakTarget::Running { address, order, operator_token } => {
-                running(*address, order, operator_token.as_deref())?
+                running(*address, order, operator_token.as_deref(), &options.stop)?
             }
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
@@ -141,7 +142,8 @@ fn sale() -> Value {
 fn embedded(options: &PeakOptions, folder: &Path) -> anyhow::Result<Servers> {
     let folder = folder.join("server");
     std::fs::create_dir(&folder).context("the server's folder")?;
-    let target = Target::start(&options.program, &folder, Setup { demo: false, settings: "" })?;
+    let target =
+        Target::start(&options.program, &folder, Setup { demo: false, settings: "", stop: &options.stop })?;
     target.operate("/api/v1/sales", &sale(), 201)?;
     Ok(Servers::Embedded(target))
 }
@@ -150,7 +152,7 @@ fn cluster(
     options: &PeakOptions,
     folder: &Path,
     servers: usize,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Servers> {
     let place = Place {
         scripts: find_scripts(&options.scripts)?,
@@ -158,13 +160,18 @@ fn cluster(
         port_base: options.port_base,
     };
     let set = EngineSet::start(place, BrokerFlush::Synchronous, stop)?;
-    let mut shop = Shop::open(&options.program, &folder.join("servers"), &set)?;
+    let mut shop = Shop::open(&options.program, &folder.join("servers"), &set, stop)?;
     shop.serve_by(servers)?;
     Ok(Servers::Cluster { shop: Box::new(shop), set })
 }
 
-fn running(address: SocketAddr, order: &Order, operator: Option<&str>) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator)?;
+fn running(
+    address: SocketAddr,
+    order: &Order,
+    operator: Option<&str>,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<(Servers, Traffic)> {
+    let audit = Running::open(address, operator, stop)?;
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());

@@ -5,12 +5,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
-use ::bench::report::model::{PeakReport, Report, Size, Verdict};
+use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::{json, summary};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
@@ -20,6 +20,8 @@ use super::suite::{command_line, version};
 use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
+
+const STOPPED: &str = "stopped by a signal";
 
 /// The demo's sale and product, which the published commands order.
 const DEMO: (u64, u64) = (3, 29);
@@ -51,6 +53,7 @@ struct PlaceArguments {
 Looks at the idle machine and at the generator alone, finds the closed-loop maximum, then the highest load of which
 repeated trials keep the limit and the lowest of which they don't, confirms both in turn, and offers twice the peak to
 see how it recovers. A refused order is not carried. An audit follows: no result without a clean one.
+After a signal the report has the loads that were judged, marked as not complete, and no peak.
 The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
 
 A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN; without it no order is
@@ -97,7 +100,7 @@ pub(super) struct PeakArguments {
 Each row is a combination of the flush settings of Redis, broker, MariaDB and SQLite: orders per second, p99, and the
 acknowledged orders that are gone after each process was killed in mid-load. By default each setting is changed alone.
 What a power cut may lose is reasoned, not measured. No setting may lose an acknowledged order to a kill: after such a
-loss no figure is printed.
+loss no figure is printed. After a signal the report has the rows that were measured, marked as not complete.
 
 Exit codes: 0 measured; 1 an acknowledged order was lost, a ledger broke an invariant or a signal came; 64 wrong
 arguments; 69 something can't be started.
@@ -166,14 +169,24 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
     let begun = arguments.place.begin(&options.stop)?;
-    let found = peak::run(&options).map_err(failed)?;
+    let found = peak::run(&options);
     options.progress.finish();
-    let verdict = verdict(&found);
-    let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     // How often each load was tried depends on what came of it, and is told beside each.
     let mut report =
         arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
     report.seed = arguments.seed;
+    let found = match found {
+        Ok(found) if found.audit.is_some() => found,
+        Ok(found) => {
+            report.peak = Some(found);
+            return arguments.place.give_up(report, begun, "peak", STOPPED, &options.stop);
+        }
+        Err(error) => {
+            return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.stop);
+        }
+    };
+    let verdict = verdict(&found);
+    let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     report.peak = Some(found);
     arguments.place.keep(&mut report, begun)?;
     let settings = arguments.place.out.join("admission.toml");
@@ -230,20 +243,17 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     options.folder = arguments.place.data();
     options.port_base = arguments.place.port_base;
     let begun = arguments.place.begin(&options.stop)?;
-    let rows = durability::run(&options).map_err(failed)?;
+    let mut rows = Vec::new();
+    let ended = durability::run(&options, &mut rows);
     options.progress.finish();
     let mut report = arguments.place.report(options.repeats, true);
     report.durability = rows;
-    arguments.place.keep(&mut report, begun)
-}
-
-/// A broken audit, and a signal, say so themselves; whatever else ends a measurement kept it from being made.
-fn failed(error: impl std::fmt::Display) -> Failure {
-    let message = format!("{error:#}");
-    if message.contains(suite::AUDIT_FAILED) || message.contains("stopped by a signal") {
-        return Failure::check(message);
+    match ended {
+        Ok(()) => arguments.place.keep(&mut report, begun),
+        Err(error) => {
+            arguments.place.give_up(report, begun, "durability", &format!("{error:#}"), &options.stop)
+        }
     }
-    Failure::unavailable(message)
 }
 
 fn program() -> Result<PathBuf, Failure> {
@@ -278,6 +288,26 @@ impl PlaceArguments {
             co_located,
         };
         Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
+    }
+
+    /// An end before all was measured. What was is kept after a signal, and never after a broken audit.
+    fn give_up(
+        &self,
+        mut report: Report,
+        begun: Instant,
+        name: &str,
+        error: &str,
+        stop: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let broken = error.contains(suite::AUDIT_FAILED);
+        if broken || !stop.load(Ordering::Relaxed) {
+            return Err(if broken { Failure::check(error) } else { Failure::unavailable(error) });
+        }
+        report.complete = false;
+        report.failures.push(FailedScenario { name: name.to_owned(), error: error.to_owned() });
+        self.keep(&mut report, begun)?;
+        let file = self.out.join("report.json");
+        Err(Failure::check(format!("{STOPPED}; what was measured is in {}", file.display())))
     }
 
     fn keep(&self, report: &mut Report, begun: Instant) -> Result<(), Failure> {
@@ -366,9 +396,28 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_audit_is_no_missing_engine() {
-        assert!(matches!(failed("orders: AUDIT FAILED: 3 lost"), Failure::Check(_)));
-        assert!(matches!(failed("stopped by a signal"), Failure::Check(_)));
-        assert!(matches!(failed("redis-server: not found"), Failure::Unavailable(_)));
+    fn a_signal_keeps_the_report_and_a_broken_audit_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = PlaceArguments {
+            quick: true,
+            out: folder.path().to_owned(),
+            scripts: PathBuf::from("dev"),
+            folder: None,
+            port_base: 27000,
+        };
+        let ends = |error: &str, stopped: bool| {
+            let report = Report { peak: Some(peak(None, None, "")), ..place.report(1, true) };
+            place.give_up(report, Instant::now(), "peak", error, &AtomicBool::new(stopped)).unwrap_err()
+        };
+        let kept = folder.path().join("report.json");
+        for stopped in [true, false] {
+            assert!(matches!(ends("orders: AUDIT FAILED: 3 lost", stopped), Failure::Check(_)));
+        }
+        assert!(matches!(ends("redis-server: not found", false), Failure::Unavailable(_)));
+        assert!(!kept.exists());
+        assert!(matches!(ends("connecting: stopped by a signal", true), Failure::Check(_)));
+        let report = json::read(&kept).unwrap();
+        assert!(!report.complete && report.peak.is_some());
+        assert_eq!(report.failures[0].error, "connecting: stopped by a signal");
     }
 }

@@ -21,7 +21,8 @@ fn measure(only: &str) -> DurabilityRow {
     options.load = Duration::from_secs(1);
     options.users = 20;
     options.port_base = PORT_BASE;
-    let mut rows = bench::durability::run(&options).unwrap();
+    let mut rows = Vec::new();
+    bench::durability::run(&options, &mut rows).unwrap();
     assert_eq!(rows.len(), 1, "{only}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     rows.remove(0)

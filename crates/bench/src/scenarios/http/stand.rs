@@ -4,6 +4,8 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -73,8 +75,8 @@ impl<'a> Shop<'a> {
         }
     }
 
-    fn setup(self, settings: &str) -> Setup<'_> {
-        Setup { demo: matches!(self, Self::Demo), settings }
+    fn setup<'s>(self, settings: &'s str, stop: &'s Arc<AtomicBool>) -> Setup<'s> {
+        Setup { demo: matches!(self, Self::Demo), settings, stop }
     }
 }
 
@@ -106,7 +108,7 @@ impl Stand {
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
-                let audit = token.map(|_| Running::open(http, token)).transpose()?;
+                let audit = token.map(|_| Running::open(http, token, &stage.stop)).transpose()?;
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
@@ -134,8 +136,8 @@ impl Stand {
 
     fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
-        let server = Target::start(&stage.program, folder, shop.setup(shop.settings()))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN))?);
+        let server = Target::start(&stage.program, folder, shop.setup(shop.settings(), &stage.stop))?;
+        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
         let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         stand.server = Some(server);
         Ok(stand)
@@ -152,8 +154,8 @@ impl Stand {
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
-        let server = Target::start(&stage.program, folder, shop.setup(&settings))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN))?);
+        let server = Target::start(&stage.program, folder, shop.setup(&settings, &stage.stop))?;
+        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
         let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
@@ -168,7 +170,7 @@ impl Stand {
     /// If the orders could not be audited.
     pub(super) fn check_audited(&self) -> anyhow::Result<()> {
         if self.audit.is_none() {
-            Running::open(self.orders, None)?;
+            Running::open(self.orders, None, &Arc::default())?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::Command;
 use crate::drivers::redis::keys::{Keys, Order};
+use crate::leftovers;
 use crate::load::schedule::Schedule;
 use crate::process;
 use crate::reference::{self, SeckillTier};
@@ -219,7 +220,8 @@ fn redis_benchmark(
         _ => program.args(["GET", &key]),
     };
     let before = process::ended_children_cpu()?;
-    let output = program.env("LC_ALL", "C").output().context("running redis-benchmark")?;
+    let output =
+        leftovers::mark(&mut program)?.env("LC_ALL", "C").output().context("running redis-benchmark")?;
     let used = process::ended_children_cpu()?.saturating_sub(before);
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "redis-benchmark failed with {}: {said}", output.status);

@@ -66,7 +66,11 @@ impl Shop {
             "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{}\"\nmysql_user = \"root\"\nmysql_database = \"{DATABASE}\"\n",
             set.address("mariadb")?
         );
-        let target = Target::start(&stage.program, &folder, Setup { demo: true, settings: &ledger })?;
+        let target = Target::start(
+            &stage.program,
+            &folder,
+            Setup { demo: true, settings: &ledger, stop: &stage.stop },
+        )?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
         Ok(Self { target, database: set.database(Some(DATABASE))?, told: Told::default(), watched })
@@ -410,7 +414,7 @@ fn durations(stage: &Stage) -> (Duration, Duration) {
 fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
     let address = addresses.http.context("the target names no server")?;
     let series = "as found";
-    let before = Running::open(address, addresses.operator_token.as_deref())?;
+    let before = Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?;
     let mut told = Told::default();
     let mut ramp = Ramp::default();
     let (warm_up, window) = durations(stage);
