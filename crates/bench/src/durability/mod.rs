@@ -28,7 +28,7 @@ pub use self::combination::Extent;
 
 /// Of a row, besides its loads: as measured on two processors.
 const EMBEDDED_BESIDES: Duration = Duration::from_secs(3);
-const CLUSTER_BESIDES: Duration = Duration::from_secs(60);
+const CLUSTER_BESIDES: Duration = Duration::from_secs(90);
 const WITHOUT_MARIADB: &str = "Back after: until an order was accepted. That needs no MariaDB: orders wait in the broker, \
                                pending, until it is there again.";
 

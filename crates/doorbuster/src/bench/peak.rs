@@ -112,9 +112,9 @@ What a power cut may lose is reasoned, not measured. No setting may lose an ackn
 loss no figure is printed. Rows before one that can't be measured, or before a signal, are reported, and marked as not
 complete.
 
-Rows and time on two processors: --extent quick 4, one-at-a-time 15, full 63; a row of the cluster takes about a minute
-and 11 loads of 8 s (with --quick 6 of 2 s), so that the default is some 35 minutes and the full one two hours and a half.
-The first line printed says it for what was asked.
+Rows and time on two processors: --extent quick 4, one-at-a-time 15, full 63; a row of the cluster takes a minute and
+a half and 11 loads of 8 s (with --quick 6 of 2 s), so that the default is some 40 minutes and the full one three hours. The
+first line printed says it for what was asked.
 
 A threshold is 'durability[/row]:metric>=value' with >=, <=, > or <, and times with a unit (50ms). The metrics are those
 of the report: throughput; p99; 'acknowledged lost, redis killed'; 'back after, redis killed', and so for broker, mariadb

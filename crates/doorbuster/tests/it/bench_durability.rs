@@ -2,6 +2,7 @@
 //! with the safe settings no acknowledged order is lost by that.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::durability::{DurabilityOptions, Extent};
@@ -10,19 +11,23 @@ use bench::report::model::DurabilityRow;
 /// Below the ports that the other tests choose from, and those that the system takes for outgoing connections.
 const PORT_BASE: u16 = 21_700;
 
-fn measure(only: &str) -> DurabilityRow {
+/// In the build's folder, which is on a disk.
+fn options(folder: &Path, only: &str) -> DurabilityOptions {
     let mut options = DurabilityOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster"))).quick();
-    // In the build's folder, which is on a disk.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    options.site.folder = folder.path().to_owned();
+    options.site.folder = folder.to_owned();
     options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
     options.extent = Extent::OneAtATime;
     options.only = Some(only.to_owned());
     options.load = Duration::from_secs(1);
     options.users = 20;
     options.site.port_base = PORT_BASE;
+    options
+}
+
+fn measure(only: &str) -> DurabilityRow {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut rows = Vec::new();
-    bench::durability::run(&options, &mut rows).unwrap();
+    bench::durability::run(&options(folder.path(), only), &mut rows).unwrap();
     assert_eq!(rows.len(), 1, "{only}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     rows.remove(0)
@@ -46,6 +51,58 @@ fn check(row: &DurabilityRow, victims: &[&str]) {
 #[test]
 fn a_killed_server_loses_no_acknowledged_order() {
     check(&measure("SQLite synchronous = full"), &["server"]);
+}
+
+/// Measures the embedded rows; in the second one `harm` is done to the server's folder while it serves, seconds before
+/// it is killed. What became of it, and the rows that are left.
+fn harmed(harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut options = options(folder.path(), "embedded");
+    options.load = Duration::from_secs(2);
+    let (mut rows, done) = (Vec::new(), AtomicBool::new(false));
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The receipts' file is made when the server is ready and its sale is created.
+            let row = || {
+                let bench = std::fs::read_dir(folder.path()).ok()?.next()?.ok()?.path();
+                Some(bench.join("row-1")).filter(|row| row.join("receipts").exists())
+            };
+            while !done.load(Ordering::Relaxed) {
+                match row() {
+                    Some(row) => return harm(&row.join("server")),
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        });
+        let ended = bench::durability::run(&options, &mut rows);
+        done.store(true, Ordering::Relaxed);
+        ended.expect_err("the second row can't be measured")
+    });
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
+    (format!("{error:#}"), rows)
+}
+
+#[test]
+fn a_server_that_does_not_come_back_costs_no_row_before() {
+    let (error, rows) = harmed(|server| std::fs::write(server.join("config.toml"), "nonsense").unwrap());
+    assert!(error.contains("synchronous = normal: the server did not start: "), "{error}");
+    assert_eq!(rows.len(), 1);
+    check(&rows[0], &["server"]);
+}
+
+/// The server is killed, and finds an old ledger: orders that were acknowledged are gone.
+#[test]
+fn after_a_lost_order_there_is_no_figure() {
+    let (error, rows) = harmed(|server| {
+        let (code, _, complaint) = crate::run(server, &["backup", "--data-dir", "data", "--to", "old.db"]);
+        assert_eq!(code, 0, "{complaint}");
+        std::fs::rename(server.join("data"), server.join("data.new")).unwrap();
+        std::fs::create_dir(server.join("data")).unwrap();
+        std::fs::rename(server.join("old.db"), server.join("data/ledger.db")).unwrap();
+    });
+    assert!(error.contains("synchronous = normal: AUDIT FAILED: "), "{error}");
+    assert!(error.contains("acknowledged orders are gone after server was killed"), "{error}");
+    assert!(rows.is_empty(), "{rows:?}");
 }
 
 #[test]
