@@ -234,7 +234,20 @@ pub struct PeakPoint {
     /// `anchor`, `bracket`, `bisect`, `confirm`, `control`.
     pub phase: String,
     pub verdict: Verdict,
+    /// All that were made, invalid ones too: those have flags that say why, and count for no figure and no verdict.
     pub trials: Vec<Trial>,
+}
+
+impl PeakPoint {
+    /// Nothing is offered in a closed loop: its rate is what came of it.
+    pub fn is_closed_loop(&self) -> bool {
+        self.phase == "anchor"
+    }
+
+    /// Those that say something of the target. The others were made again.
+    pub fn valid(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| trial.is_valid())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::svg::{self, Axis, Bar, Chart, Line, Point, Scale};
 use crate::report::figures::Figure;
 use crate::report::format::{figure, number, time_us};
-use crate::report::model::{Case, PeakReport, ScenarioReport, Trial, Verdict};
+use crate::report::model::{Case, PeakPoint, PeakReport, ScenarioReport, Trial, Verdict};
 use crate::report::{statistics, words};
 
 /// On a chart of all cases; more lines can't be told apart. Each case has its own chart besides.
@@ -206,13 +206,15 @@ fn distribution(title: &str, lines: Vec<Line>) -> String {
     chart.render()
 }
 
-/// p99 and throughput against the offered load, with what became of each load.
+/// p99 and throughput against the offered load, with what became of each load. The closed loop offers none, and a load
+/// that the generator could not make is none: they are in the table.
 pub(super) fn peak(peak: &PeakReport) -> String {
+    let loads: Vec<&PeakPoint> =
+        peak.curve.iter().filter(|of| !of.is_closed_loop() && of.verdict != Verdict::Invalid).collect();
     let points = |value: fn(&Trial) -> f64, unit: &str, verdict: Option<Verdict>| {
-        let of_verdict =
-            peak.curve.iter().filter(|point| verdict.is_none_or(|verdict| verdict == point.verdict));
+        let of_verdict = loads.iter().filter(|of| verdict.is_none_or(|verdict| verdict == of.verdict));
         let points = of_verdict.filter_map(|point| {
-            let y = statistics::median(&point.trials.iter().map(value).collect::<Vec<_>>())?;
+            let y = statistics::median(&point.valid().map(value).collect::<Vec<_>>())?;
             let told = format!(
                 "{}/s offered, {}: {}",
                 number(point.rate),
@@ -233,11 +235,10 @@ pub(super) fn peak(peak: &PeakReport) -> String {
     };
     let x = || Axis { label: "offered, 1/s".to_owned(), scale: Scale::Linear, write: short };
     let of = |verdict, colour| line(words::verdict(verdict), colour, false, points(p99, "us", Some(verdict)));
-    let rates = peak.curve.iter().map(|point| point.rate);
+    let rates = loads.iter().map(|point| point.rate);
     let (least, most) =
         rates.fold((f64::INFINITY, 0.0), |(least, most), rate| (f64::min(least, rate), f64::max(most, rate)));
-    let mut lines =
-        vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3), of(Verdict::Invalid, 5)];
+    let mut lines = vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3)];
     if least < most {
         let limit = peak.p99_limit_us as f64;
         let limit = Line {
@@ -336,6 +337,21 @@ mod tests {
         trials[3].flags.push(crate::report::model::Flag::Unsent { requests: 1 });
         assert_eq!(typical(&trials).map(|trial| trial.outcomes.served), Some(15));
         assert!(typical(&trials[3..]).is_none());
+    }
+
+    #[test]
+    fn invalid_trials_and_what_is_no_load_are_in_no_curve() {
+        let mut report = sample::report().peak.unwrap();
+        let chart = peak(&report);
+        assert!(chart.contains("2,400/s offered, pass: 2,400/s"), "{chart}");
+        assert!(
+            !chart.contains("closed loop") && !chart.contains("3,000/s") && !chart.contains("invalid"),
+            "{chart}"
+        );
+        report.curve[2].trials.remove(1);
+        assert_eq!(peak(&report), chart);
+        report.curve[2].trials.clear();
+        assert_ne!(peak(&report), chart);
     }
 
     #[test]
