@@ -55,14 +55,20 @@ fn section(id: &str, title: &str, inner: &str) -> String {
 }
 
 fn header(report: &Report) -> String {
-    let revision =
-        report.git_revision.as_ref().map(|revision| format!(", sources {revision}")).unwrap_or_default();
+    // All of it is under Environment.
+    let revision = report.git_revision.iter().map(|of| of.chars().take(12).collect::<String>());
+    let revision: String = revision.map(|revision| format!(", sources {revision}")).collect();
     let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
     let mut facts = Vec::new();
     let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
-    let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    let of_cases = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    let of_loads = || report.peak.iter().flat_map(|of| &of.curve).flat_map(|point| &point.trials);
+    let trials = || of_cases().chain(of_loads()).chain(report.durability.iter().flat_map(|row| &row.trials));
     let invalid = trials().filter(|trial| !trial.is_valid()).count();
-    fact(format!("scenarios: {}, trials: {}", report.scenarios.len(), trials().count()), "");
+    if !report.scenarios.is_empty() {
+        fact(format!("scenarios: {}", report.scenarios.len()), "");
+    }
+    fact(format!("trials: {}", trials().count()), "");
     if invalid > 0 {
         fact(format!("invalid trials: {invalid}"), "bad");
     }
@@ -80,8 +86,10 @@ fn header(report: &Report) -> String {
         let class = if met == report.thresholds.len() { "good" } else { "bad" };
         fact(format!("thresholds met: {met} of {}", report.thresholds.len()), class);
     }
+    // A search repeats its loads as it needs to.
     let repeats = if report.repeats == 1 { "once" } else { "repeatedly" };
-    fact(format!("{}, measured {repeats}", size(report)), "");
+    let measured = if report.peak.is_none() { format!(", measured {repeats}") } else { String::new() };
+    fact(format!("{}{measured}", size(report)), "");
     if report.environment.co_located {
         fact("co-located: the load shares the target's processors".to_owned(), "");
     }
@@ -250,8 +258,14 @@ fn repeats(trials: &[Trial]) -> String {
 
 fn peak(peak: &PeakReport) -> String {
     let fact = |(name, value): (&str, String)| {
-        let sure = name.starts_with("confirmed").then_some(peak.confirmed);
-        let cell = if sure.is_some() { Cell::marked(value, sure) } else { Cell::figure(value) };
+        let cell = match name {
+            // A sentence, and it must wrap on a phone.
+            "limit" => Cell::words(value),
+            _ if name.starts_with("confirmed") => {
+                Cell { class: if peak.confirmed { "num good" } else { "num bad" }, ..Cell::words(value) }
+            }
+            _ => Cell::figure(value),
+        };
         vec![Cell::words(name), cell]
     };
     let mut inner = text("p", &format!("Of {}.", peak.target));
