@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::drivers::http::Http;
-use crate::load::record::{Outcome, micros, times};
+use crate::load::distribution::times;
+use crate::load::record::{Outcome, micros};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Settings};

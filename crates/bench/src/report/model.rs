@@ -128,6 +128,13 @@ pub struct Metric {
     pub published: Option<Published>,
 }
 
+impl Metric {
+    /// Of which nothing was published.
+    pub fn new(name: &str, unit: &str, better: Better, values: Vec<f64>) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), better, values, published: None }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

@@ -219,12 +219,8 @@ fn cost(theirs_us: f64, ours_us: f64) -> Shape {
 }
 
 fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
-    let metric = |name: &str, unit: &str, better, value: fn(&Said) -> f64| Metric {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        better,
-        values: said.iter().map(value).collect(),
-        published: None,
+    let metric = |name, unit, better, value: fn(&Said) -> f64| {
+        Metric::new(name, unit, better, said.iter().map(value).collect())
     };
     Case {
         name: name.to_owned(),

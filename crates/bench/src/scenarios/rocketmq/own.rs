@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::producer::median;
 use crate::process::Guard;
 use crate::report::model::{Case, Shape};
+use crate::report::statistics::median;
 use crate::scenarios::Stage;
 use crate::scenarios::limit;
 use crate::usage::{Snapshot, Usage, Watched};
