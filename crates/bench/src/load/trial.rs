@@ -82,7 +82,7 @@ impl Trial {
 }
 
 impl Trial {
-    /// Without flags: see `scenarios/measure.rs`.
+    /// Without flags: see `measure.rs`.
     pub fn new(repeat: usize, schedule: &Schedule, record: &Record, usage: Option<Usage>) -> Self {
         Self {
             repeat,

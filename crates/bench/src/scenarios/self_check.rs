@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::measure::{Surroundings, trial};
 use super::{Engine, Scenario, Stage, cases};
 use crate::drivers::http::Http;
 use crate::goal::median;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::nginx::Nginx;
 use crate::process;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};

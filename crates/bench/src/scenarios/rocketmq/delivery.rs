@@ -13,9 +13,9 @@ use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::reference;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, limit};
 
 /// The published command.

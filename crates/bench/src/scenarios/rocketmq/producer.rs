@@ -8,12 +8,12 @@ use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
+use crate::measure::trial;
 use crate::reference;
 use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
 use crate::scenarios::Stage;
 use crate::scenarios::limit;
-use crate::scenarios::measure::trial;
 
 /// Each with the four combinations below, in this order.
 const THREADS: [usize; 9] = [1, 10, 30, 45, 60, 75, 100, 150, 200];

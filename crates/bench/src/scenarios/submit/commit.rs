@@ -17,9 +17,9 @@ use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, Target, limit};
 
 const DATABASE: &str = "doorbuster_bench";
