@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::statistics;
+
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
@@ -45,10 +47,7 @@ pub(crate) fn verdict(met: Option<bool>) -> &'static str {
 /// # Panics
 /// Without a value.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+    statistics::median(&values.collect::<Vec<_>>()).expect("somebody measured a round")
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::drivers::http::once::Answer;
 use crate::drivers::http::response;
-use crate::load::record::{micros, times};
+use crate::load::distribution::times;
+use crate::load::record::micros;
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic::OwnOrders;

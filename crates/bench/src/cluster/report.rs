@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::edge::EdgeSample;
 use super::gate::GateSample;
-use super::limit::OTHERS_MAX;
 use super::orders::OrdersSample;
 use super::submit::{SoldOutSample, SubmitSample};
 use crate::audit::Told;
 use crate::engines::Versions;
 use crate::environment::Environment;
 use crate::goal::{Goal, verdict};
+use crate::limit::OTHERS_MAX;
 
 /// Fewer rounds than this show that the benchmark works, no more.
 const ROUNDS_MIN: usize = 5;

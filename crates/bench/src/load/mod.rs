@@ -7,7 +7,9 @@
 
 pub mod choice;
 mod connection;
+pub(crate) mod distribution;
 mod generator;
+mod outcome;
 pub mod protocol;
 pub mod record;
 pub mod schedule;

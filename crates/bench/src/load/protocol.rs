@@ -4,7 +4,7 @@
 //! and the business. One request is under way on a connection at a time; it may hold many commands (a pipeline, a
 //! batch), and each of them has an outcome of its own.
 
-use super::record::Outcome;
+use super::outcome::Outcome;
 
 /// The connection that bytes belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,55 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::record::{Tally, times};
-use super::trial::Second;
+use super::distribution::times;
+use super::outcome::Outcome;
 
 /// Rows that are kept of one run: four hours. Who watches is told all of them.
 pub(super) const SECONDS_MAX: usize = 4 * 3600;
 const SECOND: Duration = Duration::from_secs(1);
+
+/// One second of a trial, or the part of one at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// Seconds since the trial began, at its end.
+    pub at_s: f64,
+    /// Orders won or reads served in it, by the time of the answer.
+    pub good: u64,
+    /// Refusals by business rules: sold out, over the limit, limited, busy.
+    pub refused: u64,
+    /// Failed or unknown.
+    pub bad: u64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub in_flight: u64,
+}
+
+/// What one request adds to its second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) good: u64,
+    pub(crate) refused: u64,
+    pub(crate) bad: u64,
+    /// `None` if it was never sent.
+    pub(crate) response_us: Option<u64>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, outcome: Outcome, count: u64) {
+        match outcome {
+            Outcome::Won | Outcome::Served | Outcome::Queued => self.good += count,
+            Outcome::SoldOut | Outcome::OverLimit | Outcome::Limited | Outcome::Busy => self.refused += count,
+            Outcome::Failed | Outcome::Unknown => self.bad += count,
+        }
+    }
+
+    pub(crate) fn operations(&self) -> u64 {
+        self.good + self.refused + self.bad
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Series {

@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Outcomes, Record};
+pub use super::distribution::{Distribution, Quantile};
+use super::outcome::Outcomes;
+use super::record::Record;
 use super::schedule::Schedule;
+pub use super::series::Second;
 use crate::usage::Usage;
-
-/// The quantiles that are kept of a distribution: enough to draw it on logarithmic axes.
-const QUANTILES: [f64; 16] =
-    [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 0.999999, 1.0];
 
 /// One run of the load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,40 +44,6 @@ pub struct Trial {
     pub usage: Option<Usage>,
     pub flags: Vec<Flag>,
     pub first_surprise: Option<String>,
-}
-
-/// A latency distribution by its quantiles, ascending.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Distribution {
-    pub mean_us: f64,
-    pub points: Vec<Quantile>,
-    pub max_us: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Quantile {
-    /// 0 to 1.
-    pub q: f64,
-    pub us: u64,
-}
-
-/// One second of a trial, or the part of one at its end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Second {
-    /// Seconds since the trial began, at its end.
-    pub at_s: f64,
-    /// Orders won or reads served in it, by the time of the answer.
-    pub good: u64,
-    /// Refusals by business rules: sold out, over the limit, limited, busy.
-    pub refused: u64,
-    /// Failed or unknown.
-    pub bad: u64,
-    pub p50_us: u64,
-    pub p99_us: u64,
-    pub in_flight: u64,
 }
 
 /// What a reader must know of a trial; see [`Flag::invalidates`].
@@ -121,7 +86,7 @@ impl Trial {
 }
 
 impl Trial {
-    /// Without flags: see `scenarios/measure.rs`.
+    /// Without flags: see `measure.rs`.
     pub fn new(repeat: usize, schedule: &Schedule, record: &Record, usage: Option<Usage>) -> Self {
         Self {
             repeat,
@@ -147,20 +112,5 @@ impl Trial {
     /// Orders won, reads served and messages queued, per second. Refusals are not among them.
     pub fn good_per_s(&self) -> f64 {
         self.outcomes.good() as f64 / self.seconds.max(1e-9)
-    }
-}
-
-impl Distribution {
-    pub(crate) fn of(times: &hdrhistogram::Histogram<u64>) -> Self {
-        if times.is_empty() {
-            return Self::default();
-        }
-        let points = QUANTILES.iter().map(|&q| Quantile { q, us: times.value_at_quantile(q) }).collect();
-        Self { mean_us: times.mean(), points, max_us: times.max() }
-    }
-
-    /// The time at a quantile that is kept; 0 without samples.
-    pub fn at(&self, quantile: f64) -> u64 {
-        self.points.iter().find(|point| point.q >= quantile).map_or(0, |point| point.us)
     }
 }

@@ -8,7 +8,8 @@ use anyhow::{Context, ensure};
 
 use super::trials::LAG_SHARE;
 use crate::drivers::http::Http;
-use crate::load::record::{Outcome, micros, times};
+use crate::load::distribution::times;
+use crate::load::record::{Outcome, micros};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Settings};

@@ -14,8 +14,8 @@ use crate::drivers::http::Http;
 use crate::environment;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings};
+use crate::measure::{self, Surroundings};
 use crate::report::model::{Flag, Trial};
-use crate::scenarios::measure::{self, Surroundings};
 
 /// Of the trial's length: how exactly the recovery is told.
 const PROBE_SHARE: f64 = 0.25;

@@ -1,9 +1,9 @@
 //! The report as Markdown: for a repository, a pull request, a wiki.
 
 use super::figures::{self, Figure};
-use super::format::{figure, number, time_us};
+use super::format::figure;
 use super::model::{DurabilityRow, PeakReport, Report, ScenarioReport, ThresholdResult};
-use super::{statistics, words};
+use super::words;
 
 pub fn render(report: &Report) -> String {
     let mut page = Page(String::new());
@@ -14,7 +14,7 @@ pub fn render(report: &Report) -> String {
     }
     page.table(
         &["", ""],
-        words::environment(report).into_iter().map(|(name, value)| vec![name.to_owned(), value]),
+        words::environment(report).into_iter().map(|(name, value)| [name.to_owned(), value]),
     );
     thresholds(&mut page, &report.thresholds);
     let figures = figures::all(report);
@@ -45,19 +45,19 @@ impl Page {
         }
     }
 
-    fn titled(&mut self, title: &str, lines: impl Iterator<Item = String>) {
-        let mut lines = lines.peekable();
-        if lines.peek().is_some() {
-            self.line(&format!("\n{title}:\n"));
-            self.list(lines);
+    /// Titled ones; those without lines are left out.
+    fn lists(&mut self, lists: impl IntoIterator<Item = (String, Vec<String>)>) {
+        for (title, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            self.line(&format!("\n{}:\n", escaped(&title)));
+            self.list(lines.into_iter());
         }
     }
 
-    fn table(&mut self, titles: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    fn table(&mut self, titles: &[&str], rows: impl Iterator<Item = impl AsRef<[String]>>) {
         self.line(&format!("| {} |", titles.join(" | ")));
         self.line(&format!("|{}", " --- |".repeat(titles.len())));
         for row in rows {
-            let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+            let cells: Vec<String> = row.as_ref().iter().map(|cell| escaped(cell)).collect();
             self.line(&format!("| {} |", cells.join(" | ")));
         }
     }
@@ -83,11 +83,7 @@ fn thresholds(page: &mut Page, thresholds: &[ThresholdResult]) {
         return;
     }
     page.line("\n## Thresholds\n");
-    let row = |of: &ThresholdResult| {
-        let measured = of.measured.map_or_else(|| "not measured".to_owned(), number);
-        vec![of.threshold.clone(), measured, if of.met { "met" } else { "MISSED" }.to_owned()]
-    };
-    page.table(&["threshold", "measured", ""], thresholds.iter().map(row));
+    page.table(&words::THRESHOLD_TITLES, thresholds.iter().map(words::threshold));
 }
 
 fn scenario(page: &mut Page, scenario: &ScenarioReport, figures: &[Figure]) {
@@ -122,74 +118,21 @@ fn scenario(page: &mut Page, scenario: &ScenarioReport, figures: &[Figure]) {
         let why = row.dubious.as_ref()?;
         Some(format!("{}, {}: {why}", row.case, row.metric))
     });
-    page.titled("(?) Published figures that may be wrong", doubts);
+    page.lists([("(?) Published figures that may be wrong".to_owned(), doubts.collect())]);
     if !scenario.shapes.is_empty() {
         page.line("");
-        let row = |shape: &super::model::Shape| {
-            vec![
-                shape.claim.clone(),
-                shape.published.clone(),
-                shape.measured.clone(),
-                words::holds(shape.holds).to_owned(),
-            ]
-        };
-        page.table(&["shape", "published", "measured", ""], scenario.shapes.iter().map(row));
+        page.table(&words::SHAPE_TITLES, scenario.shapes.iter().map(words::shape));
     }
-    if let Some(limiter) = &scenario.limiter {
-        page.titled(&format!("Limited by {}", escaped(&limiter.what)), limiter.evidence.iter().cloned());
-    }
-    page.titled("Scaled down", scenario.scaled_down.iter().cloned());
-    page.titled("Notes", scenario.notes.iter().cloned());
-    page.titled("Validity", words::flags(scenario).into_iter());
-    page.titled("Audit, clean", scenario.audit.iter().map(words::audit));
-    page.titled("Engines, as they said themselves", scenario.engines.iter().map(words::engine));
+    page.lists(words::lists_of_scenario(scenario));
 }
 
 fn peak(page: &mut Page, peak: &PeakReport) {
-    let rate = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s"));
     page.line(&format!("\n## Peak of {}\n", escaped(&peak.target)));
-    let limit = format!(
-        "p99 <= {}, errors <= {}",
-        time_us(peak.p99_limit_us as f64),
-        super::format::percent(peak.errors_limit)
-    );
-    let rows = [
-        ("limit", limit),
-        ("highest passed", rate(peak.highest_passed)),
-        ("lowest failed", rate(peak.lowest_failed)),
-        ("confirmed by interleaved repeats", if peak.confirmed { "yes" } else { "no" }.to_owned()),
-        ("closed-loop maximum", rate(peak.closed_loop_max)),
-        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
-        ("idle noise, p99", time_us(peak.idle_noise_us.at(0.99) as f64)),
-    ];
-    page.table(&["", ""], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+    page.table(&["", ""], words::peak_facts(peak).into_iter().map(|(name, value)| [name.to_owned(), value]));
     page.line("");
-    let row = |point: &super::model::PeakPoint| {
-        let p99: Vec<f64> = point.trials.iter().map(|trial| trial.response.at(0.99) as f64).collect();
-        let good: Vec<f64> = point.trials.iter().map(super::model::Trial::good_per_s).collect();
-        let told = |values: &[f64], unit| {
-            statistics::median(values).map(|value| figure(value, unit)).unwrap_or_default()
-        };
-        vec![
-            figure(point.rate, "1/s"),
-            point.phase.clone(),
-            words::verdict(point.verdict).to_owned(),
-            told(&good, "1/s"),
-            told(&p99, "us"),
-            point.trials.len().to_string(),
-        ]
-    };
-    let mut curve: Vec<_> = peak.curve.iter().collect();
-    curve.sort_by(|left, right| left.rate.total_cmp(&right.rate));
-    page.table(&["offered", "phase", "verdict", "good", "p99", "trials"], curve.into_iter().map(row));
+    page.table(&words::LOAD_TITLES, words::loads(peak).into_iter().map(words::load));
     if let Some(of) = &peak.overload {
-        let recovery = of.recovery_s.map_or_else(
-            || "did not recover while it was watched".to_owned(),
-            |s| format!("within the limit again after {}", figure(s, "s")),
-        );
-        let [offered, good, refused] =
-            [of.rate, of.good_per_s, of.refused_per_s].map(|rate| figure(rate, "1/s"));
-        page.line(&format!("\nOverload with {offered}: {good} good, {refused} refused; {recovery}."));
+        page.line(&format!("\nOverload: {}.", words::overload(of)));
     }
     if let Some(admission) = &peak.admission {
         let (low, high) = admission.everyday_per_s;
@@ -202,12 +145,7 @@ fn peak(page: &mut Page, peak: &PeakReport) {
         let fence = "`".repeat(3 + admission.config.matches('`').count());
         page.line(&format!("{fence}toml\n{}\n{fence}", admission.config.trim_end()));
     }
-    if let Some(limiter) = &peak.limiter {
-        page.titled(&format!("Limited by {}", escaped(&limiter.what)), limiter.evidence.iter().cloned());
-    }
-    page.titled("Validity", words::peak_flags(peak).into_iter());
-    page.titled("Audit, clean", peak.audit.iter().map(words::audit));
-    page.titled("Notes", peak.notes.iter().cloned());
+    page.lists(words::lists_of_peak(peak));
 }
 
 fn durability(page: &mut Page, rows: &[DurabilityRow]) {
@@ -215,42 +153,9 @@ fn durability(page: &mut Page, rows: &[DurabilityRow]) {
         return;
     }
     page.line("\n## What durability costs\n");
-    let titles = [
-        "settings",
-        "orders/s",
-        "p99",
-        "killed",
-        "acknowledged",
-        "lost",
-        "unknown",
-        "back after",
-        "a power cut may lose",
-    ];
-    page.table(&titles, rows.iter().flat_map(durability_cells));
-    for row in rows {
-        page.titled(&escaped(&figures::combination(row)), words::durability_notes(row).into_iter());
-    }
-    page.titled("Validity", words::durability_flags(rows).into_iter());
-}
-
-/// A line for each kill, and one for a combination in which nothing was killed.
-pub(super) fn durability_cells(row: &DurabilityRow) -> Vec<Vec<String>> {
-    let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
-    let told = |values: &[f64], unit| {
-        statistics::median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit))
-    };
-    let first = [figures::combination(row), told(&row.orders_per_s, "1/s"), told(&p99, "us")];
-    let line = |kill: [String; 5]| first.iter().cloned().chain(kill).chain([row.power_cut.clone()]).collect();
-    if row.kills.is_empty() {
-        return vec![line(["nothing", "", "", "", ""].map(str::to_owned))];
-    }
-    let of_kill = |kill: &super::model::Kill| {
-        let counts =
-            [kill.acknowledged, kill.acknowledged_lost, kill.unknown].map(|count| number(count as f64));
-        let [acknowledged, lost, unknown] = counts;
-        line([kill.victim.clone(), acknowledged, lost, unknown, figure(kill.back_after_s, "s")])
-    };
-    row.kills.iter().map(of_kill).collect()
+    page.table(&words::DURABILITY_TITLES, rows.iter().flat_map(words::durability));
+    page.lists(rows.iter().map(|row| (figures::combination(row), words::durability_notes(row))));
+    page.lists([("Validity".to_owned(), words::durability_flags(rows))]);
 }
 
 #[cfg(test)]
@@ -271,7 +176,10 @@ mod tests {
             "INVALID: set, 5000 threads, repeat 0, 1, 2, 3, 4, 5: the generator was late: p99 of the send lag 9 ms, at most 5 ms",
             "100 units at first = 40 remaining + 60 held + 0 sold",
             "redis 7.0.15: appendfsync = everysec",
-            "| 2,450/s | bisect | invalid |",
+            "| 2,450/s | bisect | invalid |  |  | 1 (1 invalid) |",
+            "| 2,400/s | confirm | pass | 2,400/s | 4 ms | 2 (1 invalid) |",
+            "INVALID: 2,400/s, confirm, repeat 1: 9 requests were due and never sent",
+            "| closed loop | anchor |  | 3,000/s |",
             "INVALID: 2,450/s, bisect, repeat 0: 7 requests were due and never sent",
             "Every day: 800/s to 1,200/s.",
             "| cluster, redis appendfsync = everysec | 1,100/s | 21 ms | redis | 5,000 | 0 | 4 | 700 ms |",

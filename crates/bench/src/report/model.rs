@@ -134,6 +134,13 @@ pub struct Metric {
     pub published: Option<Published>,
 }
 
+impl Metric {
+    /// Of which nothing was published.
+    pub fn new(name: &str, unit: &str, better: Better, values: Vec<f64>) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), better, values, published: None }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -240,7 +247,20 @@ pub struct PeakPoint {
     /// `anchor`, `bracket`, `bisect`, `confirm`, `control`.
     pub phase: String,
     pub verdict: Verdict,
+    /// All that were made, invalid ones too: those have flags that say why, and count for no figure and no verdict.
     pub trials: Vec<Trial>,
+}
+
+impl PeakPoint {
+    /// Nothing is offered in a closed loop: its rate is what came of it.
+    pub fn is_closed_loop(&self) -> bool {
+        self.phase == "anchor"
+    }
+
+    /// Those that say something of the target. The others were made again.
+    pub fn valid(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| trial.is_valid())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

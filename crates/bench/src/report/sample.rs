@@ -216,6 +216,12 @@ fn peak() -> PeakReport {
     };
     let mut invalid = point(2450, "bisect", Verdict::Invalid);
     invalid.trials[0].flags.push(Flag::Unsent { requests: 7 });
+    // Made again, and so wrong that every median with it in would show.
+    let mut passed = point(2400, "confirm", Verdict::Pass);
+    passed.trials.push(Trial { flags: vec![Flag::Unsent { requests: 9 }], ..trial(1, 900_000) });
+    for of in &mut passed.trials[1].response.points {
+        of.us *= 1000;
+    }
     PeakReport {
         target: "embedded".to_owned(),
         p99_limit_us: 50_000,
@@ -228,7 +234,7 @@ fn peak() -> PeakReport {
         curve: vec![
             point(3000, "anchor", Verdict::Undecided),
             point(2500, "bisect", Verdict::Fail),
-            point(2400, "confirm", Verdict::Pass),
+            passed,
             invalid,
         ],
         confirmed: true,

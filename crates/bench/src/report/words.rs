@@ -7,10 +7,10 @@ use std::mem::discriminant;
 use super::figures;
 use super::format::{duration, figure, number, percent, time_us, times, utc};
 use super::model::{
-    Audit, Case, DurabilityRow, EngineSettings, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Size,
-    Trial, Verdict,
+    Audit, Case, DurabilityRow, EngineSettings, Flag, Kill, Limiter, Overload, PeakPoint, PeakReport, Report,
+    ScenarioReport, Shape, Size, ThresholdResult, Trial, Verdict,
 };
-use super::statistics::REPEATS_FOR_INTERVAL;
+use super::statistics::{REPEATS_FOR_INTERVAL, median};
 
 /// Begins the line of a trial whose figures say nothing.
 const INVALID: &str = "INVALID";
@@ -78,11 +78,11 @@ pub(super) fn flags(scenario: &ScenarioReport) -> Vec<String> {
     lines
 }
 
-/// The same of the loads of a search.
+/// The same of the loads of a search, and of its overload.
 pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
-    let of_point =
-        |point: &PeakPoint| doubts(&format!("{}, {}", figure(point.rate, "1/s"), point.phase), &point.trials);
-    peak.curve.iter().flat_map(of_point).collect()
+    let of_point = |point: &PeakPoint| doubts(&format!("{}, {}", offered(point), point.phase), &point.trials);
+    let overload = peak.overload.iter().flat_map(|of| doubts("overload", std::slice::from_ref(&of.trial)));
+    peak.curve.iter().flat_map(of_point).chain(overload).collect()
 }
 
 /// The same of the price list.
@@ -227,4 +227,141 @@ pub(super) fn rows(scenario: &str, case: &Case, figures: &[figures::Figure]) -> 
             invalid,
         })
         .collect()
+}
+
+/// The lists that stand below a scenario's tables: their titles, and their lines.
+pub(super) fn lists_of_scenario(of: &ScenarioReport) -> Vec<(String, Vec<String>)> {
+    let mut lists: Vec<(String, Vec<String>)> = of.limiter.iter().map(limiter).collect();
+    lists.extend([
+        ("Scaled down".to_owned(), of.scaled_down.clone()),
+        ("Notes".to_owned(), of.notes.clone()),
+        ("Validity".to_owned(), flags(of)),
+        ("Audit, clean".to_owned(), of.audit.iter().map(audit).collect()),
+        ("Engines, as they said themselves".to_owned(), of.engines.iter().map(engine).collect()),
+    ]);
+    lists
+}
+
+/// The same of a search.
+pub(super) fn lists_of_peak(of: &PeakReport) -> Vec<(String, Vec<String>)> {
+    let mut lists: Vec<(String, Vec<String>)> = of.limiter.iter().map(limiter).collect();
+    lists.extend([
+        ("Validity".to_owned(), peak_flags(of)),
+        ("Audit, clean".to_owned(), of.audit.iter().map(audit).collect()),
+        ("Notes".to_owned(), of.notes.clone()),
+    ]);
+    lists
+}
+
+fn limiter(of: &Limiter) -> (String, Vec<String>) {
+    (format!("Limited by {}", of.what), of.evidence.clone())
+}
+
+pub(super) const SHAPE_TITLES: [&str; 4] = ["shape", "published", "measured", "result"];
+
+pub(super) fn shape(of: &Shape) -> [String; 4] {
+    [of.claim.clone(), of.published.clone(), of.measured.clone(), holds(of.holds).to_owned()]
+}
+
+pub(super) const THRESHOLD_TITLES: [&str; 3] = ["threshold", "measured", "result"];
+
+pub(super) fn threshold(of: &ThresholdResult) -> [String; 3] {
+    let measured = of.measured.map_or_else(|| "not measured".to_owned(), number);
+    [of.threshold.clone(), measured, if of.met { "met" } else { "MISSED" }.to_owned()]
+}
+
+/// What a search came to, as names and values.
+pub(super) fn peak_facts(peak: &PeakReport) -> [(&'static str, String); 7] {
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s"));
+    let limit = format!(
+        "p99 at most {}, errors at most {}",
+        time_us(peak.p99_limit_us as f64),
+        percent(peak.errors_limit)
+    );
+    [
+        ("limit", limit),
+        ("highest load that passed", rate(peak.highest_passed)),
+        ("lowest load that failed", rate(peak.lowest_failed)),
+        ("confirmed by interleaved repeats", if peak.confirmed { "yes" } else { "no" }.to_owned()),
+        ("closed-loop maximum", rate(peak.closed_loop_max)),
+        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
+        ("idle noise, p99", time_us(peak.idle_noise_us.at(0.99) as f64)),
+    ]
+}
+
+/// Every load of a search, the closed loop first and then by rate.
+pub(super) fn loads(peak: &PeakReport) -> Vec<&PeakPoint> {
+    let mut loads: Vec<&PeakPoint> = peak.curve.iter().collect();
+    loads.sort_by(|a, b| b.is_closed_loop().cmp(&a.is_closed_loop()).then(a.rate.total_cmp(&b.rate)));
+    loads
+}
+
+pub(super) const LOAD_TITLES: [&str; 6] = ["offered", "phase", "verdict", "good", "p99", "trials"];
+
+/// Its figures are the medians of its valid trials.
+pub(super) fn load(point: &PeakPoint) -> [String; 6] {
+    let told = |value: fn(&Trial) -> f64, unit| {
+        median(&point.valid().map(value).collect::<Vec<_>>()).map(|of| figure(of, unit)).unwrap_or_default()
+    };
+    let (made, valid) = (point.trials.len(), point.valid().count());
+    [
+        offered(point),
+        point.phase.clone(),
+        // Of a closed loop nothing is to be decided.
+        if point.is_closed_loop() && valid > 0 { String::new() } else { verdict(point.verdict).to_owned() },
+        told(Trial::good_per_s, "1/s"),
+        told(|trial| trial.response.at(0.99) as f64, "us"),
+        if valid < made { format!("{made} ({} invalid)", made - valid) } else { made.to_string() },
+    ]
+}
+
+pub(super) fn offered(point: &PeakPoint) -> String {
+    if point.is_closed_loop() { "closed loop".to_owned() } else { figure(point.rate, "1/s") }
+}
+
+pub(super) fn overload(of: &Overload) -> String {
+    let [offered, good, refused] = [of.rate, of.good_per_s, of.refused_per_s].map(|rate| figure(rate, "1/s"));
+    let recovery = of.recovery_s.map_or_else(
+        || "it did not recover while it was watched".to_owned(),
+        |s| format!("within the limit again after {}", figure(s, "s")),
+    );
+    if of.trial.is_valid() {
+        format!("{offered} offered: {good} good, {refused} refused; {recovery}")
+    } else {
+        format!("{offered} offered: INVALID, so without figures; {recovery}")
+    }
+}
+
+pub(super) const DURABILITY_TITLES: [&str; 9] = [
+    "settings",
+    "orders/s",
+    "p99",
+    "killed",
+    "acknowledged",
+    "lost",
+    "unknown",
+    "back after",
+    "a power cut may lose (not measured)",
+];
+
+/// A line for each kill, and one for a combination in which nothing was killed.
+pub(super) fn durability(row: &DurabilityRow) -> Vec<[String; 9]> {
+    let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
+    let told = |values: &[f64], unit| {
+        median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit))
+    };
+    let line = |[victim, acknowledged, lost, unknown, back]: [String; 5]| {
+        let (rate, p99) = (told(&row.orders_per_s, "1/s"), told(&p99, "us"));
+        let settings = figures::combination(row);
+        [settings, rate, p99, victim, acknowledged, lost, unknown, back, row.power_cut.clone()]
+    };
+    if row.kills.is_empty() {
+        return vec![line(["nothing", "", "", "", ""].map(str::to_owned))];
+    }
+    let of_kill = |kill: &Kill| {
+        let [acknowledged, lost, unknown] =
+            [kill.acknowledged, kill.acknowledged_lost, kill.unknown].map(|count| number(count as f64));
+        line([kill.victim.clone(), acknowledged, lost, unknown, figure(kill.back_after_s, "s")])
+    };
+    row.kills.iter().map(of_kill).collect()
 }

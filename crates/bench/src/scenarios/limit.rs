@@ -1,9 +1,9 @@
 //! What limited a scenario, by the trial of its highest rate.
 //!
-//! The rules are those of the cluster's benchmark, from the evidence of the measurement alone. Called by every
-//! scenario that runs a load.
+//! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone. Called by every scenario
+//! that runs a load.
 
-use crate::cluster::limit::{DISK_FULL, MACHINE_FULL, full_process, limit};
+use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, limit};
 use crate::load::Trial;
 use crate::report::model::{Case, Limiter, Shape};
 use crate::usage::{Usage, Watched};
@@ -64,7 +64,7 @@ pub fn plateau<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<(&'a Cas
 pub fn of_trial(name: &str, trial: &Trial) -> Option<Limiter> {
     let usage = trial.usage.as_ref()?;
     let measured = format!("{name}: {:.0}/s.", trial.good_per_s());
-    let mut of = Limiter { what: what(usage), evidence: vec![measured, limit(usage, None)] };
+    let mut of = Limiter { what: what(usage), evidence: vec![measured, limit(usage)] };
     if let Some(why) = generator_bound(trial).filter(|_| of.what != GENERATOR) {
         of.what = format!("{}, or {GENERATOR}: undecided", of.what);
         of.evidence.push(format!("Undecided: {why}."));

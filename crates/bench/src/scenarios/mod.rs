@@ -6,7 +6,6 @@
 mod cases;
 mod http;
 pub mod limit;
-pub mod measure;
 mod redis;
 mod rocketmq;
 mod self_check;
@@ -17,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use crate::measure;
 use crate::progress::Progress;
 use crate::report::model::{ScenarioReport, Size};
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::measure::{Surroundings, trial};
 use super::{Engine, Scenario, Stage, cases};
 use crate::drivers::http::Http;
 use crate::goal::median;
 use crate::leftovers;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::nginx::Nginx;
 use crate::process;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
@@ -220,12 +220,8 @@ fn cost(theirs_us: f64, ours_us: f64) -> Shape {
 }
 
 fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
-    let metric = |name: &str, unit: &str, better, value: fn(&Said) -> f64| Metric {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        better,
-        values: said.iter().map(value).collect(),
-        published: None,
+    let metric = |name, unit, better, value: fn(&Said) -> f64| {
+        Metric::new(name, unit, better, said.iter().map(value).collect())
     };
     Case {
         name: name.to_owned(),

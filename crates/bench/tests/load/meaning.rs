@@ -7,7 +7,7 @@ use bench::drivers::http::{Http, Workload};
 use bench::load::record::{Outcome, Outcomes};
 use bench::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
 use bench::load::{Generator, Trial};
-use bench::scenarios::measure::{self, Surroundings};
+use bench::measure::{self, Surroundings};
 
 use crate::fake::{Answer, Fake};
 use crate::{GOOD, MS, Posts, REQUEST, run, settings};

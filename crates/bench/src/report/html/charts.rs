@@ -3,7 +3,7 @@
 use super::svg::{self, Axis, Bar, Chart, Line, Point, Scale};
 use crate::report::figures::Figure;
 use crate::report::format::{figure, number, time_us};
-use crate::report::model::{Case, PeakReport, ScenarioReport, Trial, Verdict};
+use crate::report::model::{Case, PeakPoint, PeakReport, ScenarioReport, Trial, Verdict};
 use crate::report::{statistics, words};
 
 /// On a chart of all cases; more lines can't be told apart. Each case has its own chart besides.
@@ -42,6 +42,7 @@ pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> String {
         .collect()
 }
 
+/// So many series in a chart as there are colours; what is measured and what is published share one.
 fn over_x(cases: &[Shown<'_>]) -> String {
     let mut series: Vec<&str> = Vec::new();
     for of in cases {
@@ -49,6 +50,27 @@ fn over_x(cases: &[Shown<'_>]) -> String {
             series.push(&of.case.series);
         }
     }
+    let parts: Vec<Vec<Line>> = series.chunks(svg::COLOURS).map(|part| lines(cases, part)).collect();
+    let points = || parts.iter().flatten().flat_map(|line| &line.points);
+    let xs: Vec<f64> = points().map(|point| point.x).collect();
+    let first = cases[0].figure;
+    let label = cases[0].case.x.as_ref().map(|x| x.label.clone()).unwrap_or_default();
+    let count = parts.len();
+    let chart = |(part, lines): (usize, Vec<Line>)| {
+        let which = if count > 1 { format!(" ({} of {count})", part + 1) } else { String::new() };
+        let ys: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+        let chart = Chart {
+            title: format!("{} against {label}{which}", first.metric),
+            x: Axis { label: label.clone(), scale: scale_of(&xs), write: short },
+            y: Axis { label: first.metric.clone(), scale: scale_of(&ys), write: writer(&first.unit) },
+            lines,
+        };
+        chart.render()
+    };
+    parts.into_iter().enumerate().map(chart).collect()
+}
+
+fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (colour, name) in series.iter().enumerate() {
         let of_series = || cases.iter().filter(|of| of.case.series == *name);
@@ -57,6 +79,7 @@ fn over_x(cases: &[Shown<'_>]) -> String {
             colour,
             dashed,
             marks: true,
+            joined: true,
             points: in_order(points),
         };
         let measured = of_series().filter_map(|of| measured(of)).collect();
@@ -65,16 +88,7 @@ fn over_x(cases: &[Shown<'_>]) -> String {
         lines.push(line(format!("{name}, published"), true, published));
     }
     lines.retain(|line| !line.points.is_empty());
-    let xs: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
-    let first = cases[0].figure;
-    let label = cases[0].case.x.as_ref().map(|x| x.label.clone()).unwrap_or_default();
-    let chart = Chart {
-        title: format!("{} against {label}", first.metric),
-        x: Axis { label, scale: scale_of(&xs), write: short },
-        y: Axis { label: first.metric.clone(), scale: Scale::Linear, write: writer(&first.unit) },
-        lines,
-    };
-    chart.render()
+    lines
 }
 
 fn measured(of: &Shown<'_>) -> Option<Point> {
@@ -140,6 +154,7 @@ fn by_second(trial: &Trial) -> String {
         colour,
         dashed,
         marks: false,
+        joined: true,
         points: trial.seconds_series.iter().map(|of| plain(of.at_s, value(of) as f64)).collect(),
     };
     let mut rates = vec![line("good", 0, false, |of| of.good)];
@@ -193,7 +208,7 @@ fn percentiles(
                 ..plain(1.0 / (1.0 - point.q), point.us.max(1) as f64)
             }
         });
-    Line { name: name.to_owned(), colour, dashed, marks: true, points: points.collect() }
+    Line { name: name.to_owned(), colour, dashed, marks: true, joined: true, points: points.collect() }
 }
 
 fn distribution(title: &str, lines: Vec<Line>) -> String {
@@ -206,13 +221,15 @@ fn distribution(title: &str, lines: Vec<Line>) -> String {
     chart.render()
 }
 
-/// p99 and throughput against the offered load, with what became of each load.
+/// p99 and throughput against the offered load, with what became of each load. The closed loop offers none, and a load
+/// that the generator could not make is none: they are in the table.
 pub(super) fn peak(peak: &PeakReport) -> String {
+    let loads: Vec<&PeakPoint> =
+        peak.curve.iter().filter(|of| !of.is_closed_loop() && of.verdict != Verdict::Invalid).collect();
     let points = |value: fn(&Trial) -> f64, unit: &str, verdict: Option<Verdict>| {
-        let of_verdict =
-            peak.curve.iter().filter(|point| verdict.is_none_or(|verdict| verdict == point.verdict));
+        let of_verdict = loads.iter().filter(|of| verdict.is_none_or(|verdict| verdict == of.verdict));
         let points = of_verdict.filter_map(|point| {
-            let y = statistics::median(&point.trials.iter().map(value).collect::<Vec<_>>())?;
+            let y = statistics::median(&point.valid().map(value).collect::<Vec<_>>())?;
             let told = format!(
                 "{}/s offered, {}: {}",
                 number(point.rate),
@@ -224,25 +241,27 @@ pub(super) fn peak(peak: &PeakReport) -> String {
         in_order(points.collect())
     };
     let p99 = |trial: &Trial| (trial.response.at(0.99) as f64).max(1.0);
-    let line = |name: &str, colour, dashed, points| Line {
+    // Loads of one verdict are no curve.
+    let line = |name: &str, colour, points| Line {
         name: name.to_owned(),
         colour,
-        dashed,
+        dashed: false,
         marks: true,
+        joined: false,
         points,
     };
     let x = || Axis { label: "offered, 1/s".to_owned(), scale: Scale::Linear, write: short };
-    let of = |verdict, colour| line(words::verdict(verdict), colour, false, points(p99, "us", Some(verdict)));
-    let rates = peak.curve.iter().map(|point| point.rate);
+    let of = |verdict, colour| line(words::verdict(verdict), colour, points(p99, "us", Some(verdict)));
+    let rates = loads.iter().map(|point| point.rate);
     let (least, most) =
         rates.fold((f64::INFINITY, 0.0), |(least, most), rate| (f64::min(least, rate), f64::max(most, rate)));
-    let mut lines =
-        vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3), of(Verdict::Invalid, 5)];
+    let mut lines = vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3)];
     if least < most {
         let limit = peak.p99_limit_us as f64;
         let limit = Line {
             marks: false,
-            ..line("the limit", 4, false, vec![plain(least, limit), plain(most, limit)])
+            joined: true,
+            ..line("the limit", 4, vec![plain(least, limit), plain(most, limit)])
         };
         lines.push(limit);
     }
@@ -257,7 +276,7 @@ pub(super) fn peak(peak: &PeakReport) -> String {
         title: "good answers against the offered load".to_owned(),
         x: x(),
         y: Axis { label: "good, 1/s".to_owned(), scale: Scale::Linear, write: short },
-        lines: vec![line("good", 0, false, points(Trial::good_per_s, "1/s", None))],
+        lines: vec![line("good", 0, points(Trial::good_per_s, "1/s", None))],
     };
     times.render() + &rates.render()
 }
@@ -336,6 +355,55 @@ mod tests {
         trials[3].flags.push(crate::report::model::Flag::Unsent { requests: 1 });
         assert_eq!(typical(&trials).map(|trial| trial.outcomes.served), Some(15));
         assert!(typical(&trials[3..]).is_none());
+    }
+
+    #[test]
+    fn more_series_than_colours_have_charts_of_their_own() {
+        let mut report = sample::report();
+        let scenario = &mut report.scenarios[0];
+        let of = scenario.cases[1].clone();
+        scenario.cases = (0..8)
+            .map(|n| Case { name: format!("case {n}"), series: format!("series {n}"), ..of.clone() })
+            .collect();
+        let count = |charts: &str, text: &str| charts.matches(text).count();
+        let figures = crate::report::figures::all(&report);
+        let charts = main(&report.scenarios[0], &figures);
+        assert_eq!(
+            (count(&charts, "<svg viewBox=\"0 0 480"), count(&charts, "(2 of 2)")),
+            (2, 2),
+            "{charts}"
+        );
+        assert_eq!(count(&charts, "series 5, measured"), 1);
+        let (first, second) = charts.split_once("(2 of 2)").unwrap();
+        assert!(first.contains("series 5") && !first.contains("series 6") && second.contains("series 7"));
+    }
+
+    #[test]
+    fn a_wide_span_is_drawn_so_that_the_small_values_can_be_told_apart() {
+        let mut report = sample::report();
+        report.scenarios[0].cases[0].metrics[0].values = vec![100.0];
+        let chart = |report: &crate::report::model::Report| {
+            let chart = main(&report.scenarios[0], &crate::report::figures::all(report));
+            (chart.matches(">0</text>").count(), chart.contains(">100</text>"))
+        };
+        // Both axes begin at 0, or only that of the threads does.
+        assert_eq!(chart(&sample::report()), (2, false));
+        assert_eq!(chart(&report), (1, true));
+    }
+
+    #[test]
+    fn invalid_trials_and_what_is_no_load_are_in_no_curve() {
+        let mut report = sample::report().peak.unwrap();
+        let chart = peak(&report);
+        assert!(chart.contains("2,400/s offered, pass: 2,400/s"), "{chart}");
+        assert!(
+            !chart.contains("closed loop") && !chart.contains("3,000/s") && !chart.contains("invalid"),
+            "{chart}"
+        );
+        report.curve[2].trials.remove(1);
+        assert_eq!(peak(&report), chart);
+        report.curve[2].trials.clear();
+        assert_ne!(peak(&report), chart);
     }
 
     #[test]

@@ -10,11 +10,11 @@ mod svg;
 use self::markup::{Cell, element, escaped, list, table, text};
 use super::figures::{self, Figure};
 use super::format::{figure, number, percent, time_us, utc};
-use super::markdown::durability_cells;
 use super::model::{
     DurabilityRow, Flag, PeakPoint, PeakReport, Report, ScenarioReport, Shape, ThresholdResult, Trial,
+    Verdict,
 };
-use super::{statistics, words};
+use super::words;
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Doorbuster benchmark";
@@ -56,14 +56,20 @@ fn section(id: &str, title: &str, inner: &str) -> String {
 }
 
 fn header(report: &Report) -> String {
-    let revision =
-        report.git_revision.as_ref().map(|revision| format!(", sources {revision}")).unwrap_or_default();
+    // All of it is under Environment.
+    let revision = report.git_revision.iter().map(|of| of.chars().take(12).collect::<String>());
+    let revision: String = revision.map(|revision| format!(", sources {revision}")).collect();
     let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
     let mut facts = Vec::new();
     let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
-    let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    let of_cases = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
+    let of_loads = || report.peak.iter().flat_map(|of| &of.curve).flat_map(|point| &point.trials);
+    let trials = || of_cases().chain(of_loads()).chain(report.durability.iter().flat_map(|row| &row.trials));
     let invalid = trials().filter(|trial| !trial.is_valid()).count();
-    fact(format!("scenarios: {}, trials: {}", report.scenarios.len(), trials().count()), "");
+    if !report.scenarios.is_empty() {
+        fact(format!("scenarios: {}", report.scenarios.len()), "");
+    }
+    fact(format!("trials: {}", trials().count()), "");
     if invalid > 0 {
         fact(format!("invalid trials: {invalid}"), "bad");
     }
@@ -81,8 +87,10 @@ fn header(report: &Report) -> String {
         let class = if met == report.thresholds.len() { "good" } else { "bad" };
         fact(format!("thresholds met: {met} of {}", report.thresholds.len()), class);
     }
+    // A search repeats its loads as it needs to.
     let repeats = if report.repeats == 1 { "once" } else { "repeatedly" };
-    fact(format!("{}, measured {repeats}", size(report)), "");
+    let measured = if report.peak.is_none() { format!(", measured {repeats}") } else { String::new() };
+    fact(format!("{}{measured}", size(report)), "");
     if report.environment.co_located {
         fact("co-located: the load shares the target's processors".to_owned(), "");
     }
@@ -119,15 +127,10 @@ fn thresholds(thresholds: &[ThresholdResult]) -> String {
         return String::new();
     }
     let row = |of: &ThresholdResult| {
-        let measured = of.measured.map_or_else(|| "not measured".to_owned(), number);
-        let met = if of.met { "met" } else { "MISSED" };
-        vec![Cell::words(&of.threshold), Cell::figure(measured), Cell::marked(met, Some(of.met))]
+        let [threshold, measured, met] = words::threshold(of);
+        vec![Cell::words(threshold), Cell::figure(measured), Cell::marked(met, Some(of.met))]
     };
-    section(
-        "thresholds",
-        "Thresholds",
-        &table(&["threshold", "measured", "result"], thresholds.iter().map(row)),
-    )
+    section("thresholds", "Thresholds", &table(&words::THRESHOLD_TITLES, thresholds.iter().map(row)))
 }
 
 fn scenario(scenario: &ScenarioReport, figures: &[Figure]) -> String {
@@ -145,24 +148,18 @@ fn scenario(scenario: &ScenarioReport, figures: &[Figure]) -> String {
     inner += &measured(scenario, figures);
     if !scenario.shapes.is_empty() {
         let row = |shape: &Shape| {
+            let [claim, published, measured, result] = words::shape(shape);
             vec![
-                Cell::words(&shape.claim),
-                Cell::words(&shape.published),
-                Cell::words(&shape.measured),
-                Cell::marked(words::holds(shape.holds), shape.holds),
+                Cell::words(claim),
+                Cell::words(published),
+                Cell::words(measured),
+                Cell::marked(result, shape.holds),
             ]
         };
         inner += &text("h3", "Shapes");
-        inner += &table(&["shape", "published", "measured", "result"], scenario.shapes.iter().map(row));
+        inner += &table(&words::SHAPE_TITLES, scenario.shapes.iter().map(row));
     }
-    if let Some(limiter) = &scenario.limiter {
-        inner += &list(&format!("Limited by {}", limiter.what), limiter.evidence.iter().cloned());
-    }
-    inner += &list("Scaled down", scenario.scaled_down.iter().cloned());
-    inner += &list("Notes", scenario.notes.iter().cloned());
-    inner += &list("Validity", words::flags(scenario));
-    inner += &list("Audit, clean", scenario.audit.iter().map(words::audit));
-    inner += &list("Engines, as they said themselves", scenario.engines.iter().map(words::engine));
+    inner += &lists(words::lists_of_scenario(scenario));
     inner += &each_case(scenario);
     element("section", &inner)
 }
@@ -261,94 +258,57 @@ fn repeats(trials: &[Trial]) -> String {
 }
 
 fn peak(peak: &PeakReport) -> String {
-    let rate =
-        |rate: Option<f64>| Cell::figure(rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s")));
-    let limit = format!(
-        "p99 at most {}, errors at most {}",
-        time_us(peak.p99_limit_us as f64),
-        percent(peak.errors_limit)
-    );
-    let facts = [
-        ("highest load that passed", rate(peak.highest_passed)),
-        ("lowest load that failed", rate(peak.lowest_failed)),
-        (
-            "confirmed by interleaved repeats",
-            Cell::marked(if peak.confirmed { "yes" } else { "no" }, Some(peak.confirmed)),
-        ),
-        ("closed-loop maximum", rate(peak.closed_loop_max)),
-        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
-        ("idle noise, p99", Cell::figure(time_us(peak.idle_noise_us.at(0.99) as f64))),
-    ];
-    let mut inner = text("p", &format!("Of {}: {limit}.", peak.target));
+    let fact = |(name, value): (&str, String)| {
+        let cell = match name {
+            // A sentence, and it must wrap on a phone.
+            "limit" => Cell::words(value),
+            _ if name.starts_with("confirmed") => {
+                Cell { class: if peak.confirmed { "num good" } else { "num bad" }, ..Cell::words(value) }
+            }
+            _ => Cell::figure(value),
+        };
+        vec![Cell::words(name), cell]
+    };
+    let mut inner = text("p", &format!("Of {}.", peak.target));
     inner += &element("div class=\"charts\"", &charts::peak(peak));
-    inner += &table(&["", ""], facts.into_iter().map(|(name, cell)| vec![Cell::words(name), cell]));
-    let mut curve: Vec<&PeakPoint> = peak.curve.iter().collect();
-    curve.sort_by(|left, right| left.rate.total_cmp(&right.rate));
+    inner += &table(&["", ""], words::peak_facts(peak).into_iter().map(fact));
     inner += &text("h3", "Every load");
-    inner +=
-        &table(&["offered", "phase", "verdict", "good", "p99", "trials"], curve.into_iter().map(peak_row));
-    if let Some(of) = &peak.overload {
-        let [offered, good, refused] =
-            [of.rate, of.good_per_s, of.refused_per_s].map(|rate| figure(rate, "1/s"));
-        let recovery = of.recovery_s.map_or_else(
-            || "it did not recover while it was watched".to_owned(),
-            |s| format!("within the limit again after {}", figure(s, "s")),
-        );
-        inner +=
-            &list("Overload", [format!("{offered} offered: {good} good, {refused} refused; {recovery}")]);
-    }
+    inner += &table(&words::LOAD_TITLES, words::loads(peak).into_iter().map(load));
+    inner += &list("Overload", peak.overload.iter().map(words::overload));
     if let Some(admission) = &peak.admission {
         let (low, high) = admission.everyday_per_s;
         inner += &text("h3", "The admission that follows");
         inner += &text("p", &format!("Every day: {} to {}.", figure(low, "1/s"), figure(high, "1/s")));
         inner += &text("pre", admission.config.trim_end());
     }
-    if let Some(limiter) = &peak.limiter {
-        inner += &list(&format!("Limited by {}", limiter.what), limiter.evidence.iter().cloned());
-    }
-    inner += &list("Validity", words::peak_flags(peak));
-    inner += &list("Audit, clean", peak.audit.iter().map(words::audit));
-    inner += &list("Notes", peak.notes.iter().cloned());
+    inner += &lists(words::lists_of_peak(peak));
+    let trials = |point: &PeakPoint| {
+        text("h3", &format!("{}, {}", words::offered(point), point.phase)) + &repeats(&point.trials)
+    };
+    let loads: String = words::loads(peak).into_iter().map(trials).collect();
+    inner += &element("details", &(text("summary", "Each load: every trial") + &loads));
     section("peak", "Peak under the limit", &inner)
 }
 
-fn peak_row(point: &PeakPoint) -> Vec<Cell> {
-    let told = |values: Vec<f64>, unit| {
-        statistics::median(&values).map(|value| figure(value, unit)).unwrap_or_default()
-    };
-    let good = told(point.trials.iter().map(Trial::good_per_s).collect(), "1/s");
-    let p99 = told(point.trials.iter().map(|trial| trial.response.at(0.99) as f64).collect(), "us");
+fn load(point: &PeakPoint) -> Vec<Cell> {
     let passed = match point.verdict {
-        super::model::Verdict::Pass => Some(true),
-        super::model::Verdict::Fail => Some(false),
-        super::model::Verdict::Undecided | super::model::Verdict::Invalid => None,
+        Verdict::Pass => Some(true),
+        Verdict::Fail => Some(false),
+        Verdict::Undecided | Verdict::Invalid => None,
     };
-    vec![
-        Cell::figure(figure(point.rate, "1/s")),
-        Cell::words(&point.phase),
-        Cell::marked(words::verdict(point.verdict), passed),
-        Cell::figure(good),
-        Cell::figure(p99),
-        Cell::figure(point.trials.len().to_string()),
-    ]
+    let of = |(column, cell): (usize, String)| match column {
+        1 => Cell::words(cell),
+        2 => Cell::marked(cell, passed),
+        _ => Cell::figure(cell),
+    };
+    words::load(point).into_iter().enumerate().map(of).collect()
 }
 
 fn durability(rows: &[DurabilityRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let titles = [
-        "settings",
-        "orders/s",
-        "p99",
-        "killed",
-        "acknowledged",
-        "lost",
-        "unknown",
-        "back after",
-        "a power cut may lose (not measured)",
-    ];
-    let cells = rows.iter().flat_map(durability_cells).map(|cells| {
+    let cells = rows.iter().flat_map(words::durability).map(|cells| {
         let of = |(column, cell): (usize, String)| match column {
             0 | 3 | 8 => Cell::words(cell),
             // An acknowledged order that is gone is what this table is for.
@@ -361,12 +321,14 @@ fn durability(rows: &[DurabilityRow]) -> String {
         "p",
         "What each combination of settings costs, and what it lost when a process was killed under load.",
     );
-    inner += &table(&titles, cells);
-    for row in rows {
-        inner += &list(&figures::combination(row), words::durability_notes(row));
-    }
+    inner += &table(&words::DURABILITY_TITLES, cells);
+    inner += &lists(rows.iter().map(|row| (figures::combination(row), words::durability_notes(row))));
     inner += &list("Validity", words::durability_flags(rows));
     section("durability", "What durability costs", &inner)
+}
+
+fn lists(lists: impl IntoIterator<Item = (String, Vec<String>)>) -> String {
+    lists.into_iter().map(|(title, lines)| list(&title, lines)).collect()
 }
 
 fn environment(report: &Report) -> String {

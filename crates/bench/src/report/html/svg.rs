@@ -14,7 +14,8 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
-const COLOURS: usize = 6;
+/// Lines that can be told apart in one chart.
+pub(super) const COLOURS: usize = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
@@ -50,6 +51,8 @@ pub(super) struct Line {
     pub(super) colour: usize,
     pub(super) dashed: bool,
     pub(super) marks: bool,
+    /// Its points are drawn as one line; else each is by itself.
+    pub(super) joined: bool,
     /// In the order of x.
     pub(super) points: Vec<Point>,
 }
@@ -133,13 +136,16 @@ impl Chart {
         }
         let mut items = String::new();
         for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
-            let class = class(line);
+            let rule = if line.joined {
+                format!("<line class=\"{}\" x1=\"1\" x2=\"25\" y1=\"6\" y2=\"6\"/>", class(line))
+            } else {
+                String::new()
+            };
             let mark = if line.marks { mark(line, 13.0, 6.0, "") } else { String::new() };
             add(
                 &mut items,
                 format_args!(
-                    "<li><svg class=\"key\" viewBox=\"0 0 26 12\" aria-hidden=\"true\"><line class=\"{class}\" x1=\"1\" \
-                     x2=\"25\" y1=\"6\" y2=\"6\"/>{mark}</svg>{}</li>\n",
+                    "<li><svg class=\"key\" viewBox=\"0 0 26 12\" aria-hidden=\"true\">{rule}{mark}</svg>{}</li>\n",
                     escaped(&line.name)
                 ),
             );
@@ -166,8 +172,11 @@ fn down(share: f64) -> f64 {
 
 fn draw(svg: &mut String, line: &Line, x: &Ticks, y: &Ticks) {
     let place = |point: &Point| (across(x.share(point.x)), down(y.share(point.y)));
-    let path: Vec<String> = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    add(svg, format_args!("<polyline class=\"{}\" points=\"{}\"/>\n", class(line), path.join(" ")));
+    let joined = if line.joined { line.points.as_slice() } else { &[] };
+    let path: Vec<String> = joined.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    if !path.is_empty() {
+        add(svg, format_args!("<polyline class=\"{}\" points=\"{}\"/>\n", class(line), path.join(" ")));
+    }
     for point in &line.points {
         let (at, height) = place(point);
         if let Some((low, high)) = point.between {
@@ -359,7 +368,14 @@ mod tests {
     #[test]
     fn a_chart_without_points_is_none() {
         let axis = || Axis { label: "x".to_owned(), scale: Scale::Linear, write: |value| value.to_string() };
-        let line = Line { name: "a".to_owned(), colour: 0, dashed: false, marks: true, points: Vec::new() };
+        let line = Line {
+            name: "a".to_owned(),
+            colour: 0,
+            dashed: false,
+            marks: true,
+            joined: true,
+            points: Vec::new(),
+        };
         let chart = Chart { title: "t".to_owned(), x: axis(), y: axis(), lines: vec![line] };
         assert_eq!(chart.render(), "");
         assert_eq!(bars("t", &[]), "");

@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::stand::{Profile, Shop, Stand};
-use super::measure::{Surroundings, trial};
 use super::{Engine, Scenario, Stage, cases, limit};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
 use crate::environment;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Reuse, Settings, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Case, ScenarioReport};
 use crate::traffic::Traffic;

@@ -13,8 +13,8 @@ use crate::environment;
 use crate::goal::median;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, Published, Shape, X};
-use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, Target, cases, limit};
 use crate::usage::Watched;
 

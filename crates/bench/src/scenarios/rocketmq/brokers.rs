@@ -12,8 +12,8 @@ use crate::environment;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
+use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
-use crate::scenarios::measure::Surroundings;
 use crate::scenarios::{Stage, Target};
 use crate::usage::Watched;
 

@@ -13,9 +13,9 @@ use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::reference;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::measure::{Surroundings, trial};
 use crate::scenarios::{Stage, limit};
 
 /// The published command.
@@ -99,12 +99,8 @@ fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Resu
     let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
     let name_server = brokers.name_server().to_string();
     let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), brokers.watched())?;
-    let metric = |name: &str, unit: &str, better, value: fn(&Line) -> f64| Metric {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        better,
-        values: own.lines.iter().map(value).collect(),
-        published: None,
+    let metric = |name, unit, better, value: fn(&Line) -> f64| {
+        Metric::new(name, unit, better, own.lines.iter().map(value).collect())
     };
     let case = Case {
         name: OWN_PRODUCER.to_owned(),
@@ -405,12 +401,8 @@ fn live(
 }
 
 fn delay_metrics(delays: &[(Distribution, Distribution)]) -> Vec<Metric> {
-    let metric = |name: &str, value: fn(&(Distribution, Distribution)) -> f64| Metric {
-        name: name.to_owned(),
-        unit: "us".to_owned(),
-        better: Better::Lower,
-        values: delays.iter().map(value).collect(),
-        published: None,
+    let metric = |name, value: fn(&(Distribution, Distribution)) -> f64| {
+        Metric::new(name, "us", Better::Lower, delays.iter().map(value).collect())
     };
     vec![
         metric("p50 producer to consumer", |(born, _)| born.at(0.5) as f64),

@@ -11,6 +11,7 @@ use super::{Engine, Scenario};
 use crate::load::Trial;
 use crate::load::record::Outcomes;
 use crate::report::model::{Better, Metric};
+use crate::scenarios::cases;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -68,13 +69,8 @@ impl Told {
 
 /// What RocketMQ's own producer prints of each window, from the valid trials.
 fn metrics(trials: &[Trial]) -> Vec<Metric> {
-    let metric = |name: &str, unit: &str, better, value: fn(&Trial) -> f64| Metric {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        better,
-        values: trials.iter().filter(|trial| trial.is_valid()).map(value).collect(),
-        published: None,
-    };
+    let metric =
+        |name, unit, better, value: fn(&Trial) -> f64| cases::metric(name, unit, better, trials, value, None);
     vec![
         metric("throughput", "1/s", Better::Higher, Trial::good_per_s),
         metric("mean response", "us", Better::Lower, |trial| trial.response.mean_us),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::producer::median;
 use crate::process::Guard;
 use crate::report::model::{Case, Shape};
+use crate::report::statistics::median;
 use crate::scenarios::Stage;
 use crate::scenarios::limit;
 use crate::usage::{Snapshot, Usage, Watched};
@@ -155,7 +155,8 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
         let used_up = limit::is_used_up(&own.usage);
         let told = |of: Sent| {
             let Sent { per_s, sender, brokers } = of;
-            format!("{per_s:.0}/s with {sender:.2} processors, which left the broker {brokers:.2} ({:.1} us each)", of.broker_us())
+            let each = of.broker_us();
+            format!("{per_s:.0}/s with {sender:.2} processors and {brokers:.2} of the broker's ({each:.1} us each)")
         };
         let why = match (between(|of| of.per_s), used_up, same_cost) {
             (true, ..) => "the same",
@@ -252,7 +253,7 @@ mod tests {
         let measured = shape_of(50_000.0, 1.2, 0.8).measured;
         assert!(
             measured.starts_with(
-                "its own 50000/s with 1.20 processors, which left the broker 0.80 (16.0 us each); "
+                "its own 50000/s with 1.20 processors and 0.80 of the broker's (16.0 us each); "
             ),
             "{measured}"
         );

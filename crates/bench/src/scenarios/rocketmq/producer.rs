@@ -8,11 +8,12 @@ use super::{Told, metrics};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
+use crate::measure::trial;
 use crate::reference;
 use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
+use crate::report::statistics::median;
 use crate::scenarios::Stage;
 use crate::scenarios::limit;
-use crate::scenarios::measure::trial;
 
 /// Each with the four combinations below, in this order.
 const THREADS: [usize; 9] = [1, 10, 30, 45, 60, 75, 100, 150, 200];
@@ -193,14 +194,6 @@ fn curve(cases: &[Case], series: &str) -> Vec<(f64, f64)> {
     points
 }
 
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some(f64::midpoint(lower, upper))
-}
-
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     vec![
         levels_off(cases),
@@ -362,14 +355,5 @@ mod tests {
         full.trials = limit::tests::case_of("", 1, 0.9).trials;
         let holds: Vec<_> = shapes(&cases).iter().map(|shape| shape.holds).collect();
         assert_eq!(holds, [None, None, Some(true)]);
-    }
-
-    #[test]
-    fn medians() {
-        for (values, wanted) in
-            [(&[][..], None), (&[3.0], Some(3.0)), (&[4.0, 1.0], Some(2.5)), (&[9.0, 1.0, 2.0], Some(2.0))]
-        {
-            assert_eq!(median(values), wanted);
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::{FLUSHES, Flush, check_room, median, metric, settings, start};
+use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::drivers::mysql::{Login, MySql, Statement, Workload};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::{Database, url};
@@ -17,8 +17,9 @@ use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
-use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape, X};
-use crate::scenarios::measure::{Surroundings, trial};
+use crate::measure::{Surroundings, trial};
+use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
+use crate::report::statistics::median;
 use crate::scenarios::{Stage, Target, limit};
 
 const DATABASE: &str = "doorbuster_bench";
@@ -199,8 +200,8 @@ fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case
                 series,
                 x: Some(X { label: "connections".to_owned(), value: connections as f64 }),
                 metrics: vec![
-                    metric("throughput", "1/s", Better::Higher, rates),
-                    metric(
+                    Metric::new("throughput", "1/s", Better::Higher, rates),
+                    Metric::new(
                         "p99 response",
                         "us",
                         Better::Lower,

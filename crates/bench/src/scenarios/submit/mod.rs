@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::{Engine, Scenario, Stage};
 use crate::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
 use crate::engines::{BrokerFlush, EngineSet, Place, expect};
-use crate::report::model::{Better, EngineSettings, Metric};
+use crate::report::model::EngineSettings;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -111,15 +111,4 @@ fn check_room(set: &EngineSet) -> anyhow::Result<()> {
         DISK_BYTES_MAX >> 20
     );
     Ok(())
-}
-
-fn metric(name: &str, unit: &str, better: Better, values: Vec<f64>) -> Metric {
-    Metric { name: name.to_owned(), unit: unit.to_owned(), better, values, published: None }
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    Some(f64::midpoint(values[(values.len() - 1) / 2], upper))
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::{FLUSHES, Flush, check_room, median, metric, settings, start};
+use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::audit::Told;
 use crate::audit::running::Running;
 use crate::drivers::http::{Http, Settings};
@@ -21,9 +21,10 @@ use crate::environment;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::reference::{self, SubmitOrder};
-use crate::report::model::{Audit, Better, Case, EngineSettings, ScenarioReport, Shape, X};
-use crate::scenarios::measure::{Surroundings, trial};
+use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
+use crate::report::statistics::median;
 use crate::scenarios::{Addresses, Stage, Target as Whom, limit};
 use crate::target::{Setup, Target};
 use crate::traffic::Traffic;
@@ -228,9 +229,9 @@ fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
         series: "sold out".to_owned(),
         x: None,
         metrics: vec![
-            metric("orders", "orders", Better::Neither, vec![orders as f64]),
-            metric("requests", "1/s", Better::Higher, vec![requests_per_s]),
-            metric("most sold of one good", "units", Better::Neither, vec![most as f64]),
+            Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
+            Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
+            Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
         ],
         trials: vec![trial],
     };
@@ -322,10 +323,10 @@ impl Ramp {
                 flush.and_then(|flush| reference::submit_order(DISK, flush.value().parse().ok()?));
             let values = |value: fn(&(Trial, usize)) -> f64| best.iter().map(value).collect();
             let mut rate =
-                metric("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s()));
+                Metric::new("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s()));
             rate.published = published.and_then(SubmitOrder::throughput_best);
             let mut users =
-                metric("users at the best", "users", Better::Neither, values(|best| best.1 as f64));
+                Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64));
             users.published = published.map(SubmitOrder::users_at_best);
             cases.push(Case {
                 name: format!("{series}, best"),
@@ -344,15 +345,20 @@ impl Ramp {
                 series,
                 x: Some(X { label: "users".to_owned(), value: users as f64 }),
                 metrics: vec![
-                    metric("throughput", "1/s", Better::Higher, values(Trial::good_per_s)),
-                    metric("mean response", "us", Better::Lower, values(|trial| trial.response.mean_us)),
-                    metric(
+                    Metric::new("throughput", "1/s", Better::Higher, values(Trial::good_per_s)),
+                    Metric::new("mean response", "us", Better::Lower, values(|trial| trial.response.mean_us)),
+                    Metric::new(
                         "p99 response",
                         "us",
                         Better::Lower,
                         values(|trial| trial.response.at(0.99) as f64),
                     ),
-                    metric("failed", "orders", Better::Lower, values(|trial| trial.outcomes.bad() as f64)),
+                    Metric::new(
+                        "failed",
+                        "orders",
+                        Better::Lower,
+                        values(|trial| trial.outcomes.bad() as f64),
+                    ),
                 ],
                 trials,
             }
