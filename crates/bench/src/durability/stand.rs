@@ -15,8 +15,8 @@ use crate::installation::Installation;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial};
 use crate::report::model::Audit;
-use crate::scenarios::measure::{Surroundings, trial};
 use crate::target::TOKEN_SECRET;
 use crate::traffic::{BUYER_FIRST, Traffic};
 

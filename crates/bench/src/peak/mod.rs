@@ -28,8 +28,8 @@ use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
 use self::judge::{Limits, Plan, median_interval};
 use self::stand::Stand;
 use self::trials::{Measured, Trials};
-use crate::cluster::limit::limit;
 use crate::installation::Site;
+use crate::limit::limit;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
 use crate::suite::AUDIT_FAILED;
 use crate::usage::Usage;
@@ -332,7 +332,7 @@ impl Found {
     fn limiter(&self, ceiling: f64) -> Option<Limiter> {
         if let Some(failed) = self.outcome.lowest_failed {
             let usage = self.usage_at(failed)?;
-            return Some(Limiter { what: limit(usage, None), evidence: processes(usage).collect() });
+            return Some(Limiter { what: limit(usage), evidence: processes(usage).collect() });
         }
         let (per_s, said) = match self.outcome.ending {
             Ending::GeneratorCeiling { per_s } => {

@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use crate::measure;
 use crate::progress::Progress;
 use crate::report::model::{ScenarioReport, Size};
 
