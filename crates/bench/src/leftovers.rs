@@ -193,6 +193,7 @@ fn listener(line: &str, port: u16) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::TcpListener;
     use std::process::{Child, Stdio};
 
@@ -248,8 +249,11 @@ mod tests {
         let folder = set.path().join("nginx");
         std::fs::create_dir(&folder).unwrap();
         let mut child = Command::new("sh");
-        let script = format!("read -r line # {}/", folder.display());
-        let mut child = child.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        // Its command line can be read once it runs.
+        let script = format!("echo; read -r line # {}/", folder.display());
+        child.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
         std::fs::write(folder.join("pid"), child.id().to_string()).unwrap();
         assert_eq!(members(set.path()), [child.id()]);
         // A number that has become somebody else's.
@@ -265,7 +269,6 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let told = holder(port).unwrap();
         assert!(told.starts_with(&format!("pid {} (", std::process::id())), "{told}");
-        drop(listener);
-        assert_eq!(holder(port), None);
+        assert_eq!(holder(0), None, "nobody listens there");
     }
 }
