@@ -314,7 +314,7 @@ impl EngineSet {
         let status = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &pid.to_string()]).status()?;
         ensure!(status.success(), "{name}, pid {pid}, can't be killed");
         let begun = Instant::now();
-        while !is_gone(pid) {
+        while !process::is_gone(pid) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
             std::thread::sleep(GONE_POLL);
         }
@@ -344,13 +344,6 @@ fn end_group(leader: &mut Child) -> anyhow::Result<()> {
         ensure!(begun.elapsed() < INSTALL_PATIENCE + GONE_PATIENCE, "dev/up survives SIGKILL");
         std::thread::sleep(STOP_POLL);
     }
-}
-
-/// No process any more, or one that only waits to be buried by its parent.
-fn is_gone(pid: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    threads <= 1 && status.lines().any(|line| line.starts_with("State:\tZ"))
 }
 
 impl Drop for EngineSet {
