@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ::bench::address::resolve;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
@@ -97,7 +98,7 @@ pub(super) struct PeakArguments {
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
     cluster: Option<u8>,
     /// Search a running server, by the published order route of the demo's product
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_http: Option<SocketAddr>,
     #[command(flatten)]
     place: PlaceArguments,
