@@ -89,7 +89,11 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
     match &arguments.command {
         BenchCommand::List => suite::list(),
         BenchCommand::Run(arguments) => {
-            let redis_password = environment.get("DOORBUSTER_BENCH_REDIS_PASSWORD").map(str::to_owned);
+            // An empty one is none: so a script leaves it out.
+            let redis_password = environment
+                .get("DOORBUSTER_BENCH_REDIS_PASSWORD")
+                .filter(|password| !password.is_empty())
+                .map(str::to_owned);
             let operator_token = operator_token(environment);
             suite::run(arguments, suite::Secrets { operator_token, redis_password })
         }
