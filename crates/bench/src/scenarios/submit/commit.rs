@@ -100,7 +100,7 @@ impl Server {
                 (Some(set), at)
             }
             Target::Running(addresses) => {
-                (None, addresses.mysql.clone().context("the target names no MySQL server")?)
+                (None, addresses.mysql.clone().context("no MySQL server is given: --target-mysql URL")?)
             }
         };
         let options = mysql::Opts::from_url(&at).context("the URL of a MySQL server")?;
