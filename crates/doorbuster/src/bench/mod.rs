@@ -13,6 +13,7 @@ mod tools;
 
 use std::path::Path;
 
+use ::bench::engines::find_scripts;
 use clap::{Args, Subcommand};
 use server::config::Environment;
 
@@ -107,6 +108,27 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
         BenchCommand::Embedded(arguments) => profiles::run_embedded(arguments),
         BenchCommand::Cluster(arguments) => profiles::run_cluster(arguments),
         BenchCommand::GateClient(arguments) => gate_client::run(arguments),
+    }
+}
+
+/// The folder of the scripts, unless it is said otherwise. What starts no engines of a cluster does without.
+const SCRIPTS: &str = "dev";
+
+/// What is wrong with the folders of the arguments, before anything is made or started.
+fn check_folders(scripts: &Path, data: Option<&Path>) -> Result<(), Failure> {
+    if scripts != Path::new(SCRIPTS) {
+        find_scripts(scripts).map_err(|error| Failure::usage(format!("--scripts: {error:#}")))?;
+    }
+    let Some(data) = data else { return Ok(()) };
+    // Of a relative path with one part the parent is empty, and is where we are.
+    let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent {
+        Some(parent) if !data.is_dir() && !parent.is_dir() => Err(Failure::usage(format!(
+            "--folder {}: there is no folder {}",
+            data.display(),
+            parent.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

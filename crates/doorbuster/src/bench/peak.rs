@@ -20,7 +20,7 @@ use clap::{Args, ValueEnum};
 use super::compare::share;
 use super::suite::{command_line, invalid_trial, version};
 use super::thresholds::{self, ThresholdArguments};
-use super::{report, signals};
+use super::{SCRIPTS, check_folders, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -42,7 +42,7 @@ struct PlaceArguments {
     #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
     port_base: u16,
     /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = "dev")]
+    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
     scripts: PathBuf,
     /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
     /// folder for temporary files]
@@ -306,6 +306,7 @@ impl PlaceArguments {
 
     /// What can be found out before minutes of measuring is found out here.
     fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Instant, Failure> {
+        check_folders(&self.scripts, self.folder.as_deref())?;
         let cannot =
             |folder: &Path, error| Failure::usage(format!("{}: can't be made: {error}", folder.display()));
         for folder in [&self.out, &self.data()] {

@@ -16,7 +16,7 @@ use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
 
 use super::thresholds::{self, ThresholdArguments};
-use super::{report, signals};
+use super::{SCRIPTS, check_folders, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -116,7 +116,7 @@ struct PlaceArguments {
     #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
     port_base: u16,
     /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = "dev")]
+    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
     scripts: PathBuf,
     /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
     /// folder for temporary files]
@@ -204,6 +204,7 @@ pub(super) fn invalid_trial() -> Failure {
 
 fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
     let scenarios = chosen(arguments)?;
+    check_folders(&arguments.place.scripts, arguments.place.folder.as_deref())?;
     let thresholds = thresholds(arguments, &scenarios)?;
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
