@@ -15,7 +15,7 @@ use crate::audit::invariants::{self, Rows, Stock};
 use crate::audit::receipts::Receipts;
 use crate::audit::{Ledger, Told};
 use crate::cluster::shop::Shop;
-use crate::engines::{EngineSet, Flushes, Place, find_scripts};
+use crate::engines::{EngineSet, Flushes, Place};
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::{Setup, Target};
@@ -87,7 +87,7 @@ impl Installation {
         servers: usize,
     ) -> anyhow::Result<Self> {
         let place = Place {
-            scripts: find_scripts(&site.scripts)?,
+            scripts: site.scripts.clone(),
             folder: folder.join("engines"),
             port_base: site.port_base,
         };

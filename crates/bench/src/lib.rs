@@ -7,6 +7,7 @@
 //! them and judges the answer, [`process`] reads what it cost, [`audit`] compares what was answered with what the
 //! ledger holds, [`scenarios`] says what is measured, and [`report`] what was found out.
 
+pub mod address;
 pub mod audit;
 pub mod cluster;
 pub mod drivers;

@@ -82,9 +82,10 @@ pub fn trial_within<P: Protocol>(
             progress.second(second);
         }
     };
-    let record = generator.run_watched(schedule, protocol, around.stop, &mut watch)?;
+    let record = generator.run_watched(schedule, protocol, around.stop, &mut watch);
+    // First: where the load could not be offered because a server has ended, that is what a reader must know.
     let after = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
-    let usage = before.until(&after);
+    let (record, usage) = (record?, before.until(&after));
     let cap = generator.settings().connections as u64;
     let flags = flags(&record, &usage, cap, latency_limit, around.co_located);
     Ok(Trial { flags, ..Trial::new(repeat, &schedule, &record, Some(usage)) })

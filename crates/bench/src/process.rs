@@ -3,12 +3,15 @@
 //! Linux only. Used by the scenarios around each measurement; it measures nothing inside of the timed loop.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
 
 use crate::leftovers;
 
@@ -17,6 +20,10 @@ const TICKS_PER_S: f64 = 100.0;
 /// A child that ignores SIGTERM for this long is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 const LOG_TAIL_BYTES: usize = 2000;
+/// How often it is looked whether a tool has ended: it must not take part in what it measures.
+const TOOL_POLL: Duration = Duration::from_millis(20);
+/// What a tool may take to begin and to end, beside the time that its work takes.
+pub(crate) const TOOL_MARGIN: Duration = Duration::from_secs(60);
 
 /// Processor time of all threads, user and system, since the process began. Resolution: 10 ms.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
@@ -48,6 +55,13 @@ pub(crate) fn started(pid: u32) -> io::Result<u64> {
 pub(crate) fn all() -> io::Result<Vec<u32>> {
     let entries = std::fs::read_dir("/proc")?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// No process any more, or one that only waits to be buried by its parent.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads <= 1 && status.lines().any(|line| line.starts_with("State:\tZ"))
 }
 
 /// Processes whose parent it is, in the order of their numbers.
@@ -123,6 +137,48 @@ impl Guard {
         self.child.try_wait()
     }
 
+    /// Whether it has ended by itself. After `deadline`, or once `stop` is raised, it is killed.
+    ///
+    /// # Errors
+    /// If it was killed: which one, by its name, and why.
+    pub(crate) fn ended_before(
+        &mut self,
+        name: &str,
+        deadline: Instant,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        if let Some(status) = self.ended()? {
+            return Ok(Some(status));
+        }
+        let why = if stop.load(Ordering::Relaxed) {
+            "was ended: stopped by a signal"
+        } else if Instant::now() >= deadline {
+            "did not end in time, and was killed"
+        } else {
+            return Ok(None);
+        };
+        self.kill().with_context(|| format!("killing {name}"))?;
+        bail!("{name} (pid {}) {why}", self.pid())
+    }
+
+    /// Waits for a tool of others that ends by itself, at most `patience` long, and as [`Guard::ended_before`] says.
+    pub(crate) fn wait(
+        &mut self,
+        name: &str,
+        patience: Duration,
+        stop: &AtomicBool,
+        mut meanwhile: impl FnMut(),
+    ) -> anyhow::Result<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            meanwhile();
+            if let Some(status) = self.ended_before(name, deadline, stop)? {
+                return Ok(status);
+            }
+            sleep(TOOL_POLL);
+        }
+    }
+
     /// Ends it at once (SIGKILL), as a crash would, and waits.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
@@ -155,6 +211,29 @@ impl Drop for Guard {
             drop(self.child.kill());
         }
     }
+}
+
+/// Runs a tool of others to its end, at most `patience` long; what it printed.
+///
+/// # Errors
+/// If it can't be started, fails, or had to be killed: see [`Guard::ended_before`].
+pub(crate) fn run_tool(
+    command: &mut Command,
+    patience: Duration,
+    stop: &AtomicBool,
+) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    // Into a file, which never keeps it waiting, as a pipe that nobody reads would.
+    let mut output = tempfile::tempfile().context("a file for what a tool says")?;
+    leftovers::mark(command)?.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+    let child = command.spawn().with_context(|| format!("running {name}"))?;
+    let status = Guard::adopt(child).wait(&name, patience, stop, || {})?;
+    let mut said = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut said)?;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    ensure!(status.success(), "{name} failed with {status}: {said}");
+    Ok(said)
 }
 
 /// The end of a child's log, for error messages.
@@ -209,5 +288,25 @@ mod tests {
         }
         assert_eq!(guard.stop().unwrap().code(), Some(7));
         assert_eq!(log_tail(&log), "said\n");
+    }
+
+    #[test]
+    fn a_tool_is_waited_for_with_a_bound() {
+        let run = |words: &[&str], patience, stop: &AtomicBool| {
+            run_tool(Command::new(words[0]).args(&words[1..]), patience, stop)
+                .map_err(|error| error.to_string())
+        };
+        let (long, goes_on) = (Duration::from_secs(600), AtomicBool::new(false));
+        assert_eq!(run(&["sh", "-c", "sleep 0.05; echo said"], long, &goes_on).unwrap(), "said\n");
+        let failed = run(&["sh", "-c", "echo why; exit 3"], long, &goes_on).unwrap_err();
+        assert!(failed.contains("exit status: 3") && failed.contains("why"), "{failed}");
+        let late = run(&["sleep", "600"], Duration::from_millis(50), &goes_on).unwrap_err();
+        assert!(late.starts_with("sleep (pid ") && late.contains("did not end in time"), "{late}");
+        let stopped = run(&["sleep", "600"], long, &AtomicBool::new(true)).unwrap_err();
+        assert!(stopped.contains("stopped by a signal"), "{stopped}");
+        for error in [late, stopped] {
+            let pid = error.split(['(', ')']).nth(1).unwrap().strip_prefix("pid ").unwrap();
+            assert!(cpu(pid.parse().unwrap()).is_err(), "{error}: it is still there");
+        }
     }
 }

@@ -83,7 +83,8 @@ pub struct ProcessUsage {
 }
 
 impl Snapshot {
-    /// `disk` is a block device's name, such as `vda`. A process that is named twice counts under its first name.
+    /// `disk` is a block device's name, such as `vda`. A process that is named twice counts under its first name. One
+    /// that has ended is an error that names it.
     pub fn take(watched: &[Watched], disk: Option<&str>) -> io::Result<Self> {
         let first = |index: usize, of: &Watched| watched[..index].iter().all(|earlier| earlier.pid != of.pid);
         let processes = watched
@@ -91,7 +92,7 @@ impl Snapshot {
             .enumerate()
             .filter(|(index, of)| first(*index, of))
             .map(|(_, of)| of)
-            .map(|of| Ok((of.clone(), process::cpu(of.pid)?, threads(of.pid)?)))
+            .map(|of| counters(of).map_err(|error| ended_or(of, error)))
             .collect::<io::Result<_>>()?;
         let disk_busy_ms = disk.and_then(|disk| disk_busy_ms(&read_to_string("/proc/diskstats").ok()?, disk));
         let machine = machine(&read_to_string("/proc/stat")?)
@@ -199,6 +200,22 @@ fn disk_busy_ms(diskstats: &str, disk: &str) -> Option<u64> {
     })
 }
 
+fn counters(of: &Watched) -> io::Result<(Watched, Duration, HashMap<u32, Thread>)> {
+    // What the counters of a process say that only waits for its parent is no work of a server any more.
+    if process::is_gone(of.pid) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok((of.clone(), process::cpu(of.pid)?, threads(of.pid)?))
+}
+
+fn ended_or(of: &Watched, error: io::Error) -> io::Error {
+    if process::is_gone(of.pid) {
+        io::Error::other(format!("{} (pid {}) has ended", of.name, of.pid))
+    } else {
+        error
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +239,20 @@ mod tests {
         let before = Snapshot::take(&watched, None).unwrap();
         assert_eq!(before.processes.len(), 2);
         let usage = before.until(&Snapshot::take(&watched, None).unwrap());
+        process::run_tool(
+            std::process::Command::new("kill").args(["-KILL", &child.pid().to_string()]),
+            Duration::from_secs(60),
+            &std::sync::atomic::AtomicBool::new(false),
+        )
+        .unwrap();
+        // Dead, and not waited for: its counters can still be read, and must not be.
+        while !process::is_gone(child.pid()) {
+            std::thread::yield_now();
+        }
+        let gone = format!("idle (pid {}) has ended", child.pid());
+        assert_eq!(Snapshot::take(&watched[2..], None).unwrap_err().to_string(), gone);
         child.stop().unwrap();
+        assert_eq!(Snapshot::take(&watched[2..], None).unwrap_err().to_string(), gone);
         let names: Vec<_> = usage.processes.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["load"]);
     }

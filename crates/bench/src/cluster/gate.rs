@@ -9,8 +9,8 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -35,10 +35,8 @@ const RANDOM_IDS: &str = "1000000000";
 const MADE_SHARE_MIN: f64 = 0.99;
 /// Requests of redis-benchmark for each second that it is to run, about what it reaches.
 const REQUESTS_PER_S: u64 = 80_000;
-/// How much slower than expected a child may be, and what it may take to begin and to end.
+/// How much slower than expected a child may be.
 const SLOW_MAX: u32 = 20;
-const PATIENCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 
 /// What the hidden command prints: one line of JSON.
 #[derive(Debug, Clone, Deserialize)]
@@ -155,21 +153,15 @@ fn run_watched(stand: &Stand<'_>, mut command: Command, name: &str) -> anyhow::R
     let mut child = Guard::adopt(child);
     let mut watched = vec![Watched::new(name, child.pid()), stand.set.watched("redis")?];
     watched.extend_from_slice(stand.beside);
-    let begun = Instant::now();
     let before = Snapshot::take(&watched, stand.disk)?;
     let mut last = None;
-    let status = loop {
+    let patience = stand.window * SLOW_MAX + process::TOOL_MARGIN;
+    let status = child.wait(name, patience, stand.stop, || {
         // The counters of a child that has ended are gone: the last look before that counts.
         if let Ok(snapshot) = Snapshot::take(&watched, stand.disk) {
             last = Some(snapshot);
         }
-        if let Some(status) = child.ended()? {
-            break status;
-        }
-        ensure!(!stand.stop.load(Ordering::Relaxed), "stopped by a signal");
-        ensure!(begun.elapsed() < stand.window * SLOW_MAX + PATIENCE, "{name} does not end");
-        std::thread::sleep(POLL);
-    };
+    })?;
     ensure!(status.success(), "{name} failed with {status}: {}", process::log_tail(&log));
     Ok(before.until(&last.context("a look at a child that runs")?))
 }

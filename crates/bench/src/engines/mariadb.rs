@@ -4,14 +4,21 @@
 //! in since the last one. That misses nothing: all writers share one gapless sequence, one transaction after the other.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder};
+use anyhow::{Context, anyhow, ensure};
+use mysql::prelude::{FromRow, Queryable};
+use mysql::{Conn, OptsBuilder, Params};
+
+use crate::address;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// A server greets first, at once. What says nothing for this long is none.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of its greeting, after a length of 3 bytes and a number: the protocol's version; or a refusal to greet this host.
+const GREETINGS: [u8; 2] = [10, 0xff];
 const USER: &str = "root";
 
 pub const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
@@ -67,7 +74,7 @@ impl InnoDbFlush {
 
 #[derive(Debug)]
 pub struct Database {
-    connection: Conn,
+    connection: Session,
     last_seq: i64,
     rows: u64,
 }
@@ -90,7 +97,7 @@ impl Database {
             .tcp_connect_timeout(Some(TIMEOUT))
             .read_timeout(Some(TIMEOUT))
             .write_timeout(Some(TIMEOUT));
-        Self::log_in(options, || format!("connecting to MariaDB on {address}"))
+        Self::log_in(options, address)
     }
 
     /// A server that runs already: `mysql://user:password@host:port/database`.
@@ -98,17 +105,21 @@ impl Database {
     /// # Errors
     /// If the URL is none, or the server can't be reached.
     pub fn open(url: &str) -> anyhow::Result<Self> {
+        let address = address::of_mysql(url).map_err(anyhow::Error::msg)?;
+        check_greeting(address)?;
         let options = mysql::Opts::from_url(url).context("the URL of a MySQL server")?;
         let options = OptsBuilder::from_opts(options)
+            .ip_or_hostname(Some(address.ip().to_string()))
             .prefer_socket(false)
             .tcp_connect_timeout(Some(TIMEOUT))
             .read_timeout(Some(TIMEOUT))
             .write_timeout(Some(TIMEOUT));
-        Self::log_in(options, || "connecting to the MySQL server".to_owned())
+        Self::log_in(options, address)
     }
 
-    fn log_in(options: OptsBuilder, doing: impl FnOnce() -> String) -> anyhow::Result<Self> {
-        let connection = Conn::new(options).with_context(doing)?;
+    fn log_in(options: OptsBuilder, address: SocketAddr) -> anyhow::Result<Self> {
+        let connection = Conn::new(options).map_err(|error| named(address, error)).context("connecting")?;
+        let connection = Session { connection, address };
         Ok(Self { connection, last_seq: i64::MIN, rows: 0 })
     }
 
@@ -189,9 +200,11 @@ impl Database {
 
     /// Calls `each` with the hash of every order; the rows are streamed.
     pub fn order_hashes(&mut self, each: &mut dyn FnMut(u128)) -> anyhow::Result<()> {
-        let rows = self.connection.query_iter("SELECT hash FROM orders")?;
-        for row in rows {
-            let hash: Vec<u8> = row?.get(0).context("an order's hash")?;
+        let address = self.connection.address;
+        let rows = self.connection.connection.query_iter("SELECT hash FROM orders");
+        for row in rows.map_err(|error| named(address, error))? {
+            let row = row.map_err(|error| named(address, error))?;
+            let hash: Vec<u8> = row.get(0).context("an order's hash")?;
             each(u128::from_be_bytes(hash.as_slice().try_into().context("16 bytes")?));
         }
         Ok(())
@@ -199,7 +212,7 @@ impl Database {
 
     /// The next offset of each queue that the ledger has consumed up to: name and offset.
     pub fn queue_offsets(&mut self) -> anyhow::Result<Vec<(String, u64)>> {
-        Ok(self.connection.query("SELECT queue, next_offset FROM queue_offsets")?)
+        self.connection.query("SELECT queue, next_offset FROM queue_offsets")
     }
 
     /// Nobody here reads the binary log: what was written is removed, so that it does not fill the disk.
@@ -207,7 +220,7 @@ impl Database {
         self.connection.query_drop("FLUSH BINARY LOGS")?;
         let last: Option<(String, u64)> = self
             .connection
-            .query::<mysql::Row, _>("SHOW BINARY LOGS")?
+            .query::<mysql::Row>("SHOW BINARY LOGS")?
             .pop()
             .and_then(|row| Some((row.get(0)?, row.get(1)?)));
         if let Some((name, _)) = last {
@@ -215,5 +228,75 @@ impl Database {
             self.connection.query_drop(format!("PURGE BINARY LOGS TO '{name}'"))?;
         }
         Ok(())
+    }
+}
+
+/// A connection whose errors say which server they are about.
+#[derive(Debug)]
+struct Session {
+    connection: Conn,
+    address: SocketAddr,
+}
+
+impl Session {
+    fn query_drop(&mut self, query: impl AsRef<str>) -> anyhow::Result<()> {
+        self.connection.query_drop(query.as_ref()).map_err(|error| named(self.address, error))
+    }
+
+    fn query<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Vec<T>> {
+        self.connection.query(query.as_ref()).map_err(|error| named(self.address, error))
+    }
+
+    fn query_first<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Option<T>> {
+        self.connection.query_first(query.as_ref()).map_err(|error| named(self.address, error))
+    }
+
+    fn exec_first<T: FromRow>(
+        &mut self,
+        query: &str,
+        values: impl Into<Params>,
+    ) -> anyhow::Result<Option<T>> {
+        self.connection.exec_first(query, values).map_err(|error| named(self.address, error))
+    }
+}
+
+/// The client writes errors of the connection as a program would.
+fn named(address: SocketAddr, error: mysql::Error) -> anyhow::Error {
+    match error {
+        mysql::Error::IoError(error) => anyhow!("the MySQL server on {address}: {error}"),
+        other => anyhow!("the MySQL server on {address}: {other}"),
+    }
+}
+
+/// Something else that listens there may wait for us to speak, and the client would wait with it.
+fn check_greeting(address: SocketAddr) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&address, GREETING_TIMEOUT)
+        .with_context(|| format!("connecting to the MySQL server on {address}"))?;
+    stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
+    let mut greeting = [0; 5];
+    let read = stream.read_exact(&mut greeting);
+    ensure!(
+        read.is_ok() && GREETINGS.contains(&greeting[4]),
+        "{address} is no MySQL server: it does not greet as one"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_greet_is_no_server() {
+        for said in [&b""[..], b"HTTP/1.1 400 Bad Request\r\n"] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = std::thread::spawn(move || listener.accept().unwrap().0.write_all(said).unwrap());
+            let error = Database::open(&format!("mysql://root@{address}/shop")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{address} is no MySQL server")), "{error}");
+            server.join().unwrap();
+        }
     }
 }

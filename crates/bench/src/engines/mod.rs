@@ -63,6 +63,15 @@ pub struct Place {
     pub port_base: u16,
 }
 
+impl Place {
+    /// With its folder made, and with scripts: asked of every set, before anything of it is started.
+    fn checked(self) -> anyhow::Result<Self> {
+        let scripts = find_scripts(&self.scripts)?;
+        std::fs::create_dir_all(&self.folder).context("the engines' folder")?;
+        Ok(Self { scripts, ..self })
+    }
+}
+
 /// What the engines said of themselves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Versions {
@@ -109,7 +118,7 @@ impl EngineSet {
     /// # Errors
     /// As [`EngineSet::start`].
     pub fn start_with(place: Place, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
+        let place = place.checked()?;
         let mut set = Self { place, flushes, members: Vec::new() };
         set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
         set.check()?;
@@ -128,7 +137,7 @@ impl EngineSet {
         environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&place.folder).context("the engines' folder")?;
+        let place = place.checked()?;
         let mut set = Self { place, flushes: Flushes::with_broker(flush), members: Vec::new() };
         set.up(names, environment, stop)?;
         Ok(set)
@@ -314,7 +323,7 @@ impl EngineSet {
         let status = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &pid.to_string()]).status()?;
         ensure!(status.success(), "{name}, pid {pid}, can't be killed");
         let begun = Instant::now();
-        while !is_gone(pid) {
+        while !process::is_gone(pid) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
             std::thread::sleep(GONE_POLL);
         }
@@ -344,13 +353,6 @@ fn end_group(leader: &mut Child) -> anyhow::Result<()> {
         ensure!(begun.elapsed() < INSTALL_PATIENCE + GONE_PATIENCE, "dev/up survives SIGKILL");
         std::thread::sleep(STOP_POLL);
     }
-}
-
-/// No process any more, or one that only waits to be buried by its parent.
-fn is_gone(pid: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    threads <= 1 && status.lines().any(|line| line.starts_with("State:\tZ"))
 }
 
 impl Drop for EngineSet {
@@ -396,14 +398,15 @@ fn members(said: &str) -> anyhow::Result<Vec<Member>> {
 /// # Errors
 /// If the scripts are not there: the benchmark is run from the folder of the sources.
 pub fn find_scripts(folder: &Path) -> anyhow::Result<PathBuf> {
-    let found = folder.canonicalize().ok().filter(|folder| folder.join("up").is_file());
-    found.with_context(|| {
-        format!(
-            "{} has no script `up` that starts the engines: run this in the folder of Doorbuster's sources, or \
-             say where it is with --scripts",
+    for (script, does) in [("up", "starts"), ("down", "ends")] {
+        ensure!(
+            folder.join(script).is_file(),
+            "{} has no script `{script}` that {does} the engines: run this in the folder of Doorbuster's sources, or \
+             say where its `dev` is with --scripts",
             folder.display()
-        )
-    })
+        );
+    }
+    folder.canonicalize().with_context(|| folder.display().to_string())
 }
 
 #[cfg(test)]
@@ -416,5 +419,24 @@ mod tests {
         let found: Vec<_> = found.iter().map(|of| (&*of.name, of.address.port(), of.pid)).collect();
         assert_eq!(found, [("redis", 17000, 12), ("mariadb", 17030, 34)]);
         assert!(members("redis is not there").is_err());
+    }
+
+    #[test]
+    fn a_folder_without_scripts_is_named_before_anything_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        let scripts = folder.path().join("scripts");
+        let refused = |lacks: &str| {
+            let place =
+                Place { scripts: scripts.clone(), folder: folder.path().join("engines"), port_base: 23_000 };
+            let (flush, stop) = (BrokerFlush::Asynchronous, AtomicBool::new(false));
+            let error =
+                EngineSet::start_some(place, flush, &["mariadb"], &[], &stop).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
+            assert!(!folder.path().join("engines").exists());
+        };
+        refused("up");
+        std::fs::create_dir(&scripts).unwrap();
+        std::fs::write(scripts.join("up"), "").unwrap();
+        refused("down");
     }
 }

@@ -21,17 +21,18 @@ const GET_MIN_OFFSET: u32 = 31;
 #[derive(Debug)]
 pub struct Broker {
     stream: TcpStream,
+    address: SocketAddr,
     requests: u32,
 }
 
 impl Broker {
     pub fn connect(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)
-            .with_context(|| format!("connecting to the broker on {address}"))?;
+            .with_context(|| format!("connecting to {address}, a server of RocketMQ"))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, requests: 0 })
+        Ok(Self { stream, address, requests: 0 })
     }
 
     /// All settings, as the broker has them now.
@@ -95,15 +96,19 @@ impl Broker {
             "code": code, "flag": 0, "language": "OTHER", "opaque": self.requests,
             "serializeTypeCurrentRPC": "JSON", "version": 0, "extFields": fields,
         });
-        self.stream.write_all(&frame(header.to_string().as_bytes())?).context("asking the broker")?;
+        let (address, request) = (self.address, frame(header.to_string().as_bytes())?);
+        let asking = || format!("asking {address}, a server of RocketMQ");
+        self.stream.write_all(&request).with_context(asking)?;
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).context("reading the broker's answer")?;
+        self.stream.read_exact(&mut length).with_context(asking)?;
         let bytes = usize::try_from(u32::from_be_bytes(length))?;
-        ensure!((4..=FRAME_BYTES_MAX).contains(&bytes), "the broker's answer has {bytes} bytes");
+        let other =
+            || format!("{address} is no RocketMQ name server or broker: its answer is no frame of theirs");
+        ensure!((4..=FRAME_BYTES_MAX).contains(&bytes), other());
         let mut answer = vec![0; bytes];
-        self.stream.read_exact(&mut answer).context("reading the broker's answer")?;
-        let (header, body) = split(&answer).context("the broker's answer is no frame")?;
-        ensure!(header["opaque"] == self.requests, "the broker answered another request");
+        self.stream.read_exact(&mut answer).with_context(asking)?;
+        let (header, body) = split(&answer).with_context(other)?;
+        ensure!(header["opaque"] == self.requests, "{address} answered another request");
         Ok((header, body.to_vec()))
     }
 }
@@ -137,5 +142,19 @@ mod tests {
         let (header, body) = split(&bytes[4..]).unwrap();
         assert_eq!((&header["code"], body), (&json!(0), &b"a body"[..]));
         assert_eq!(split(&bytes[4..12]), None);
+    }
+
+    #[test]
+    fn another_server_is_told_by_its_address() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            drop(stream.read(&mut [0; 1024]));
+        });
+        let error = Broker::connect(address).unwrap().settings().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{address} is no RocketMQ name server")), "{error}");
+        server.join().unwrap();
     }
 }

@@ -51,7 +51,8 @@ impl Connection {
 
     /// Blocks until connected; only before a run.
     pub(super) fn open(&mut self, address: SocketAddr, registry: &Registry, token: Token) -> io::Result<()> {
-        let stream = std::net::TcpStream::connect(address)?;
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+        let stream = std::net::TcpStream::connect(address).map_err(named)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         self.adopt(TcpStream::from_std(stream), registry, token)

@@ -125,6 +125,13 @@ impl Stage {
 /// A scenario that orders, at a server that runs and whose audit can't be asked for.
 #[cfg(test)]
 fn refuses_without_token(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) {
+    let error = refused_at_a_running_server(run);
+    assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
+}
+
+/// What a scenario says that sends nothing to a server that runs.
+#[cfg(test)]
+fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +151,7 @@ fn refuses_without_token(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) 
         stop: Arc::default(),
     };
     let error = format!("{:#}", run(&mut stage).unwrap_err());
-    assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
     let asked = listener.accept().map(drop).unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
+    error
 }

@@ -5,14 +5,14 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::{Engine, Scenario, Stage, cases};
 use crate::drivers::http::Http;
 use crate::goal::median;
-use crate::leftovers;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
@@ -115,11 +115,11 @@ impl Pair {
         for round in 1..=rounds {
             stage.progress.doing(&format!("{name}, {round} of {rounds}"));
             if round % 2 == 1 {
-                pair.theirs.push(wrk(nginx.address(), seconds)?);
+                pair.theirs.push(wrk(nginx.address(), seconds, &stage.stop)?);
             }
             pair.ours.push(trial(&mut generator, schedule, &mut http, round, around)?);
             if round % 2 == 0 {
-                pair.theirs.push(wrk(nginx.address(), seconds)?);
+                pair.theirs.push(wrk(nginx.address(), seconds, &stage.stop)?);
             }
         }
         stage.progress.done(&format!("{name}: beside wrk"));
@@ -238,16 +238,17 @@ fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
 }
 
 /// One run of `wrk` with one thread.
-fn wrk(address: SocketAddr, seconds: u64) -> anyhow::Result<Said> {
+fn wrk(address: SocketAddr, seconds: u64, stop: &AtomicBool) -> anyhow::Result<Said> {
     let before = process::ended_children_cpu()?;
-    let output = leftovers::mark(&mut Command::new("wrk"))?
-        .args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"])
-        .args(["--duration", &format!("{seconds}s"), &format!("http://{address}/")])
-        .output()
-        .context("running wrk (Debian: apt-get install wrk)")?;
+    let mut program = Command::new("wrk");
+    program.args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"]).args([
+        "--duration",
+        &format!("{seconds}s"),
+        &format!("http://{address}/"),
+    ]);
+    let text = process::run_tool(&mut program, Duration::from_secs(seconds) + process::TOOL_MARGIN, stop)
+        .context("wrk (Debian: apt-get install wrk)")?;
     let cpu = process::ended_children_cpu()? - before;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "wrk ended with {}: {text}", output.status);
     let said = wrk_said(&text).with_context(|| format!("wrk said what was not expected: {text}"))?;
     Ok(Said { cpu_us: cpu.as_secs_f64() * 1e6 / said.1, ..said.0 })
 }

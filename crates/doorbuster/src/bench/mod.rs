@@ -13,6 +13,7 @@ mod tools;
 
 use std::path::Path;
 
+use ::bench::engines::find_scripts;
 use clap::{Args, Subcommand};
 use server::config::Environment;
 
@@ -89,7 +90,11 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
     match &arguments.command {
         BenchCommand::List => suite::list(),
         BenchCommand::Run(arguments) => {
-            let redis_password = environment.get("DOORBUSTER_BENCH_REDIS_PASSWORD").map(str::to_owned);
+            // An empty one is none: so a script leaves it out.
+            let redis_password = environment
+                .get("DOORBUSTER_BENCH_REDIS_PASSWORD")
+                .filter(|password| !password.is_empty())
+                .map(str::to_owned);
             let operator_token = operator_token(environment);
             suite::run(arguments, suite::Secrets { operator_token, redis_password })
         }
@@ -103,6 +108,27 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
         BenchCommand::Embedded(arguments) => profiles::run_embedded(arguments),
         BenchCommand::Cluster(arguments) => profiles::run_cluster(arguments),
         BenchCommand::GateClient(arguments) => gate_client::run(arguments),
+    }
+}
+
+/// The folder of the scripts, unless it is said otherwise. What starts no engines of a cluster does without.
+const SCRIPTS: &str = "dev";
+
+/// What is wrong with the folders of the arguments, before anything is made or started.
+fn check_folders(scripts: &Path, data: Option<&Path>) -> Result<(), Failure> {
+    if scripts != Path::new(SCRIPTS) {
+        find_scripts(scripts).map_err(|error| Failure::usage(format!("--scripts: {error:#}")))?;
+    }
+    let Some(data) = data else { return Ok(()) };
+    // Of a relative path with one part the parent is empty, and is where we are.
+    let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent {
+        Some(parent) if !data.is_dir() && !parent.is_dir() => Err(Failure::usage(format!(
+            "--folder {}: there is no folder {}",
+            data.display(),
+            parent.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

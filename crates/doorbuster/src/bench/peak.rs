@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ::bench::address::resolve;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
@@ -19,7 +20,7 @@ use clap::{Args, ValueEnum};
 use super::compare::share;
 use super::suite::{command_line, invalid_trial, version};
 use super::thresholds::{self, ThresholdArguments};
-use super::{report, signals};
+use super::{SCRIPTS, check_folders, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -41,7 +42,7 @@ struct PlaceArguments {
     #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
     port_base: u16,
     /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = "dev")]
+    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
     scripts: PathBuf,
     /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
     /// folder for temporary files]
@@ -97,7 +98,7 @@ pub(super) struct PeakArguments {
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
     cluster: Option<u8>,
     /// Search a running server, by the published order route of the demo's product
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_http: Option<SocketAddr>,
     #[command(flatten)]
     place: PlaceArguments,
@@ -305,6 +306,7 @@ impl PlaceArguments {
 
     /// What can be found out before minutes of measuring is found out here.
     fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Instant, Failure> {
+        check_folders(&self.scripts, self.folder.as_deref())?;
         let cannot =
             |folder: &Path, error| Failure::usage(format!("{}: can't be made: {error}", folder.display()));
         for folder in [&self.out, &self.data()] {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ::bench::address::{self, resolve};
 use ::bench::report::model::{Report, Size};
 use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
@@ -15,7 +16,7 @@ use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
 
 use super::thresholds::{self, ThresholdArguments};
-use super::{report, signals};
+use super::{SCRIPTS, check_folders, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -92,16 +93,16 @@ struct TargetArguments {
     #[arg(long, conflicts_with_all = ["target_http", "target_redis", "target_redis_cluster", "target_rocketmq", "target_mysql"])]
     spawn: bool,
     /// A running doorbuster; orders need the operator's token in DOORBUSTER_OPERATOR_TOKEN, for the audit
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_http: Option<SocketAddr>,
     /// A running Redis; its password, if it has one, is taken from DOORBUSTER_BENCH_REDIS_PASSWORD
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_redis: Option<SocketAddr>,
     /// Any node of a running Redis Cluster; its password likewise
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_redis_cluster: Option<SocketAddr>,
     /// The name server of a running RocketMQ
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_rocketmq: Option<SocketAddr>,
     /// A running MySQL or MariaDB: mysql://user:password@host:port/database
     #[arg(long, value_name = "URL")]
@@ -115,7 +116,7 @@ struct PlaceArguments {
     #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
     port_base: u16,
     /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = "dev")]
+    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
     scripts: PathBuf,
     /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
     /// folder for temporary files]
@@ -203,6 +204,7 @@ pub(super) fn invalid_trial() -> Failure {
 
 fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
     let scenarios = chosen(arguments)?;
+    check_folders(&arguments.place.scripts, arguments.place.folder.as_deref())?;
     let thresholds = thresholds(arguments, &scenarios)?;
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
@@ -212,7 +214,7 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         size,
         repeats: repeats.into(),
         seed: arguments.seed,
-        target: target(&arguments.target, secrets),
+        target: target(&arguments.target, secrets)?,
         program,
         version: version(),
         command: command_line(std::env::args()),
@@ -261,7 +263,11 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
     Failure::usage(format!("there is no scenario '{}'{tip}", output::plain(name)))
 }
 
-fn target(arguments: &TargetArguments, secrets: Secrets) -> Target {
+fn target(arguments: &TargetArguments, secrets: Secrets) -> Result<Target, Failure> {
+    if let Some(url) = &arguments.target_mysql {
+        let wrong = |reason| Failure::usage(format!("--target-mysql {}: {reason}", without_password(url)));
+        address::of_mysql(url).map_err(wrong)?;
+    }
     let mut addresses = Addresses {
         http: arguments.target_http,
         redis: arguments.target_redis,
@@ -272,11 +278,11 @@ fn target(arguments: &TargetArguments, secrets: Secrets) -> Target {
         redis_password: None,
     };
     if addresses == Addresses::default() {
-        return Target::Spawn;
+        return Ok(Target::Spawn);
     }
     addresses.operator_token = secrets.operator_token;
     addresses.redis_password = secrets.redis_password;
-    Target::Running(addresses)
+    Ok(Target::Running(addresses))
 }
 
 pub(super) fn version() -> String {
@@ -318,9 +324,9 @@ mod tests {
             target_rocketmq: None,
             target_mysql: None,
         };
-        assert_eq!(target(&nothing, secrets()), Target::Spawn);
+        assert_eq!(target(&nothing, secrets()).unwrap(), Target::Spawn);
         let redis = TargetArguments { target_redis: Some(([127, 0, 0, 1], 6379).into()), ..nothing };
-        let Target::Running(addresses) = target(&redis, secrets()) else { panic!("it runs already") };
+        let Ok(Target::Running(addresses)) = target(&redis, secrets()) else { panic!("it runs already") };
         assert_eq!(addresses.redis_password.as_deref(), Some("a secret"));
     }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ::bench::address::resolve;
 use ::bench::tools::{self, ConsumerOptions, ProducerOptions};
 use clap::{ArgAction, Args};
 
@@ -22,7 +23,7 @@ Example:
   doorbuster bench producer -n 127.0.0.1:17040 -t bench -w 64 -s 128 -k false --seconds 30")]
 pub(super) struct ProducerArguments {
     /// The name server
-    #[arg(short = 'n', long = "namesrv", value_name = "ADDR")]
+    #[arg(short = 'n', long = "namesrv", value_name = "ADDR", value_parser = resolve)]
     namesrv: SocketAddr,
     /// The topic; made if no broker has it
     #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest")]
@@ -56,7 +57,7 @@ Example:
   doorbuster bench consumer -n 127.0.0.1:17040 -t bench -g readers --from-start --seconds 30")]
 pub(super) struct ConsumerArguments {
     /// The name server
-    #[arg(short = 'n', long = "namesrv", value_name = "ADDR")]
+    #[arg(short = 'n', long = "namesrv", value_name = "ADDR", value_parser = resolve)]
     namesrv: SocketAddr,
     /// The topic
     #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest")]

@@ -38,7 +38,8 @@ pub fn encode(method: &str, path: &str, fields: &[&str], body: &[u8]) -> Vec<u8>
 }
 
 pub fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("connecting to {address}: {error}"));
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(named)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(request)?;
     let mut arrived = Vec::new();

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::stand::{Profile, Shop, Stand};
@@ -19,7 +19,7 @@ use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
 use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdicts};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
-use crate::scenarios::{Stage, cases, limit};
+use crate::scenarios::{Stage, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic;
@@ -87,6 +87,10 @@ impl Plan {
 }
 
 pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+    ensure!(
+        stage.target == Target::Spawn,
+        "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
+    );
     let mut report = super::empty_report("Flash crowd", None);
     let plan = Plan::of(stage);
     report.notes.push(format!(
@@ -100,10 +104,6 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
         plan.admitted_per_s
     ));
     for &profile in Profile::of(stage) {
-        if profile == Profile::Running {
-            report.notes.push("Not run: it needs a sale of its own on a server of its own.".to_owned());
-            continue;
-        }
         for repeat in 1..=stage.repeats {
             if stage.wants(profile.name()) {
                 once(stage, &mut report, profile, plan, repeat)?;
@@ -338,5 +338,16 @@ impl Protocol for Buyers<'_> {
             Ok(_) => Received::Part { consumed: 0 },
             Err(malformed) => Received::Broken(malformed.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_that_it_needs_servers_of_its_own() {
+        let error = crate::scenarios::refused_at_a_running_server(run);
+        assert!(error.contains("needs servers of its own"), "{error}");
     }
 }

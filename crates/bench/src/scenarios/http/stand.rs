@@ -14,7 +14,7 @@ use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::audit::{Ledger, Told};
-use crate::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use crate::engines::{BrokerFlush, EngineSet, Place};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
 use crate::scenarios::{Stage, Target as Aim};
@@ -146,7 +146,7 @@ impl Stand {
     fn cluster(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
         let place = Place {
-            scripts: find_scripts(&stage.scripts)?,
+            scripts: stage.scripts.clone(),
             folder: folder.join("engines"),
             port_base: stage.port_base,
         };

@@ -5,15 +5,16 @@
 
 use std::ops::RangeInclusive;
 use std::process::Command as Program;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::case::{Figure, Point, Session, add, join, measure, rates, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::{Command, Expect, Piece};
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::leftovers;
 use crate::load::schedule::Schedule;
 use crate::process;
 use crate::reference::{self, SeckillTier};
@@ -28,6 +29,8 @@ const MANY: usize = 100;
 const FEW: usize = 8;
 /// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must tell the same of it.
 const BUSY: &str = "for i = 1, 20000 do end return 1";
+/// How many times as long as our own driver redis-benchmark may take.
+const SLOW_MAX: u32 = 20;
 /// Requests of the others for one of these.
 const BUSY_SHARE: u64 = 10;
 const FULL_REQUESTS: u64 = 200_000;
@@ -69,7 +72,8 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         cases.extend(measure(stage, point, |repeat| {
             let schedule = Schedule::closed_requests(requests);
             let (trial, _) = session.run(connections, workload(series)?, schedule, repeat)?;
-            for figure in redis_benchmark(&subject, series, connections, requests)? {
+            let program = redis_benchmark(&subject, series, connections, requests);
+            for figure in run_redis_benchmark(program, requests, trial.seconds, &stage.stop)? {
                 add(&mut theirs, figure);
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
@@ -233,12 +237,7 @@ fn more_reads(ratio: Option<f64>) -> Shape {
 }
 
 /// The same by the published tool, on the same key.
-fn redis_benchmark(
-    subject: &Subject,
-    series: &str,
-    connections: usize,
-    requests: u64,
-) -> anyhow::Result<Vec<Figure>> {
+fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Program {
     let (address, key) = (subject.address(), format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
     let mut program = Program::new("redis-benchmark");
     program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
@@ -250,12 +249,20 @@ fn redis_benchmark(
         "get" => program.args(["GET", &key]),
         _ => program.args(["EVAL", BUSY, "0"]),
     };
+    program
+}
+
+/// `seconds` is how long our own driver took. It tries for ever to connect to a server that is gone, so it is waited for with a bound.
+fn run_redis_benchmark(
+    mut program: Program,
+    requests: u64,
+    seconds: f64,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<Figure>> {
+    let patience = Duration::from_secs_f64(seconds) * SLOW_MAX + process::TOOL_MARGIN;
     let before = process::ended_children_cpu()?;
-    let output =
-        leftovers::mark(&mut program)?.env("LC_ALL", "C").output().context("running redis-benchmark")?;
+    let said = process::run_tool(program.env("LC_ALL", "C"), patience, stop)?;
     let used = process::ended_children_cpu()?.saturating_sub(before);
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "redis-benchmark failed with {}: {said}", output.status);
     let mut figures = read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))?;
     figures.push(generator_cpu(used.as_secs_f64(), requests));
     Ok(figures)

@@ -35,7 +35,9 @@ impl Nodes {
         match &stage.target {
             Target::Spawn => Self::start(stage),
             Target::Running(addresses) => {
-                let member = addresses.redis_cluster.context("no address of a Redis Cluster is given")?;
+                let member = addresses
+                    .redis_cluster
+                    .context("no address of a Redis Cluster is given: --target-redis-cluster ADDRESS")?;
                 Ok(Self { servers: Vec::new(), member, password: addresses.redis_password.clone() })
             }
         }

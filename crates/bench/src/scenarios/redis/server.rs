@@ -234,7 +234,8 @@ impl Subject {
         match &stage.target {
             Target::Spawn => Ok(Self::Own(Box::new(Server::start(stage, "redis", 0, settings)?))),
             Target::Running(addresses) => {
-                let address = addresses.redis.context("no address of Redis is given")?;
+                let address =
+                    addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
                 let password = addresses.redis_password.clone();
                 Redis::connect(address)?.authenticated(password.as_deref())?.ask(&["PING"])?;
                 Ok(Self::Foreign { address, password })

@@ -68,9 +68,12 @@ impl Brokers {
                 let name_server = set.address("rocketmq-namesrv")?;
                 (Some(set), name_server)
             }
-            Target::Running(addresses) => {
-                (None, addresses.rocketmq_namesrv.context("the target names no name server of RocketMQ")?)
-            }
+            Target::Running(addresses) => (
+                None,
+                addresses
+                    .rocketmq_namesrv
+                    .context("no name server of RocketMQ is given: --target-rocketmq ADDRESS")?,
+            ),
         };
         let disk = environment::disk(&stage.folder);
         let brokers = Self { set, name_server, disk, renewed: 0, topics: Vec::new() };

@@ -6,12 +6,11 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use crate::process::Guard;
+use crate::process::{Guard, log_tail};
 use crate::report::model::{Case, Shape};
 use crate::report::statistics::median;
 use crate::scenarios::Stage;
@@ -76,20 +75,16 @@ pub(super) fn run(
 }
 
 fn wait_for(stage: &Stage, guard: &mut Guard, log: &Path, count: usize) -> anyhow::Result<Vec<Line>> {
-    let begun = Instant::now();
+    let deadline = Instant::now() + PATIENCE + LINE_EVERY * u32::try_from(count)?;
     loop {
         let text = std::fs::read_to_string(log).context("what RocketMQ's own producer says")?;
         let lines: Vec<Line> = text.lines().filter_map(line).collect();
         if lines.len() >= count {
             return Ok(lines);
         }
-        ensure!(!stage.stop.load(Ordering::Relaxed), "stopped by a signal");
-        ensure!(
-            guard.ended()?.is_none() && begun.elapsed() < PATIENCE + LINE_EVERY * u32::try_from(count)?,
-            "RocketMQ's own producer printed {} lines of {count}: {}",
-            lines.len(),
-            crate::process::log_tail(log)
-        );
+        let said = || format!("it printed {} lines of {count}: {}", lines.len(), log_tail(log));
+        let ended = guard.ended_before(TOOL, deadline, &stage.stop).with_context(said)?;
+        ensure!(ended.is_none(), "{TOOL} has ended; {}", said());
         std::thread::sleep(POLL);
     }
 }

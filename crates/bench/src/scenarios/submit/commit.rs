@@ -3,12 +3,13 @@
 //! The floor under the submit-order scenario: a shop that commits each order by itself can't be faster than this.
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
 use super::{FLUSHES, Flush, check_room, settings, start};
+use crate::address;
 use crate::drivers::mysql::{Login, MySql, Statement, Workload};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::{Database, url};
@@ -99,12 +100,11 @@ impl Server {
                 (Some(set), at)
             }
             Target::Running(addresses) => {
-                (None, addresses.mysql.clone().context("the target names no MySQL server")?)
+                (None, addresses.mysql.clone().context("no MySQL server is given: --target-mysql URL")?)
             }
         };
         let options = mysql::Opts::from_url(&at).context("the URL of a MySQL server")?;
-        let host = (options.get_ip_or_hostname().into_owned(), options.get_tcp_port());
-        let address = host.to_socket_addrs()?.next().context("the MySQL server has no address")?;
+        let address = address::of_mysql(&at).map_err(anyhow::Error::msg)?;
         let login = Login {
             user: options.get_user().unwrap_or("root").to_owned(),
             password: options.get_pass().unwrap_or_default().to_owned(),

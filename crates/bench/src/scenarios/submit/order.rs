@@ -426,7 +426,7 @@ fn durations(stage: &Stage) -> (Duration, Duration) {
 /// A server that runs already: the ramp alone. Its balances are its operator's to set, and its ledger is its own to
 /// audit.
 fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
-    let address = addresses.http.context("the target names no server")?;
+    let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
     let before = Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?;
     let mut told = Told::default();
