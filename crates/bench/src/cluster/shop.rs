@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::audit::Told;
+use crate::audit::gates::Gates;
 use crate::drivers::http::once;
 use crate::engines::mariadb::Database;
 use crate::engines::{EngineSet, EngineSettings};
@@ -160,12 +161,20 @@ impl Shop {
     /// The program's own audit of gate, queue and ledger, and the end of all servers.
     pub(crate) fn audit(&mut self) -> anyhow::Result<()> {
         self.serve_by(1)?;
+        // A server that was started again may be at rebuilding them; until then there is no audit of gate and ledger.
+        self.gates()?;
         self.servers[0].audit_config()?;
         self.serve_by(0)
     }
 
     fn create_sale(&self) -> anyhow::Result<()> {
-        self.servers[0].operate("/api/v1/sales", &traffic::own_sale(), 201).map(drop)
+        self.servers[0].operate("/api/v1/sales", &traffic::own_sale(), 201)?;
+        self.gates().map(drop)
+    }
+
+    /// Once all of them are open.
+    fn gates(&self) -> anyhow::Result<Gates> {
+        Gates::opened(self.servers[0].address(), OPERATOR_TOKEN, &self.stop, None)
     }
 }
 

@@ -10,13 +10,14 @@ use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
 use crate::audit::Told;
+use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, Flushes};
 use crate::installation::Installation;
 use crate::report::model::Audit;
-use crate::target::TOKEN_SECRET;
+use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
 use crate::traffic::{self, BUYER_FIRST, OWN_SALE, Traffic};
 use crate::usage::Watched;
 
@@ -25,6 +26,8 @@ pub(super) struct Stand {
     pub(super) told: Told,
     pub(super) receipts: Receipts,
     servers: Servers,
+    /// As they were before the first load.
+    gates: Gates,
 }
 
 enum Servers {
@@ -46,7 +49,16 @@ impl Stand {
             }
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
-        Ok(Self { traffic, told: Told::default(), receipts, servers })
+        let (address, token) = match (&servers, &options.target) {
+            (Servers::Own(installation), _) => (installation.addresses()[0], Some(OPERATOR_TOKEN)),
+            (Servers::Running { address, .. }, PeakTarget::Running { operator_token, .. }) => {
+                (*address, operator_token.as_deref())
+            }
+            (Servers::Running { address, .. }, _) => (*address, None),
+        };
+        let token = token.context("gates are asked for with the operator's token")?;
+        let gates = Gates::opened(address, token, &options.site.stop, Some(&options.site.progress))?;
+        Ok(Self { traffic, told: Told::default(), receipts, servers, gates })
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -82,11 +94,14 @@ impl Stand {
     /// The gate of every result.
     pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Audit> {
         self.rest()?;
-        let Self { told, mut receipts, servers, .. } = self;
-        match servers {
+        let Self { told, mut receipts, servers, gates, .. } = self;
+        // Asked before the audit ends the servers; but orders that are missing weigh more than a gate that was lost.
+        let same_gates = gates.check();
+        let audit = match servers {
             Servers::Own(installation) => installation.close(told, &mut receipts, stop),
             Servers::Running { audit, .. } => audit.close(told),
-        }
+        }?;
+        same_gates.map(|()| audit)
     }
 }
 
