@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
@@ -15,7 +14,7 @@ use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, Flushes};
-use crate::installation::Installation;
+use crate::installation::{Installation, Site};
 use crate::report::model::Audit;
 use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
 use crate::traffic::{self, BUYER_FIRST, OWN_SALE, Traffic};
@@ -45,7 +44,7 @@ impl Stand {
                 own(Installation::cluster(&options.site, folder, safe, *servers)?)
             }
             PeakTarget::Running { address, order, operator_token } => {
-                running(*address, order, operator_token.as_deref(), &options.site.stop)?
+                running(*address, order, operator_token.as_deref(), &options.site)?
             }
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
@@ -109,9 +108,9 @@ fn running(
     address: SocketAddr,
     order: &Order,
     operator: Option<&str>,
-    stop: &Arc<AtomicBool>,
+    site: &Site,
 ) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator, stop)?;
+    let audit = Running::open(address, operator, &site.stop)?.telling(&site.progress);
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());

@@ -111,7 +111,8 @@ impl Stand {
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
-                let audit = token.map(|_| Running::open(http, token, &stage.stop)).transpose()?;
+                let open = |_| Running::open(http, token, &stage.stop);
+                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&stage.progress));
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
@@ -154,7 +155,8 @@ impl Stand {
     fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
         let server = Target::start(&stage.program, folder, shop.setup(shop.settings(), &stage.stop))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
+        let audit = Some(audit.telling(&stage.progress));
         let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         stand.server = Some(server);
         Ok(stand)
@@ -172,7 +174,8 @@ impl Stand {
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
         let server = Target::start(&stage.program, folder, shop.setup(&settings, &stage.stop))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
+        let audit = Some(audit.telling(&stage.progress));
         let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
