@@ -2,8 +2,9 @@
 //!
 //! Reads the ledger's file by itself, read-only, while the server runs; an order is a row of `orders`. Without a
 //! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were told;
-//! [`running`] asks a server that is not ours.
+//! [`running`] asks a server that is not ours; [`gates`] tells whether there is anything to measure.
 
+pub mod gates;
 pub mod invariants;
 pub mod receipts;
 pub mod running;

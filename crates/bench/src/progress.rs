@@ -103,6 +103,21 @@ impl Progress {
         self.draw(&mut state);
     }
 
+    /// Something is waited for, and how far it is: called as often as one looks, told now and then.
+    pub fn waiting(&self, what: &str) {
+        let mut state = self.state();
+        what.clone_into(&mut state.what);
+        state.figures.clear();
+        if self.terminal {
+            return self.draw(&mut state);
+        }
+        if state.plain_at.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
+            state.plain_at = Some(Instant::now());
+            let line = format!("{} waiting: {what}\n", self.clock());
+            state.write(&line);
+        }
+    }
+
     /// A second of the load has passed.
     pub fn second(&self, second: &Second) {
         let mut state = self.state();

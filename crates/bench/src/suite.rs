@@ -89,7 +89,9 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
             }
             Err(error) => {
                 let error = format!("{error:#}");
-                progress.done(&format!("{}: {error}", scenario.name));
+                // The whole of it is said at the end, once.
+                let first = error.lines().next().unwrap_or_default();
+                progress.done(&format!("{}: {first}", scenario.name));
                 if error.contains(AUDIT_FAILED) {
                     stopped_by = Some(End::AuditFailed);
                     report.scenarios.iter_mut().for_each(drop_figures);

@@ -28,6 +28,8 @@ const READY_PATIENCE: Duration = Duration::from_secs(120);
 const READY_POLL: Duration = Duration::from_millis(2);
 /// Of `doorbuster audit`: it read the ledger, and something in it is wrong. Every other one says nothing of the ledger.
 const EXIT_CHECK: i32 = 1;
+/// Of a complaint of many lines, so many are told.
+const COMPLAINT_LINES: usize = 20;
 /// Another process may take the port between our choosing it and the server binding it.
 const PORT_ATTEMPTS: usize = 3;
 
@@ -128,7 +130,7 @@ impl Target {
         Ok(answer)
     }
 
-    /// The program's own audit of the whole ledger; a broken invariant is an `AUDIT FAILED` with the report in it.
+    /// The program's own audit of the whole ledger; a broken invariant is an `AUDIT FAILED` that names it.
     pub fn audit(&self) -> anyhow::Result<String> {
         let mut command = Command::new(&self.program);
         command.arg("audit").arg("--data-dir").arg(self.data_dir()).env_clear();
@@ -176,13 +178,21 @@ fn settings_in(metrics: &str) -> anyhow::Result<EngineSettings> {
 
 fn run_audit(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("starting the audit")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    // The table of all products is on its standard output, what is wrong on the other.
+    let complaint = shortened(&String::from_utf8_lossy(&output.stderr));
     match output.status.code() {
-        Some(0) => Ok(text),
-        Some(EXIT_CHECK) => bail!("{AUDIT_FAILED}: the program's own audit says:\n{text}{complaint}"),
-        _ => bail!("the ledger could not be audited, {}:\n{text}{complaint}", output.status),
+        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Some(EXIT_CHECK) => bail!("{AUDIT_FAILED}: the program's own audit says:\n{complaint}"),
+        _ => bail!("the ledger could not be audited, {}:\n{complaint}", output.status),
     }
+}
+
+fn shortened(complaint: &str) -> String {
+    let mut lines: Vec<&str> = complaint.lines().collect();
+    let more = lines.len().saturating_sub(COMPLAINT_LINES);
+    lines.truncate(COMPLAINT_LINES);
+    let more = if more > 0 { format!("\nand {more} more") } else { String::new() };
+    lines.join("\n") + &more
 }
 
 fn data_dir(folder: &Path) -> PathBuf {
@@ -270,6 +280,17 @@ mod tests {
             assert_eq!(error.contains("could not be audited"), !broken, "{script}: {error}");
         }
         let error = format!("{:#}", ends("echo the table; echo the invariants >&2; exit 1").unwrap_err());
-        assert!(error.contains("the table\nthe invariants\n"), "{error}");
+        assert!(error.ends_with("says:\nthe invariants") && !error.contains("the table"), "{error}");
+    }
+
+    #[test]
+    fn of_many_broken_invariants_some_are_told() {
+        let ends = |lines: u32| {
+            let script = format!("seq {lines} >&2; exit 1");
+            run_audit(Command::new("sh").args(["-c", &script])).unwrap_err().to_string()
+        };
+        assert!(ends(20).ends_with("19\n20"), "{}", ends(20));
+        let many = ends(2663);
+        assert!(many.ends_with("19\n20\nand 2643 more") && many.lines().count() == 22, "{many}");
     }
 }

@@ -12,11 +12,14 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use super::Told;
+use super::invariants::STILL;
 use crate::drivers::http::once;
+use crate::progress::Progress;
 use crate::report::model::Audit;
 use crate::suite::AUDIT_FAILED;
 
-const DRAIN_PATIENCE: Duration = Duration::from_secs(120);
+/// Of many broken invariants.
+const BROKEN_TOLD: usize = 20;
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 
 /// A server's audit before anybody ordered.
@@ -26,6 +29,9 @@ pub struct Running {
     operator_token: String,
     orders_before: u64,
     stop: Arc<AtomicBool>,
+    progress: Option<Progress>,
+    /// How long the ledger may stand still while orders are missing.
+    still: Duration,
 }
 
 impl Running {
@@ -43,9 +49,14 @@ impl Running {
              its operator's token",
         )?;
         let (operator_token, stop) = (operator_token.to_owned(), Arc::clone(stop));
-        let mut audit = Self { server, operator_token, orders_before: 0, stop };
+        let mut audit = Self { server, operator_token, orders_before: 0, stop, progress: None, still: STILL };
         audit.orders_before = clean_orders(&audit.ask()?)?;
         Ok(audit)
+    }
+
+    /// Tells there how far the ledger is, while it is waited for.
+    pub fn telling(self, progress: &Progress) -> Self {
+        Self { progress: Some(progress.clone()), ..self }
     }
 
     fn ask(&self) -> anyhow::Result<Value> {
@@ -56,17 +67,25 @@ impl Running {
         serde_json::from_slice(&answer.body).context("the audit as JSON")
     }
 
-    /// The audit once the ledger has every accepted order, or takes too long to get it.
+    /// The audit once the ledger has every accepted order, stands still without it, or is broken: no wait mends that.
     ///
     /// # Errors
     /// If the server does not say, or the stop flag is raised meanwhile.
     pub fn drain(&self, told: Told) -> anyhow::Result<Value> {
-        let begun = Instant::now();
+        let (mut most, mut grown) = (0, Instant::now());
         loop {
             let numbers = self.ask()?;
             let orders = numbers["orders"].as_u64().context("the audit's count of orders")?;
-            if orders >= self.orders_before + told.accepted || begun.elapsed() > DRAIN_PATIENCE {
+            if orders > most {
+                (most, grown) = (orders, Instant::now());
+            }
+            let whole = orders >= self.orders_before + told.accepted;
+            if whole || !is_clean(&numbers) || grown.elapsed() >= self.still {
                 return Ok(numbers);
+            }
+            if let Some(progress) = &self.progress {
+                let new = orders.saturating_sub(self.orders_before);
+                progress.waiting(&format!("the ledger has {new} of {} orders", told.accepted));
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             std::thread::sleep(DRAIN_POLL);
@@ -112,13 +131,27 @@ impl Running {
     }
 }
 
+fn is_clean(numbers: &Value) -> bool {
+    numbers["clean"] == true && numbers["complete"] == true
+}
+
+/// What is broken, in words; of many, the first ones.
+fn broken(numbers: &Value) -> String {
+    let all = numbers["broken"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut told: Vec<String> = all
+        .iter()
+        .take(BROKEN_TOLD)
+        .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned))
+        .collect();
+    if all.len() > BROKEN_TOLD {
+        told.push(format!("and {} more", all.len() - BROKEN_TOLD));
+    }
+    if told.is_empty() { "it does not say why".to_owned() } else { told.join("; ") }
+}
+
 /// Its orders, if every invariant holds.
 fn clean_orders(numbers: &Value) -> anyhow::Result<u64> {
-    ensure!(
-        numbers["clean"] == true && numbers["complete"] == true,
-        "{AUDIT_FAILED}: the server's own audit is not clean: {}",
-        numbers["broken"]
-    );
+    ensure!(is_clean(numbers), "{AUDIT_FAILED}: the server's own audit is not clean: {}", broken(numbers));
     numbers["orders"].as_u64().context("the audit's count of orders")
 }
 
@@ -185,10 +218,28 @@ pub(crate) mod tests {
         stop.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         let error = audit.drain(Told { accepted: 1, unknown: 0 }).unwrap_err();
-        assert!(
-            error.to_string() == "stopped by a signal" && begun.elapsed() < DRAIN_PATIENCE / 10,
-            "{error}"
-        );
+        assert!(error.to_string() == "stopped by a signal" && begun.elapsed() < STILL / 3, "{error}");
+    }
+
+    #[test]
+    fn a_ledger_that_is_broken_or_stands_still_is_not_waited_for() {
+        // The third has a gap, and the fourth grows no more: each is the last that is asked for.
+        for (then, still, why) in [
+            (vec![numbers(8, 92, true), numbers(9, 91, false)], STILL, "not clean: a gap; and 1 more"),
+            (vec![numbers(9, 91, true)], Duration::ZERO, "must hold 5 to 6"),
+        ] {
+            let mut audits = vec![numbers(7, 93, true)];
+            audits.extend(then);
+            let gaps: Vec<_> = std::iter::repeat_n("a gap", 21).collect();
+            audits.last_mut().unwrap()["broken"] = json!(gaps);
+            let count = audits.len();
+            let (server, requests) = answering(audits.iter().map(Value::to_string).collect());
+            let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
+            let error = Running { still, ..audit }.close(Told { accepted: 5, unknown: 1 }).unwrap_err();
+            let error = error.to_string().replace(&"a gap; ".repeat(20), "a gap; ");
+            assert!(error.contains(AUDIT_FAILED) && error.contains(why), "{error}");
+            assert_eq!(requests.join().unwrap().len(), count);
+        }
     }
 
     #[test]

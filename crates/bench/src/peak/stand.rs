@@ -3,20 +3,20 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
 use crate::audit::Told;
+use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::drivers::http::once;
 use crate::engines::{BrokerFlush, Flushes};
-use crate::installation::Installation;
+use crate::installation::{Installation, Site};
 use crate::report::model::Audit;
-use crate::target::TOKEN_SECRET;
+use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
 use crate::traffic::{self, BUYER_FIRST, OWN_SALE, Traffic};
 use crate::usage::Watched;
 
@@ -25,6 +25,8 @@ pub(super) struct Stand {
     pub(super) told: Told,
     pub(super) receipts: Receipts,
     servers: Servers,
+    /// As they were before the first load.
+    gates: Gates,
 }
 
 enum Servers {
@@ -42,11 +44,20 @@ impl Stand {
                 own(Installation::cluster(&options.site, folder, safe, *servers)?)
             }
             PeakTarget::Running { address, order, operator_token } => {
-                running(*address, order, operator_token.as_deref(), &options.site.stop)?
+                running(*address, order, operator_token.as_deref(), &options.site)?
             }
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
-        Ok(Self { traffic, told: Told::default(), receipts, servers })
+        let (address, token) = match (&servers, &options.target) {
+            (Servers::Own(installation), _) => (installation.addresses()[0], Some(OPERATOR_TOKEN)),
+            (Servers::Running { address, .. }, PeakTarget::Running { operator_token, .. }) => {
+                (*address, operator_token.as_deref())
+            }
+            (Servers::Running { address, .. }, _) => (*address, None),
+        };
+        let token = token.context("gates are asked for with the operator's token")?;
+        let gates = Gates::opened(address, token, &options.site.stop, Some(&options.site.progress))?;
+        Ok(Self { traffic, told: Told::default(), receipts, servers, gates })
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -82,11 +93,14 @@ impl Stand {
     /// The gate of every result.
     pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Audit> {
         self.rest()?;
-        let Self { told, mut receipts, servers, .. } = self;
-        match servers {
+        let Self { told, mut receipts, servers, gates, .. } = self;
+        // Asked before the audit ends the servers; but orders that are missing weigh more than a gate that was lost.
+        let same_gates = gates.check();
+        let audit = match servers {
             Servers::Own(installation) => installation.close(told, &mut receipts, stop),
             Servers::Running { audit, .. } => audit.close(told),
-        }
+        }?;
+        same_gates.map(|()| audit)
     }
 }
 
@@ -94,9 +108,9 @@ fn running(
     address: SocketAddr,
     order: &Order,
     operator: Option<&str>,
-    stop: &Arc<AtomicBool>,
+    site: &Site,
 ) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator, stop)?;
+    let audit = Running::open(address, operator, &site.stop)?.telling(&site.progress);
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());

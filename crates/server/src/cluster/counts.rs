@@ -34,6 +34,8 @@ pub(super) struct Counts {
     pub(super) rolled_forward: Counter,
     pub(super) outbox_applied: Counter,
     pub(super) gates_built: Counter,
+    /// At this server's last look. Fewer than there are products: some of them can't be sold.
+    pub(super) gates_open: Gauge,
     /// Units by which gate and ledger differ at rest.
     pub(super) drift_units: Gauge,
     /// 1: this server holds the lease of reconciliation.
@@ -59,6 +61,7 @@ impl Counts {
             rolled_forward: Counter::default(),
             outbox_applied: Counter::default(),
             gates_built: Counter::default(),
+            gates_open: Gauge::default(),
             drift_units: Gauge::default(),
             reconciling: Gauge::default(),
         };
@@ -102,6 +105,7 @@ impl Counts {
             };
             gauge("publish_queue", "Messages that wait in this server for the broker", &self.publish_queue);
             gauge("backlog", "Messages in this server's queues that were not consumed", &self.backlog);
+            gauge("gates_open", "Products whose gate sold at this server's last look", &self.gates_open);
             gauge("drift_units", "Units by which gate and ledger differ at rest", &self.drift_units);
             gauge("reconciling", "1 while this server reconciles", &self.reconciling);
             let gate = self.gate_seconds.clone();

@@ -79,13 +79,16 @@ fn look_at_gate(core: &Core, gate: &mut Gate) {
     let catalog = core.shelf.current();
     let numbers = 0..u32::try_from(catalog.skus.len()).expect("SKUs are numbered by u32");
     let skus: Vec<_> = numbers.map(SkuId).collect();
+    let mut open = 0;
     for (sku, state) in skus.iter().zip(gate.states(&skus)) {
         if let Ok(Some(state)) = state
             && state.closed.is_none()
         {
             core.stock.observe(core, *sku, state.seen);
+            open += 1;
         }
     }
+    core.counts.gates_open.set(open);
     let mut suspects = gate.take_suspects();
     suspects.extend(core.take_suspects());
     // Closed for everybody, and rebuilt by whoever reconciles.

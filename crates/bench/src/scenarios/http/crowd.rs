@@ -127,7 +127,7 @@ fn once(
     let engines = stand.engines()?;
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
-    stand.create_sale(&sale(plan))?;
+    stand.create_sale(stage, &sale(plan))?;
     stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
     let watched = stand.watched();
     let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);

@@ -254,7 +254,8 @@ fn measure(
         }
     }
     trials.remove(0);
-    stage.progress.done(&format!("{}: {name}: {}", tier.title, cases::told(&trials)));
+    let audited = if tier.kind == Kind::Order { " (not audited yet)" } else { "" };
+    stage.progress.done(&format!("{}: {name}: {}{audited}", tier.title, cases::told(&trials)));
     Ok(trials)
 }
 

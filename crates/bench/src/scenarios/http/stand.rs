@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use crate::audit::gates::Gates;
 use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
@@ -90,6 +91,8 @@ pub(super) struct Stand {
     pub(super) pages: SocketAddr,
     /// `None`: a running server whose audit nobody may ask for, so that nobody may order there.
     audit: Option<Running>,
+    /// As they were before the load; `None` where no order may be placed.
+    gates: Option<Gates>,
     /// The id of every acknowledged order.
     pub(super) receipts: Receipts,
     told: Told,
@@ -102,17 +105,31 @@ impl Stand {
     pub(super) fn open(stage: &Stage, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
         let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&stage.folder)?.keep();
-        Ok(match (profile, &stage.target) {
+        let mut stand = match (profile, &stage.target) {
             (Profile::Embedded, _) => Self::embedded(stage, &folder, shop)?,
             (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
-                let audit = token.map(|_| Running::open(http, token, &stage.stop)).transpose()?;
+                let open = |_| Running::open(http, token, &stage.stop);
+                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&stage.progress));
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
-        })
+        };
+        stand.wait_for_gates(stage)?;
+        Ok(stand)
+    }
+
+    /// Nothing can be measured before: a server is ready before it has built them.
+    fn wait_for_gates(&mut self, stage: &Stage) -> anyhow::Result<()> {
+        let token = match &stage.target {
+            Aim::Spawn => Some(OPERATOR_TOKEN),
+            Aim::Running(addresses) => addresses.operator_token.as_deref(),
+        };
+        let opened = |token| Gates::opened(self.orders, token, &stage.stop, Some(&stage.progress));
+        self.gates = token.map(opened).transpose()?;
+        Ok(())
     }
 
     fn at(
@@ -129,6 +146,7 @@ impl Stand {
             orders: address,
             pages: address,
             audit,
+            gates: None,
             told: Told::default(),
             messages: Told::default(),
         })
@@ -137,7 +155,8 @@ impl Stand {
     fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         stage.progress.doing("starting a server");
         let server = Target::start(&stage.program, folder, shop.setup(shop.settings(), &stage.stop))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
+        let audit = Some(audit.telling(&stage.progress));
         let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         stand.server = Some(server);
         Ok(stand)
@@ -155,7 +174,8 @@ impl Stand {
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
         let server = Target::start(&stage.program, folder, shop.setup(&settings, &stage.stop))?;
-        let audit = Some(Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?);
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
+        let audit = Some(audit.telling(&stage.progress));
         let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
@@ -177,9 +197,10 @@ impl Stand {
 
     /// # Errors
     /// If the server refuses it.
-    pub(super) fn create_sale(&self, sale: &Value) -> anyhow::Result<()> {
+    pub(super) fn create_sale(&mut self, stage: &Stage, sale: &Value) -> anyhow::Result<()> {
         let server = self.server.as_ref().context("a sale is created on a server of our own only")?;
-        server.operate("/api/v1/sales", sale, 201).map(drop)
+        server.operate("/api/v1/sales", sale, 201)?;
+        self.wait_for_gates(stage)
     }
 
     /// Units of a sale that nobody has, once the ledger has every accepted order.
@@ -240,6 +261,8 @@ impl Stand {
         if let Some(mut ledger) = self.ledger()? {
             invariants::acknowledged(ledger.as_mut(), self.told, &mut self.receipts)?;
         }
+        // After the ledger's own audit: orders that are missing weigh more than a gate that was lost.
+        self.gates.iter().try_for_each(Gates::check)?;
         if let Some(server) = &mut self.server {
             if self.engines.is_some() {
                 server.audit_config()?;

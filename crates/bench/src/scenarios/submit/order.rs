@@ -428,7 +428,8 @@ fn durations(stage: &Stage) -> (Duration, Duration) {
 fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
     let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
-    let before = Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?;
+    let before =
+        Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?.telling(&stage.progress);
     let mut told = Told::default();
     let mut ramp = Ramp::default();
     let (warm_up, window) = durations(stage);
