@@ -49,7 +49,14 @@ impl Report {
         if let Some(failed) = self.failures.iter().find(|failed| failed.error.contains(AUDIT_FAILED)) {
             return Some(format!("{AUDIT_FAILED} in {}: no figure of this run counts", failed.name));
         }
-        (!self.complete).then(|| "NOT COMPLETE: the run was stopped before its end".to_owned())
+        (!self.complete).then(|| {
+            "NOT COMPLETE: a scenario failed in its middle, or the run was stopped before its end".to_owned()
+        })
+    }
+
+    /// Some case of a scenario was measured.
+    pub fn has_cases(&self) -> bool {
+        self.scenarios.iter().any(|scenario| !scenario.cases.is_empty())
     }
 
     /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.

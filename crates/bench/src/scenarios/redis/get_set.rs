@@ -85,6 +85,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
+            cases.last().into_iter().for_each(|case| stage.keep(case));
         }
     }
     let engines = vec![subject.said()?];
