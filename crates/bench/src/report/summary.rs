@@ -8,7 +8,7 @@ use super::compare::{Comparison, Judgement};
 use super::figures;
 use super::format::{figure, times};
 use super::model::Report;
-use super::words;
+use super::{thresholds, words};
 
 pub fn of_report(report: &Report) -> String {
     let figures = figures::all(report);
@@ -57,7 +57,8 @@ pub fn of_report(report: &Report) -> String {
         say(format!("{}: NOT RUN: {}", failed.name, failed.error));
     }
     for threshold in &report.thresholds {
-        say(format!("{}: {}", threshold.threshold, if threshold.met { "met" } else { "MISSED" }));
+        let missed = || format!("MISSED: {}", thresholds::why_missed(threshold, &figures));
+        say(format!("{}: {}", threshold.threshold, if threshold.met { "met".to_owned() } else { missed() }));
     }
     text
 }
@@ -142,7 +143,7 @@ mod tests {
             "peak: INVALID: 2,450/s, bisect, repeat 0",
             "durability: INVALID: cluster, redis appendfsync = everysec, repeat 0",
             "broken: NOT RUN",
-            "nothing:x>=1: MISSED",
+            "nothing:x>=1: MISSED: its scenario was not measured",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

@@ -29,7 +29,7 @@ By default the servers are started with the settings under test, on loopback, in
 setting is read back from them. With --target-... options running servers are measured instead, and left as they are
 but for the keys, topics, tables and orders of the scenarios: never point them at servers that hold anything of worth.
 
-A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times may have a unit (50ms). It is judged by the
+A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times have a unit (50ms). It is judged by the
 median. Without a case it holds for each case that has the metric; a figure that was not measured misses it. A file
 has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
 
