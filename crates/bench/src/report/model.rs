@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::engines::EngineSettings;
-use crate::environment::Environment;
+use crate::environment::{DEBUG, Environment};
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 use crate::suite::AUDIT_FAILED;
 
@@ -52,6 +52,12 @@ impl Report {
         (!self.complete).then(|| {
             "NOT COMPLETE: a scenario failed in its middle, or the run was stopped before its end".to_owned()
         })
+    }
+
+    /// What must be read before any figure of it, though it is a result.
+    pub fn warning(&self) -> Option<&'static str> {
+        (self.environment.build == DEBUG)
+            .then_some("NOTE: a debug build was measured, and with a debug build: the figures say nothing")
     }
 
     /// Some case of a scenario was measured.

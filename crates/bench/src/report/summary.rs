@@ -30,6 +30,9 @@ pub fn of_report(report: &Report) -> String {
         ]);
     }
     let mut text = report.unfit().map_or_else(String::new, |why| format!("*** {} ***\n", plain(&why)));
+    if let Some(warning) = report.warning() {
+        text += &format!("*** {warning} ***\n");
+    }
     if figures.is_empty() {
         text.push_str("no figures\n");
     } else {
@@ -168,6 +171,23 @@ mod tests {
             assert!(text.contains("AUDIT FAILED in broken: no figure of this run counts"), "{text}");
         }
         assert!(of_report(&report).starts_with("*** AUDIT FAILED"));
+    }
+
+    #[test]
+    fn a_debug_build_is_told_first_in_every_form() {
+        use crate::report::{csv, html, markdown};
+        let mut report = sample::report();
+        for (build, told) in [("release", false), ("", false), ("debug", true)] {
+            report.environment.build = build.to_owned();
+            for text in [
+                of_report(&report),
+                markdown::render(&report),
+                html::render(&report),
+                csv::render(&report).unwrap(),
+            ] {
+                assert_eq!(text.contains("a debug build was measured"), told, "{text}");
+            }
+        }
     }
 
     #[test]

@@ -281,7 +281,7 @@ mod tests {
             ("redis-threads/set, 50 threads:p99<2ms", "measured 2 ms"),
             (
                 "redis-threads/get:throughput>=1",
-                "no such case was measured; there are: set, 1 thread; set, 50",
+                "no such case was measured; there are: set, 5 threads; set, 50",
             ),
             (
                 "redis-threads/set, 50 threads:nosuch>=1",
