@@ -34,7 +34,14 @@ pub struct Environment {
     pub load_before: String,
     /// Generator, server and reference share this machine's processors.
     pub co_located: bool,
+    /// [`DEBUG`] or `release`: of this program, which is what is measured with, and as a server of ours what is measured.
+    /// Empty in reports of before it was recorded.
+    #[serde(default)]
+    pub build: String,
 }
+
+/// A build whose figures say nothing.
+pub const DEBUG: &str = "debug";
 
 impl Environment {
     /// What can't be read is said to be unknown: it is no reason not to measure.
@@ -57,6 +64,7 @@ impl Environment {
                 .ok()
                 .and_then(|text| Some(text.split(' ').next()?.to_owned()))
                 .unwrap_or_else(unknown),
+            build: if cfg!(debug_assertions) { DEBUG } else { "release" }.to_owned(),
             co_located: true,
         }
     }

@@ -1,10 +1,11 @@
 //! The suite: the scenarios that were asked for, one after the other, and the report that grows with each.
 //!
-//! The report is written after every scenario, so that neither a crash nor a signal loses what was measured. A
-//! scenario that can't be run does not keep the others from running; a broken audit does, and takes every figure with
-//! it.
+//! The report is written after every scenario, so that neither a crash nor a signal loses what was measured; a run that
+//! measures nothing writes none. A scenario that fails in its middle keeps its finished cases and does not keep the others
+//! from running; a broken audit does, and takes every figure with it.
 //! Called by `doorbuster bench run`; it prints nothing but the progress.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +15,8 @@ use anyhow::{Context, ensure};
 
 use crate::environment::{self, Environment};
 use crate::progress::Progress;
-use crate::report::json;
-use crate::report::model::{FailedScenario, Report, SCHEMA, ScenarioReport, Size};
+use crate::report::folder::Folder;
+use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};
 use crate::report::thresholds::{self, Threshold};
 use crate::scenarios::{Scenario, Stage, Target};
 
@@ -43,8 +44,6 @@ pub struct SuiteOptions {
     pub only: Option<String>,
     pub allow_swap: bool,
     pub thresholds: Vec<Threshold>,
-    /// Where the report is kept as JSON while it grows.
-    pub report: PathBuf,
     pub stop: Arc<AtomicBool>,
 }
 
@@ -67,22 +66,19 @@ pub enum End {
 
 /// # Errors
 /// If the report can't be written, or the folder not made. What becomes of a scenario is in the report.
-pub fn run(options: &SuiteOptions) -> anyhow::Result<(Report, End)> {
-    run_with(options, &Progress::start())
-}
-
-fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Report, End)> {
+pub fn run(options: &SuiteOptions, kept: &mut Folder) -> anyhow::Result<(Report, End)> {
+    let progress = &Progress::start();
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("{}: can't be made", options.folder.display()))?;
     let begun = Instant::now();
     let mut report = empty(options.about(), &options.folder, &options.scripts);
-    // Found out now, and not when the first scenario is over: the report can be written.
-    json::write(&report, &options.report)?;
     let mut stopped_by = None;
+    let mut partial = false;
     for (index, scenario) in options.scenarios.iter().enumerate() {
         let left = likely_left(begun.elapsed(), index, options.scenarios.len());
         progress.scenario(index + 1, options.scenarios.len(), scenario.name, left);
-        match one(options, scenario, progress) {
+        let mut finished = Vec::new();
+        match one(options, scenario, progress, &mut finished) {
             Ok(measured) => {
                 progress.done(&format!("{}: {} cases", scenario.name, measured.cases.len()));
                 report.scenarios.push(measured);
@@ -95,24 +91,55 @@ fn run_with(options: &SuiteOptions, progress: &Progress) -> anyhow::Result<(Repo
                 if error.contains(AUDIT_FAILED) {
                     stopped_by = Some(End::AuditFailed);
                     report.scenarios.iter_mut().for_each(drop_figures);
-                } else if options.stop.load(Ordering::Relaxed) {
-                    stopped_by = Some(End::Stopped);
+                } else {
+                    if options.stop.load(Ordering::Relaxed) {
+                        stopped_by = Some(End::Stopped);
+                    }
+                    let part = part_of(scenario, finished, &error).filter(|part| check_figures(part).is_ok());
+                    partial |= part.is_some();
+                    report.scenarios.extend(part);
                 }
                 report.failures.push(FailedScenario { name: scenario.name.to_owned(), error });
             }
         }
         report.elapsed_s = begun.elapsed().as_secs_f64();
-        json::write(&report, &options.report)?;
+        if says_something(&report, stopped_by) {
+            kept.write(&report)?;
+        }
         if stopped_by.is_some() {
             break;
         }
     }
     progress.finish();
-    report.complete = stopped_by.is_none();
+    report.complete = stopped_by.is_none() && !partial;
     report.thresholds = thresholds::judge(&options.thresholds, &report);
-    json::write(&report, &options.report)?;
+    if says_something(&report, stopped_by) {
+        kept.write(&report)?;
+    }
     let end = stopped_by.unwrap_or_else(|| end_of(&report));
     Ok((report, end))
+}
+
+/// An earlier report is worth more than one without a figure; but not after a broken audit, which whoever looks there
+/// must find.
+fn says_something(report: &Report, ended: Option<End>) -> bool {
+    report.has_cases() || ended == Some(End::AuditFailed)
+}
+
+/// What a scenario had finished before it failed, if anything.
+fn part_of(scenario: &Scenario, cases: Vec<Case>, error: &str) -> Option<ScenarioReport> {
+    (!cases.is_empty()).then(|| ScenarioReport {
+        name: scenario.name.to_owned(),
+        title: scenario.about.to_owned(),
+        reference: scenario.reference.map(str::to_owned),
+        scaled_down: Vec::new(),
+        notes: vec![format!("NOT COMPLETE: only the cases before the scenario failed: {error}")],
+        engines: Vec::new(),
+        cases,
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
+    })
 }
 
 /// What weighs most: figures that can't be believed are worse than thresholds that are missed.
@@ -178,7 +205,13 @@ impl SuiteOptions {
     }
 }
 
-fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyhow::Result<ScenarioReport> {
+/// `finished` are, after a failure, the cases before it.
+fn one(
+    options: &SuiteOptions,
+    scenario: &Scenario,
+    progress: &Progress,
+    finished: &mut Vec<Case>,
+) -> anyhow::Result<ScenarioReport> {
     ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
     let folder = tempfile::Builder::new().prefix(scenario.name).tempdir_in(&options.folder)?;
     let mut stage = Stage {
@@ -194,8 +227,11 @@ fn one(options: &SuiteOptions, scenario: &Scenario, progress: &Progress) -> anyh
         allow_swap: options.allow_swap,
         progress: progress.clone(),
         stop: Arc::clone(&options.stop),
+        finished: RefCell::default(),
     };
-    let mut measured = (scenario.run)(&mut stage)?;
+    let measured = (scenario.run)(&mut stage);
+    *finished = stage.finished.take();
+    let mut measured = measured?;
     // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.
     scenario.name.clone_into(&mut measured.name);
     measured.reference = scenario.reference.map(str::to_owned);

@@ -1,9 +1,9 @@
 //! The suite with scenarios that measure nothing: what it keeps, and when it stops.
 
 use super::*;
-use crate::report::figures;
 use crate::report::model::Flag;
 use crate::report::sample;
+use crate::report::{figures, json};
 use crate::scenarios::Engine;
 
 #[test]
@@ -55,6 +55,14 @@ static UNDEFINED: Scenario = scenario("undefined", |stage| {
     report.cases[0].trials[0].seconds = f64::NAN;
     Ok(report)
 });
+static BREAKS: Scenario = scenario("breaks", |stage| {
+    measured(stage).cases.iter().take(1).for_each(|case| stage.keep(case));
+    anyhow::bail!("the disk is full")
+});
+static BREAKS_AND_LOSES: Scenario = scenario("breaks and loses", |stage| {
+    measured(stage).cases.iter().for_each(|case| stage.keep(case));
+    anyhow::bail!("AUDIT FAILED: 3 lost")
+});
 static STOPPED: Scenario = scenario("stopped", |stage| {
     stage.stop.store(true, Ordering::Relaxed);
     anyhow::bail!("stopped by a signal")
@@ -83,15 +91,19 @@ fn ran(scenarios: &[&'static Scenario], thresholds: &[&str]) -> Ran {
         only: None,
         allow_swap: false,
         thresholds: thresholds.iter().map(|text| text.parse().unwrap()).collect(),
-        report: folder.path().join("report.json"),
         stop: Arc::default(),
     };
-    let (report, end) = run(&options).unwrap();
+    let mut kept = Folder::open(&folder.path().join("out")).unwrap();
+    let (report, end) = run(&options, &mut kept).unwrap();
     // What is kept is what is returned, and the scenarios' folders are gone.
-    assert_eq!(
-        json::to_text(&json::read(&options.report).unwrap()).unwrap(),
-        json::to_text(&report).unwrap()
-    );
+    let says_something = report.has_cases() || end == End::AuditFailed;
+    assert_eq!(kept.json().exists(), says_something);
+    if says_something {
+        assert_eq!(
+            json::to_text(&json::read(&kept.json()).unwrap()).unwrap(),
+            json::to_text(&report).unwrap()
+        );
+    }
     assert_eq!(std::fs::read_dir(&options.folder).unwrap().count(), 0);
     Ran { report, end, _folder: folder }
 }
@@ -154,6 +166,29 @@ fn a_signal_keeps_what_was_measured() {
     let ran = ran(&[&FINE, &STOPPED, &FINE], &[]);
     assert_eq!((ran.end, ran.report.complete), (End::Stopped, false));
     assert_eq!(names(&ran.report), ["fine"]);
+}
+
+#[test]
+fn a_scenario_that_fails_in_its_middle_keeps_its_finished_cases() {
+    let ran = ran(&[&BREAKS, &FINE], &[]);
+    assert_eq!((ran.end, ran.report.complete), (End::Unavailable, false));
+    assert_eq!(names(&ran.report), ["breaks", "fine"]);
+    assert_eq!(ran.report.scenarios[0].cases.len(), 1);
+    assert!(ran.report.scenarios[0].notes[0].contains("the disk is full"));
+    assert_eq!(ran.report.failures[0].error, "the disk is full");
+}
+
+#[test]
+fn a_broken_audit_keeps_no_case_that_was_finished_before_it() {
+    let ran = ran(&[&BREAKS_AND_LOSES], &[]);
+    assert_eq!((ran.end, ran.report.complete), (End::AuditFailed, false));
+    assert!(!ran.report.has_cases());
+}
+
+#[test]
+fn what_measures_nothing_costs_no_earlier_report() {
+    assert!(!ran(&[&MISSING], &[]).report.has_cases());
+    assert_eq!(ran(&[&STOPPED], &[]).end, End::Stopped);
 }
 
 #[test]

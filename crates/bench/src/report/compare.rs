@@ -114,6 +114,8 @@ pub fn differences(before: &Report, after: &Report) -> Vec<String> {
         }
     };
     let (here, there) = (&before.environment, &after.environment);
+    let build = |of: &str| if of.is_empty() { "not said".to_owned() } else { of.to_owned() };
+    differ("build", &build(&here.build), &build(&there.build));
     differ("processor", &here.processor, &there.processor);
     differ("processors", &here.processors.to_string(), &there.processors.to_string());
     differ("governor", &here.governor, &there.governor);
@@ -266,6 +268,7 @@ mod tests {
         let mut other = sample::report();
         other.environment.kernel = "9.9".to_owned();
         other.environment.processors += 1;
+        other.environment.build = "debug".to_owned();
         other.size = crate::report::model::Size::Quick;
         let peak = other.peak.as_mut().unwrap();
         (peak.p99_limit_us, peak.errors_limit) = (100_000, 0.01);
@@ -280,11 +283,12 @@ mod tests {
             "redis-threads: redis save: not said | 60 1",
             "size: Full | Quick",
             "| 9.9",
+            "build: release | debug",
             "peak: limit of p99: 50 ms | 100 ms",
             "peak: limit of errors: 0.1% | 1",
         ] {
             assert!(lines.contains(line), "{lines}");
         }
-        assert_eq!(lines.lines().count(), 8, "{lines}");
+        assert_eq!(lines.lines().count(), 9, "{lines}");
     }
 }

@@ -29,7 +29,7 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
     writer.write_record(COLUMNS)?;
     let started = report.started_unix_s.to_string();
     let revision = report.git_revision.clone().unwrap_or_default();
-    let unfit = report.unfit().unwrap_or_default();
+    let unfit = report.unfit().or_else(|| report.warning().map(str::to_owned)).unwrap_or_default();
     let figures = figures::all(report);
     if figures.is_empty() && !unfit.is_empty() {
         // Without figures the reason has a row of its own.

@@ -74,6 +74,13 @@ mod tests {
     }
 
     #[test]
+    fn reports_of_before_the_build_was_recorded_are_read() {
+        let mut old: serde_json::Value = serde_json::from_str(&to_text(&sample::report()).unwrap()).unwrap();
+        assert!(old["environment"].as_object_mut().unwrap().remove("build").is_some());
+        assert_eq!(from_text(&old.to_string()).unwrap().environment.build, "");
+    }
+
+    #[test]
     fn what_is_no_report_of_this_schema_is_refused() {
         let other = to_text(&sample::report()).unwrap().replace("doorbuster-bench/1", "doorbuster-bench/0");
         for (text, reason) in [

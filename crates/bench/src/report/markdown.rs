@@ -12,6 +12,9 @@ pub fn render(report: &Report) -> String {
     if let Some(why) = report.unfit() {
         page.line(&format!("**{}**\n", escaped(&why)));
     }
+    if let Some(warning) = report.warning() {
+        page.line(&format!("**{warning}**\n"));
+    }
     page.table(
         &["", ""],
         words::environment(report).into_iter().map(|(name, value)| [name.to_owned(), value]),

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod csv;
 pub mod figures;
+pub mod folder;
 mod format;
 pub mod html;
 pub mod json;

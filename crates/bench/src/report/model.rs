@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::engines::EngineSettings;
-use crate::environment::Environment;
+use crate::environment::{DEBUG, Environment};
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 use crate::suite::AUDIT_FAILED;
 
@@ -49,7 +49,20 @@ impl Report {
         if let Some(failed) = self.failures.iter().find(|failed| failed.error.contains(AUDIT_FAILED)) {
             return Some(format!("{AUDIT_FAILED} in {}: no figure of this run counts", failed.name));
         }
-        (!self.complete).then(|| "NOT COMPLETE: the run was stopped before its end".to_owned())
+        (!self.complete).then(|| {
+            "NOT COMPLETE: a scenario failed in its middle, or the run was stopped before its end".to_owned()
+        })
+    }
+
+    /// What must be read before any figure of it, though it is a result.
+    pub fn warning(&self) -> Option<&'static str> {
+        (self.environment.build == DEBUG)
+            .then_some("NOTE: a debug build was measured, and with a debug build: the figures say nothing")
+    }
+
+    /// Some case of a scenario was measured.
+    pub fn has_cases(&self) -> bool {
+        self.scenarios.iter().any(|scenario| !scenario.cases.is_empty())
     }
 
     /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.

@@ -22,7 +22,10 @@ pub(crate) fn report() -> Report {
         size: Size::Full,
         repeats: 6,
         seed: 7,
-        environment: Environment::read(std::path::Path::new("/")),
+        environment: Environment {
+            build: "release".to_owned(),
+            ..Environment::read(std::path::Path::new("/"))
+        },
         scenarios: vec![threads(), memory()],
         failures: vec![FailedScenario { name: "broken".to_owned(), error: HOSTILE.to_owned() }],
         peak: Some(peak()),

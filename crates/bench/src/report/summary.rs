@@ -8,7 +8,7 @@ use super::compare::{Comparison, Judgement};
 use super::figures;
 use super::format::{figure, times};
 use super::model::Report;
-use super::words;
+use super::{thresholds, words};
 
 pub fn of_report(report: &Report) -> String {
     let figures = figures::all(report);
@@ -30,6 +30,9 @@ pub fn of_report(report: &Report) -> String {
         ]);
     }
     let mut text = report.unfit().map_or_else(String::new, |why| format!("*** {} ***\n", plain(&why)));
+    if let Some(warning) = report.warning() {
+        text += &format!("*** {warning} ***\n");
+    }
     if figures.is_empty() {
         text.push_str("no figures\n");
     } else {
@@ -57,7 +60,8 @@ pub fn of_report(report: &Report) -> String {
         say(format!("{}: NOT RUN: {}", failed.name, failed.error));
     }
     for threshold in &report.thresholds {
-        say(format!("{}: {}", threshold.threshold, if threshold.met { "met" } else { "MISSED" }));
+        let missed = || format!("MISSED: {}", thresholds::why_missed(threshold, &figures));
+        say(format!("{}: {}", threshold.threshold, if threshold.met { "met".to_owned() } else { missed() }));
     }
     text
 }
@@ -142,7 +146,7 @@ mod tests {
             "peak: INVALID: 2,450/s, bisect, repeat 0",
             "durability: INVALID: cluster, redis appendfsync = everysec, repeat 0",
             "broken: NOT RUN",
-            "nothing:x>=1: MISSED",
+            "nothing:x>=1: MISSED: its scenario was not measured",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }
@@ -167,6 +171,23 @@ mod tests {
             assert!(text.contains("AUDIT FAILED in broken: no figure of this run counts"), "{text}");
         }
         assert!(of_report(&report).starts_with("*** AUDIT FAILED"));
+    }
+
+    #[test]
+    fn a_debug_build_is_told_first_in_every_form() {
+        use crate::report::{csv, html, markdown};
+        let mut report = sample::report();
+        for (build, told) in [("release", false), ("", false), ("debug", true)] {
+            report.environment.build = build.to_owned();
+            for text in [
+                of_report(&report),
+                markdown::render(&report),
+                html::render(&report),
+                csv::render(&report).unwrap(),
+            ] {
+                assert_eq!(text.contains("a debug build was measured"), told, "{text}");
+            }
+        }
     }
 
     #[test]

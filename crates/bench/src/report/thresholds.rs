@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::figures::{self, Figure};
+use super::format;
 use super::model::{Report, ThresholdResult};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,9 @@ enum Comparison {
     Above,
     Below,
 }
+
+/// A line is read by somebody.
+const NAMES_MAX: usize = 12;
 
 /// A time in microseconds, or a number in the metric's own unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,6 +57,10 @@ impl FromStr for Threshold {
             .iter()
             .find(|(sign, _)| rest.starts_with(sign))
             .ok_or_else(|| wrong("no comparison"))?;
+        // Also =< and ==>: whatever is before the sign can't be meant as the end of a name.
+        if named.ends_with('=') {
+            return Err(wrong(&format!("'={sign}' is no comparison, did you mean '{}='?", &rest[..1])));
+        }
         let bound = bound(rest[sign.len()..].trim()).ok_or_else(|| wrong("the value is no number"))?;
         let (place, metric) = named.rsplit_once(':').ok_or_else(|| wrong("no ':' before the metric"))?;
         let (scenario, case) = place
@@ -62,6 +70,15 @@ impl FromStr for Threshold {
         if scenario.is_empty() || metric.is_empty() || case.as_deref() == Some("") {
             return Err(wrong("something is empty"));
         }
+        match (bound, of_name(metric)) {
+            (Bound::TimeUs(_), Some(Kind::Rate)) => {
+                return Err(wrong(&format!("'{metric}' is a rate, and the value a time")));
+            }
+            (Bound::Number(_), Some(Kind::Time)) => {
+                return Err(wrong(&format!("'{metric}' is a time, so the value needs a unit, such as 50ms")));
+            }
+            _ => {}
+        }
         Ok(Self {
             text: text.to_owned(),
             scenario: scenario.to_owned(),
@@ -70,6 +87,23 @@ impl FromStr for Threshold {
             comparison,
             bound,
         })
+    }
+}
+
+/// What a metric's name tells of it, before anything is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rate,
+    Time,
+}
+
+fn of_name(metric: &str) -> Option<Kind> {
+    match metric.strip_suffix(" response").unwrap_or(metric) {
+        "throughput" | "best throughput" | "highest passed" | "lowest failed" | "closed-loop maximum" => {
+            Some(Kind::Rate)
+        }
+        "p50" | "p95" | "p99" | "mean" | "max" => Some(Kind::Time),
+        _ => None,
     }
 }
 
@@ -96,7 +130,50 @@ pub fn judge(thresholds: &[Threshold], report: &Report) -> Vec<ThresholdResult> 
     thresholds.iter().map(|threshold| threshold.judge(&figures)).collect()
 }
 
+/// Why it is missed, by the figures that it was judged by.
+pub fn why_missed(result: &ThresholdResult, figures: &[Figure]) -> String {
+    // Of a report that an older version wrote, it may be none.
+    let Ok(threshold) = result.threshold.parse::<Threshold>() else { return "not measured".to_owned() };
+    let named: Vec<&Figure> = figures.iter().filter(|figure| threshold.names(figure)).collect();
+    match (result.measured, named.first()) {
+        (Some(_), Some(_)) if named.iter().any(|figure| figure.median().is_none()) => {
+            "a case has no valid measurement".to_owned()
+        }
+        (Some(measured), Some(figure)) => format!("measured {}", format::figure(measured, &figure.unit)),
+        (_, Some(figure)) if figure.median().is_some() => {
+            format!("measured in another unit, {}", figure.unit)
+        }
+        (_, Some(_)) => "no valid measurement".to_owned(),
+        (_, None) => threshold.unknown(figures),
+    }
+}
+
 impl Threshold {
+    /// Which part of it names nothing, and what it could name.
+    fn unknown(&self, figures: &[Figure]) -> String {
+        let known = |what: &str, names: Vec<&str>| {
+            let mut different: Vec<&str> = Vec::new();
+            for name in names {
+                if !different.contains(&name) {
+                    different.push(name);
+                }
+            }
+            let more = if different.len() > NAMES_MAX { "; ..." } else { "" };
+            different.truncate(NAMES_MAX);
+            format!("no such {what} was measured; there are: {}{more}", different.join("; "))
+        };
+        let scenario: Vec<&Figure> =
+            figures.iter().filter(|figure| figure.scenario == self.scenario).collect();
+        let case = |figure: &&&Figure| self.case.as_ref().is_none_or(|case| *case == figure.case);
+        if scenario.is_empty() {
+            "its scenario was not measured".to_owned()
+        } else if scenario.iter().any(|figure| case(&figure)) {
+            known("metric", scenario.iter().filter(case).map(|figure| figure.metric.as_str()).collect())
+        } else {
+            known("case", scenario.iter().map(|figure| figure.case.as_str()).collect())
+        }
+    }
+
     fn judge(&self, figures: &[Figure]) -> ThresholdResult {
         let named: Vec<&Figure> = figures.iter().filter(|figure| self.names(figure)).collect();
         let medians: Option<Vec<f64>> = named.iter().map(|figure| figure.median()).collect();
@@ -158,6 +235,11 @@ mod tests {
             ("a:b>=inf", "no number"),
             (":b>=3", "empty"),
             ("a/:b>=3", "empty"),
+            ("a:throughput=>4", "did you mean '>='?"),
+            ("a:p99=<4ms", "did you mean '<='?"),
+            ("a:throughput>=50ms", "'throughput' is a rate, and the value a time"),
+            ("a:p99<=50", "'p99' is a time, so the value needs a unit"),
+            ("a:mean response<=50", "needs a unit"),
         ] {
             assert!(text.parse::<Threshold>().unwrap_err().contains(reason), "{text}");
         }
@@ -172,8 +254,6 @@ mod tests {
             ("redis-threads/set, 50 threads:throughput>42500", Some(42_500.0), false),
             ("redis-threads/set, 50 threads:p99<=2ms", Some(2000.0), true),
             ("redis-threads/set, 50 threads:p99<2ms", Some(2000.0), false),
-            // A time is no throughput.
-            ("redis-threads/set, 50 threads:throughput>=2ms", None, false),
             // The invalid case counts too.
             ("redis-threads:throughput>=1", Some(9000.0), false),
             ("redis-threads:p99<=1s", Some(2000.0), true),
@@ -190,6 +270,29 @@ mod tests {
         ] {
             let result = text.parse::<Threshold>().unwrap().judge(&figures);
             assert_eq!((result.measured, result.met), (measured, met), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missed_threshold_says_why() {
+        let figures = figures::all(&sample::report());
+        for (text, why) in [
+            ("redis-threads/set, 50 threads:throughput>=42501", "measured 42,500/s"),
+            ("redis-threads/set, 50 threads:p99<2ms", "measured 2 ms"),
+            (
+                "redis-threads/get:throughput>=1",
+                "no such case was measured; there are: set, 5 threads; set, 50",
+            ),
+            (
+                "redis-threads/set, 50 threads:nosuch>=1",
+                "no such metric was measured; there are: throughput; p99",
+            ),
+            ("redis-threads/set, 5000 threads:throughput>=1", "no valid measurement"),
+            ("redis-threads:throughput>=1", "a case has no valid measurement"),
+            ("nothing:x>=1", "its scenario was not measured"),
+        ] {
+            let said = why_missed(&text.parse::<Threshold>().unwrap().judge(&figures), &figures);
+            assert!(said.starts_with(why), "{text}: {said}");
         }
     }
 }

@@ -160,6 +160,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
     };
     vec![
         ("program", report.program.clone()),
+        ("build", said(&environment.build)),
         ("sources", report.git_revision.clone().unwrap_or_else(|| "not at hand".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),
@@ -181,6 +182,11 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
                 .to_owned(),
         ),
     ]
+}
+
+/// What earlier reports don't have.
+fn said(value: &str) -> String {
+    if value.is_empty() { "not said".to_owned() } else { value.to_owned() }
 }
 
 fn repeats(repeats: usize) -> String {

@@ -11,13 +11,14 @@ mod rocketmq;
 mod self_check;
 mod submit;
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::progress::Progress;
-use crate::report::model::{ScenarioReport, Size};
+use crate::report::model::{Case, ScenarioReport, Size};
 
 /// One experiment. The table of all is [`all`].
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +99,8 @@ pub struct Stage {
     pub progress: Progress,
     /// Raised on SIGINT and SIGTERM: end with an error, soon, and leave nothing running.
     pub stop: Arc<AtomicBool>,
+    /// See [`Stage::keep`].
+    pub finished: RefCell<Vec<Case>>,
 }
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
@@ -115,6 +118,12 @@ impl Stage {
     /// Whether a case of this name is to be run.
     pub fn wants(&self, case: &str) -> bool {
         self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
+    }
+
+    /// A case that stays in the report if the scenario fails later. Orders are handed over after their audit, never
+    /// before.
+    pub(crate) fn keep(&self, case: &Case) {
+        self.finished.borrow_mut().push(case.clone());
     }
 
     pub fn quick(&self) -> bool {
@@ -149,6 +158,7 @@ fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioRep
         allow_swap: false,
         progress: Progress::start(),
         stop: Arc::default(),
+        finished: RefCell::default(),
     };
     let error = format!("{:#}", run(&mut stage).unwrap_err());
     let asked = listener.accept().map(drop).unwrap_err();

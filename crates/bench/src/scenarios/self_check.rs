@@ -77,7 +77,9 @@ fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
         if stage.wants(name) {
             let pair = Pair::measure(stage, rounds, name, delay)?;
             report.shapes.extend(pair.shapes(delay.is_some()));
-            report.cases.extend(pair.cases(name));
+            let cases = pair.cases(name);
+            cases.iter().for_each(|case| stage.keep(case));
+            report.cases.extend(cases);
         }
     }
     Ok(report)

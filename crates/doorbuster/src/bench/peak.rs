@@ -3,7 +3,7 @@
 //! Raw arguments become checked options here. Must not: measure or judge; that is the bench crate's.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ::bench::address::resolve;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
+use ::bench::report::folder::Folder;
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
 use ::bench::report::{figures, json, summary};
@@ -35,7 +36,7 @@ struct PlaceArguments {
     /// A first impression: short loads, and fewer of them
     #[arg(long)]
     quick: bool,
-    /// The folder of the report; files of an earlier one in it are replaced
+    /// The folder of the report; one of an earlier run is replaced when something was measured
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
     /// The engines take 100 ports from this one
@@ -193,7 +194,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     options.check().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let known = [(options.target.name(), figures::peak_metrics())];
     let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
-    let begun = arguments.place.begin(&options.site.stop)?;
+    let mut begun = arguments.place.begin(&options.site.stop)?;
     // How often each load was tried depends on what came of it, and is told beside each.
     let mut report =
         arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
@@ -214,7 +215,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     report.peak = Some(found);
     report.thresholds = judge(&thresholds, &report);
-    arguments.place.keep(&mut report, begun)?;
+    arguments.place.keep(&mut report, &mut begun)?;
     let settings = arguments.place.out.join("admission.toml");
     if let Some(config) = admission {
         json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
@@ -281,7 +282,7 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
         ));
     }
     let thresholds = arguments.place.thresholds.read_for("durability", &plan)?;
-    let begun = arguments.place.begin(&options.site.stop)?;
+    let mut begun = arguments.place.begin(&options.site.stop)?;
     let mut report = arguments.place.report(options.repeats, true);
     let ended = durability::run(&options, &mut report.durability);
     options.site.progress.finish();
@@ -290,7 +291,7 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
         return arguments.place.give_up(report, begun, "durability", &error, &options.site.stop);
     }
     report.thresholds = judge(&thresholds, &report);
-    arguments.place.keep(&mut report, begun)?;
+    arguments.place.keep(&mut report, &mut begun)?;
     // Figures that can't be believed weigh more than thresholds that are missed.
     if report.is_valid() { thresholds::check(&report) } else { Err(invalid_trial()) }
 }
@@ -299,22 +300,26 @@ fn program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(Failure::unavailable)
 }
 
+/// When a measurement began, and where its report will be.
+struct Begun {
+    at: Instant,
+    folder: Folder,
+}
+
 impl PlaceArguments {
     fn data(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(std::env::temp_dir)
     }
 
     /// What can be found out before minutes of measuring is found out here.
-    fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Instant, Failure> {
+    fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Begun, Failure> {
         check_folders(&self.scripts, self.folder.as_deref())?;
-        let cannot =
-            |folder: &Path, error| Failure::usage(format!("{}: can't be made: {error}", folder.display()));
-        for folder in [&self.out, &self.data()] {
-            std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
-        }
-        report::remove_stale(&self.out)?;
+        let data = self.data();
+        std::fs::create_dir_all(&data)
+            .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", data.display())))?;
+        let folder = report::folder(&self.out)?;
         signals::begin(stop)?;
-        Ok(Instant::now())
+        Ok(Begun { at: Instant::now(), folder })
     }
 
     /// Made before anything is measured: it has the time of the start in it, and the load of the idle machine.
@@ -335,21 +340,26 @@ impl PlaceArguments {
     fn give_up(
         &self,
         mut report: Report,
-        begun: Instant,
+        mut begun: Begun,
         name: &str,
         error: &str,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
         if error.contains(suite::AUDIT_FAILED) {
+            begun.folder.clear().map_err(|unremoved| Failure::check(format!("{error}\n{unremoved:#}")))?;
             return Err(Failure::check(error));
         }
         let stopped = stop.load(Ordering::Relaxed);
+        let nothing = report.durability.is_empty() && report.peak.is_none();
+        if stopped && nothing {
+            return Err(Failure::check(format!("{STOPPED} before anything was measured")));
+        }
         if !stopped && report.durability.is_empty() {
             return Err(Failure::unavailable(error));
         }
         report.complete = false;
         report.failures.push(FailedScenario { name: name.to_owned(), error: error.to_owned() });
-        self.keep(&mut report, begun)?;
+        self.keep(&mut report, &mut begun)?;
         let kept = format!("what was measured is in {}", self.out.join("report.json").display());
         Err(if stopped {
             Failure::check(format!("{STOPPED}; {kept}"))
@@ -358,11 +368,10 @@ impl PlaceArguments {
         })
     }
 
-    fn keep(&self, report: &mut Report, begun: Instant) -> Result<(), Failure> {
-        report.elapsed_s = begun.elapsed().as_secs_f64();
-        json::write(report, &self.out.join("report.json"))
-            .map_err(|error| Failure::usage(format!("{error:#}")))?;
-        report::write_all(report, &self.out)?;
+    fn keep(&self, report: &mut Report, begun: &mut Begun) -> Result<(), Failure> {
+        report.elapsed_s = begun.at.elapsed().as_secs_f64();
+        begun.folder.write(report).map_err(|error| Failure::usage(format!("{error:#}")))?;
+        report::write_all(report, begun.folder.path())?;
         let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", self.out.display());
         output::print(&(summary::of_report(report) + &place))
     }
@@ -459,7 +468,9 @@ mod tests {
         };
         let ends = |error: &str, stopped: bool| {
             let report = Report { peak: Some(peak(None, None, "")), ..place.report(1, true) };
-            place.give_up(report, Instant::now(), "peak", error, &AtomicBool::new(stopped)).unwrap_err()
+            let folder = Folder::open(&place.out).unwrap();
+            let begun = Begun { at: Instant::now(), folder };
+            place.give_up(report, begun, "peak", error, &AtomicBool::new(stopped)).unwrap_err()
         };
         let kept = folder.path().join("report.json");
         for stopped in [true, false] {

@@ -2,9 +2,9 @@
 //!
 //! Must not: compute a figure; the forms are the bench crate's.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ::bench::report::folder::Folder;
 use ::bench::report::model::Report;
 use ::bench::report::{csv, html, json, markdown, summary};
 use clap::Args;
@@ -66,21 +66,11 @@ fn write(report: &Report, form: Form, file: &Path) -> Result<(), Failure> {
     text.and_then(|text| json::write_text(&text, file)).map_err(|error| Failure::usage(format!("{error:#}")))
 }
 
-/// At the start of a run: whatever becomes of it, nothing of an earlier one can be taken for its result.
-pub(super) fn remove_stale(folder: &Path) -> Result<(), Failure> {
-    for name in ["report.json", "report.html", "report.md", "report.csv", "admission.toml"] {
-        let file = folder.join(name);
-        match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Failure::usage(format!(
-                    "{}: an earlier run's can't be removed: {error}",
-                    file.display()
-                )));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+/// What a run writes into its folder, which no other run may write.
+pub(super) fn folder(out: &Path) -> Result<Folder, Failure> {
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", out.display())))?;
+    Folder::open(out).map_err(|error| Failure::unavailable(format!("{error:#}")))
 }
 
 /// Beside the JSON, which is there already.
@@ -91,24 +81,4 @@ pub(super) fn write_all(report: &Report, folder: &Path) -> Result<(), Failure> {
         write(report, form, &folder.join(name))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_earlier_run_leaves_nothing_that_looks_like_a_result() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["report.json", "report.html", "report.md", "report.csv", "admission.toml", "notes.txt"] {
-            std::fs::write(folder.path().join(name), "of yesterday").unwrap();
-        }
-        for _ in 0..2 {
-            remove_stale(folder.path()).unwrap();
-            let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-            assert_eq!(left.collect::<Vec<_>>(), ["notes.txt"]);
-        }
-        std::fs::create_dir(folder.path().join("report.md")).unwrap();
-        assert!(matches!(remove_stale(folder.path()), Err(Failure::Usage(_))));
-    }
 }

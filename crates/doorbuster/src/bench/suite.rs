@@ -30,12 +30,13 @@ By default the servers are started with the settings under test, on loopback, in
 setting is read back from them. With --target-... options running servers are measured instead, and left as they are
 but for the keys, topics, tables and orders of the scenarios: never point them at servers that hold anything of worth.
 
-A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times may have a unit (50ms). It is judged by the
+A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times have a unit (50ms). It is judged by the
 median. Without a case it holds for each case that has the metric; a figure that was not measured misses it. A file
 has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
 
-The report is written after every scenario: what was measured before a signal is kept, and marked as not complete.
-After a broken audit no score is printed.
+The report is written after every scenario: the cases that were measured before a signal or a failure are kept (orders:
+after their audit), and marked as not complete. A run that measures nothing leaves an earlier report as it is. After a
+broken audit no score is printed.
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 a
 trial is invalid (the report says why); 64 wrong arguments; 69 a scenario could not be run.
@@ -68,7 +69,7 @@ pub(super) struct RunArguments {
     /// Only the cases whose names hold TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// The folder of the report; files of an earlier one in it are replaced
+    /// The folder of the report; one of an earlier run is replaced when something was measured
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
     #[command(flatten)]
@@ -156,15 +157,19 @@ fn engine_name(engine: Engine) -> &'static str {
 
 pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Failure> {
     let options = options(arguments, secrets)?;
-    std::fs::create_dir_all(&arguments.out)
-        .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", arguments.out.display())))?;
-    report::remove_stale(&arguments.out)?;
+    let mut kept = report::folder(&arguments.out)?;
     signals::begin(&options.stop)?;
-    let (report, end) = suite::run(&options).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
+    let (report, end) =
+        suite::run(&options, &mut kept).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
     if end != End::AuditFailed {
-        report::write_all(&report, &arguments.out)?;
-        let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", arguments.out.display());
-        output::print(&(summary::of_report(&report) + &place))?;
+        let mut text = summary::of_report(&report);
+        if report.has_cases() {
+            report::write_all(&report, kept.path())?;
+            text += &format!("\nThe report: {}/report.html, .md, .csv and .json\n", arguments.out.display());
+        } else {
+            text += "\nNothing was measured, so no report is written.\n";
+        }
+        output::print(&text)?;
     }
     verdict(&report, end, &arguments.out)
 }
@@ -175,8 +180,7 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     let last = || {
         report.failures.last().map(|failed| format!("{}: {}", failed.name, failed.error)).unwrap_or_default()
     };
-    let nothing =
-        report.scenarios.iter().all(|scenario| scenario.cases.is_empty()) && report.failures.is_empty();
+    let nothing = !report.has_cases() && report.failures.is_empty();
     match end {
         // Whoever asked for something must not take silence for success.
         End::Met | End::Missed if nothing => {
@@ -190,6 +194,9 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
             report.failures.len(),
             last()
         ))),
+        End::Stopped if !report.has_cases() => {
+            Err(Failure::check("stopped by a signal before anything was measured"))
+        }
         End::Stopped => {
             Err(Failure::check(format!("stopped by a signal; what was measured is in {}", file.display())))
         }
@@ -224,7 +231,6 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         only: arguments.only.clone(),
         allow_swap: arguments.place.allow_swap,
         thresholds,
-        report: arguments.out.join("report.json"),
         stop: Arc::new(AtomicBool::new(false)),
     })
 }

@@ -96,6 +96,7 @@ fn header(report: &Report) -> String {
     }
     text("h1", TITLE)
         + &report.unfit().map_or_else(String::new, |why| text("p class=\"banner bad\"", &why))
+        + &report.warning().map_or_else(String::new, |why| text("p class=\"banner bad\"", why))
         + &text("p class=\"sub\"", &line)
         + &element("ul class=\"facts\"", &facts.concat())
         + &contents(report)

@@ -163,16 +163,26 @@ fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
         if tier.kind == Kind::Order {
             stand.check_audited()?;
         }
+        let mut cases = Vec::new();
         for (reuse, name) in names {
             if stage.wants(&name) {
                 let trials = measure(stage, &mut stand, tier, reuse, &name)?;
-                report.cases.push(case(tier, reuse, name, trials));
+                let case = case(tier, reuse, name, trials);
+                if matches!(tier.kind, Kind::Page(_)) {
+                    stage.keep(&case);
+                }
+                cases.push(case);
             }
         }
         report.engines.extend(stand.engines()?);
         // The cluster's comes last, and is the stronger one.
         report.audit =
             stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
+        if !matches!(tier.kind, Kind::Page(_)) {
+            // They are audited now.
+            cases.iter().for_each(|case| stage.keep(case));
+        }
+        report.cases.extend(cases);
     }
     report.limiter = limit::of(&report.cases);
     Ok(report)

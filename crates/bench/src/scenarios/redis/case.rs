@@ -96,6 +96,7 @@ pub(super) fn measure(
     case.metrics.append(&mut own);
     join(&mut case.metrics, &published);
     stage.progress.done(&format!("{}: {}", case.name, cases::told(&case.trials)));
+    stage.keep(&case);
     Ok(Some(case))
 }
 

@@ -89,6 +89,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
+            cases.last().into_iter().for_each(|case| stage.keep(case));
         }
     }
     let engines = vec![subject.said()?];
@@ -106,15 +107,11 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             .to_owned(),
     );
     notes.extend(second_host());
-    let mut scaled_down = vec!["Load and server share the processors of one host.".to_owned()];
-    if sizes.requests < FULL_REQUESTS {
-        scaled_down.push(format!("{} requests each instead of {FULL_REQUESTS}.", sizes.requests));
-    }
     Ok(ScenarioReport {
         name: "redis-get-set".to_owned(),
         title: "Redis: SET and GET of 8 bytes".to_owned(),
         reference: Some("seckill-tiers.csv".to_owned()),
-        scaled_down,
+        scaled_down: scaled_down(sizes),
         notes,
         engines,
         limiter: limit::of(&cases),
@@ -134,6 +131,14 @@ fn command(series: &str) -> anyhow::Result<Command> {
             Ok(Command::new(words.to_vec())?.expecting(Expect::Integer))
         }
     }
+}
+
+fn scaled_down(sizes: &Sizes) -> Vec<String> {
+    let mut said = vec!["Load and server share the processors of one host.".to_owned()];
+    if sizes.requests < FULL_REQUESTS {
+        said.push(format!("{} requests each instead of {FULL_REQUESTS}.", sizes.requests));
+    }
+    said
 }
 
 fn beside_published(point: Point, row: Option<&SeckillTier>) -> Point {

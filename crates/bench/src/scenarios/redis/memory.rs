@@ -51,6 +51,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         let published = reference::memory_recovery("memory", *count).map(MemoryRecovery::value);
         join(&mut case.metrics, &published.map(|of| ("used memory", of)).into_iter().collect::<Vec<_>>());
         stage.progress.done(&name);
+        stage.keep(&case);
         cases.push(case);
     }
     let (few, many) = (sizes.counts.first(), sizes.counts.last());

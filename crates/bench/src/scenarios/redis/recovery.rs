@@ -209,6 +209,7 @@ fn loads(
     let published = reference::memory_recovery(&case.series, made.keys).map(MemoryRecovery::value);
     join(&mut case.metrics, &published.map(|of| ("load time", of)).into_iter().collect::<Vec<_>>());
     stage.progress.done(&name);
+    stage.keep(&case);
     Ok(Some(case))
 }
 

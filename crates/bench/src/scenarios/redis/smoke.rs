@@ -51,6 +51,7 @@ fn stage() -> (Stage, tempfile::TempDir, File) {
         allow_swap: false,
         progress: Progress::start(),
         stop: Arc::new(AtomicBool::new(false)),
+        finished: std::cell::RefCell::default(),
     };
     (stage, folder, lock)
 }

@@ -73,13 +73,19 @@ pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport
     with_brokers(stage, "message-broker", "RocketMQ: the message broker's tier", |stage, brokers| {
         // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
         let own = match brokers.jars().filter(|_| stage.wants(OWN_PRODUCER)) {
-            Some(library) => Some(own_case(stage, brokers, &library)?),
+            Some(library) => {
+                let own = own_case(stage, brokers, &library)?;
+                stage.keep(&own.0);
+                Some(own)
+            }
             None => None,
         };
         let mut cases = Vec::new();
         for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
             if stage.wants(kind.name) {
-                cases.push(produce_case(stage, brokers, kind)?);
+                let case = produce_case(stage, brokers, kind)?;
+                stage.keep(&case);
+                cases.push(case);
                 brokers.check_room()?;
             }
         }
@@ -127,7 +133,9 @@ pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
             ("live stream", live_case),
         ] {
             if stage.wants(name) {
-                cases.push(run(stage, brokers, name)?);
+                let case = run(stage, brokers, name)?;
+                stage.keep(&case);
+                cases.push(case);
                 brokers.check_room()?;
             }
         }

@@ -103,7 +103,9 @@ fn measure(stage: &Stage, brokers: &mut Brokers) -> anyhow::Result<ScenarioRepor
             }
         }
         let (topic, told) = topics.get_mut(&row.queues).expect("both were made above");
-        cases.push(case(stage, brokers, plan, row, (topic, told))?);
+        let case = case(stage, brokers, plan, row, (topic, told))?;
+        stage.keep(&case);
+        cases.push(case);
         brokers.check_room()?;
     }
     anyhow::ensure!(!cases.is_empty(), "no scenario has this in its name: {:?}", stage.only);

@@ -195,7 +195,7 @@ fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case
             };
             let rates = values(Trial::good_per_s);
             stage.progress.done(&format!("{name}: {:.0}/s", median(&rates).unwrap_or(0.0)));
-            cases.push(Case {
+            let case = Case {
                 name,
                 series,
                 x: Some(X { label: "connections".to_owned(), value: connections as f64 }),
@@ -209,7 +209,9 @@ fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case
                     ),
                 ],
                 trials,
-            });
+            };
+            stage.keep(&case);
+            cases.push(case);
         }
     }
     Ok(())
