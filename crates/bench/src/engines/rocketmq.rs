@@ -4,7 +4,7 @@
 //! Written from RocketMQ's own sources of the protocol, not from the server's client. Never used to measure.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -98,18 +98,26 @@ impl Broker {
         });
         let (address, request) = (self.address, frame(header.to_string().as_bytes())?);
         let asking = || format!("asking {address}, a server of RocketMQ");
-        self.stream.write_all(&request).with_context(asking)?;
+        self.stream.write_all(&request).map_err(silent).with_context(asking)?;
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).with_context(asking)?;
+        self.stream.read_exact(&mut length).map_err(silent).with_context(asking)?;
         let bytes = usize::try_from(u32::from_be_bytes(length))?;
         let other =
             || format!("{address} is no RocketMQ name server or broker: its answer is no frame of theirs");
         ensure!((4..=FRAME_BYTES_MAX).contains(&bytes), other());
         let mut answer = vec![0; bytes];
-        self.stream.read_exact(&mut answer).with_context(asking)?;
+        self.stream.read_exact(&mut answer).map_err(silent).with_context(asking)?;
         let (header, body) = split(&answer).with_context(other)?;
         ensure!(header["opaque"] == self.requests, "{address} answered another request");
         Ok((header, body.to_vec()))
+    }
+}
+
+/// The system's words for a time that is over are of no use to a reader.
+fn silent(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::other(format!("no answer within {TIMEOUT:?}; is it one?")),
+        _ => error,
     }
 }
 

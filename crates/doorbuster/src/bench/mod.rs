@@ -90,11 +90,7 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
     match &arguments.command {
         BenchCommand::List => suite::list(),
         BenchCommand::Run(arguments) => {
-            // An empty one is none: so a script leaves it out.
-            let redis_password = environment
-                .get("DOORBUSTER_BENCH_REDIS_PASSWORD")
-                .filter(|password| !password.is_empty())
-                .map(str::to_owned);
+            let redis_password = redis_password(environment);
             let operator_token = operator_token(environment);
             suite::run(arguments, suite::Secrets { operator_token, redis_password })
         }
@@ -111,6 +107,7 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
     }
 }
 
+const REDIS_PASSWORD: &str = "DOORBUSTER_BENCH_REDIS_PASSWORD";
 /// The folder of the scripts, unless it is said otherwise. What starts no engines of a cluster does without.
 const SCRIPTS: &str = "dev";
 
@@ -140,4 +137,20 @@ fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
 /// Of a running server, whose audit is asked for.
 fn operator_token(environment: &Environment) -> Option<String> {
     environment.get("DOORBUSTER_OPERATOR_TOKEN").map(str::to_owned)
+}
+
+/// Of a running Redis. An empty one is none: so a script leaves it out.
+fn redis_password(environment: &Environment) -> Option<String> {
+    environment.get(REDIS_PASSWORD).filter(|password| !password.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_password_is_none() {
+        let password = |value| redis_password(&Environment::from_pairs([(REDIS_PASSWORD, value)]));
+        assert_eq!((password(""), password("secret")), (None, Some("secret".to_owned())));
+    }
 }
