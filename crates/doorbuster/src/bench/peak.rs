@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ::bench::durability::{self, DurabilityOptions, Extent};
-use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
+use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
 use ::bench::report::{figures, json, summary};
@@ -200,10 +200,10 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let found = peak::run(&options);
     options.site.progress.finish();
     let found = match found {
-        Ok(found) if found.audit.is_some() => found,
-        Ok(found) => {
+        Ok(Searched { report: found, cut: None }) => found,
+        Ok(Searched { report: found, cut: Some(why) }) => {
             report.peak = Some(found);
-            return arguments.place.give_up(report, begun, "peak", STOPPED, &options.site.stop);
+            return arguments.place.give_up(report, begun, "peak", &why, &options.site.stop);
         }
         Err(error) => {
             return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.site.stop);
@@ -342,7 +342,7 @@ impl PlaceArguments {
             return Err(Failure::check(error));
         }
         let stopped = stop.load(Ordering::Relaxed);
-        if !stopped && report.durability.is_empty() {
+        if !stopped && report.durability.is_empty() && report.peak.is_none() {
             return Err(Failure::unavailable(error));
         }
         report.complete = false;
