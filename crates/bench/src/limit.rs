@@ -32,13 +32,7 @@ pub(crate) fn limit(usage: &Usage) -> String {
         said.push(format!("the disk had work {:.0}% of the time", busy * 100.0));
     }
     let mut text = if said.is_empty() {
-        let disk = usage.disk_busy.map_or("unknown".to_owned(), |busy| format!("{:.0}%", busy * 100.0));
-        format!(
-            "Nothing was used up (processors {:.0}% busy: {}; disk {disk} of the time), so the waiting of each \
-             stage for the next one limits it",
-            usage.machine_busy * 100.0,
-            shares(usage)
-        )
+        format!("{}, so the waiting of each stage for the next one limits it", idle(usage))
     } else {
         let mut text = said.join("; ");
         text[..1].make_ascii_uppercase();
@@ -46,6 +40,16 @@ pub(crate) fn limit(usage: &Usage) -> String {
     };
     text.push('.');
     text
+}
+
+/// How far from used up the machine was.
+pub(crate) fn idle(usage: &Usage) -> String {
+    let disk = usage.disk_busy.map_or("unknown".to_owned(), |busy| format!("{:.0}%", busy * 100.0));
+    format!(
+        "Nothing was used up (processors {:.0}% busy: {}; disk {disk} of the time)",
+        usage.machine_busy * 100.0,
+        shares(usage)
+    )
 }
 
 /// The process with the busiest thread, if that is used up.

@@ -112,6 +112,8 @@ pub enum Ending {
     Exhausted,
     /// A signal came first: said by whoever asks the controller.
     Stopped,
+    /// The target could not be measured any more.
+    Gone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -137,6 +139,8 @@ impl Outcome {
         ending: Ending::Stopped,
         recovered: None,
     };
+    /// Of one whose target went away.
+    pub(super) const GONE: Self = Self { ending: Ending::Gone, ..Self::STOPPED };
 }
 
 /// One load of the curve.

@@ -146,13 +146,20 @@ impl PeakOptions {
     }
 }
 
-/// Searches the peak. If the stop flag is raised while it searches, the report has the loads that were judged so far, and
-/// neither a peak nor an audit: what the last trial's buyers were told is not known.
+/// A search, and why it ended early, if it did: then there are the loads that were judged so far, and neither a peak nor
+/// an audit, because what the last trial's buyers were told is not known.
+#[derive(Debug)]
+pub struct Searched {
+    pub report: PeakReport,
+    pub cut: Option<String>,
+}
+
+/// Searches the peak. It ends early if the stop flag is raised, or the target goes away, while it searches.
 ///
 /// # Errors
 /// If anything can't be started or measured, if the stop flag is raised before or after the search, or if the audit
 /// fails.
-pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
+pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
     let limits = options.limits()?;
     let folder = options.site.temporary_folder()?;
     options.site.progress.doing("looking at the idle machine");
@@ -175,7 +182,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     let servers = stand.addresses().len() as u64;
     let local = stand.is_local();
     options.site.progress.expect(Duration::ZERO);
-    let audit = if found.outcome.ending == Ending::Stopped {
+    let audit = if found.cut.is_some() {
         None
     } else {
         options.site.progress.doing("auditing");
@@ -185,7 +192,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
     };
     let mut notes = notes(options, &found.outcome, local);
     notes.extend(preflight::too_noisy(&idle_noise_us, options.p99));
-    Ok(PeakReport {
+    let report = PeakReport {
         target: options.target.name(),
         p99_limit_us: limits.p99_us,
         errors_limit: limits.lost_share,
@@ -201,7 +208,8 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<PeakReport> {
         admission: found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers)),
         audit,
         notes,
-    })
+    };
+    Ok(Searched { report, cut: found.cut })
 }
 
 /// What a search came to.
@@ -209,6 +217,8 @@ struct Found {
     outcome: Outcome,
     points: Vec<Point>,
     measured: Vec<Measured>,
+    /// Why it ended early.
+    cut: Option<String>,
 }
 
 fn search(
@@ -245,15 +255,18 @@ fn search(
         match controller.next() {
             Step::Done(outcome) => {
                 let points = controller.curve().to_vec();
-                return Ok(Found { outcome, points, measured });
+                return Ok(Found { outcome, points, measured, cut: None });
             }
             Step::Measure { load, phase } => {
                 let one = match trials.measure(load, phase) {
-                    Err(error) if is_stopped(options, &error) => {
+                    Ok(one) => one,
+                    Err(error) => {
+                        let why = format!("{error:#}");
+                        let stopped = options.site.stop.load(Ordering::Relaxed);
+                        let Some(outcome) = cut_off(stopped, &why, measured.len()) else { return Err(error) };
                         let points = controller.curve().to_vec();
-                        return Ok(Found { outcome: Outcome::STOPPED, points, measured });
+                        return Ok(Found { outcome, points, measured, cut: Some(why) });
                     }
-                    result => result?,
                 };
                 controller.observe(one.measurement);
                 measured.push(one);
@@ -269,9 +282,14 @@ fn search(
     }
 }
 
-/// Ended by a signal, and by nothing that matters more.
-fn is_stopped(options: &PeakOptions, error: &anyhow::Error) -> bool {
-    options.site.stop.load(Ordering::Relaxed) && !format!("{error:#}").contains(AUDIT_FAILED)
+/// How a search ends whose trial could not be made: by a signal, or because its target is gone. `None` if nothing of it
+/// may be kept: its audit failed, or nothing was measured yet.
+fn cut_off(stopped: bool, error: &str, measured: usize) -> Option<Outcome> {
+    match (error.contains(AUDIT_FAILED), stopped, measured) {
+        (true, ..) | (false, false, 0) => None,
+        (false, true, _) => Some(Outcome::STOPPED),
+        (false, false, _) => Some(Outcome::GONE),
+    }
 }
 
 /// A line for a load that was judged: with the interval of the median of its trials' p99.
@@ -398,8 +416,13 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
             "Stopped by a signal: the loads judged before it are not audited, and no peak follows from them."
                 .to_owned()
         }
+        Ending::Gone => {
+            "The target could not be measured any more: the loads judged before are not audited, and no peak follows \
+             from them."
+                .to_owned()
+        }
     });
-    if outcome.closed_loop.is_none() && outcome.ending != Ending::Stopped {
+    if outcome.closed_loop.is_none() && !matches!(outcome.ending, Ending::Stopped | Ending::Gone) {
         notes.push(
             "The closed loop was spoiled by the generator each time: its maximum is not known, and the search began \
              at a guess."
@@ -438,7 +461,20 @@ mod tests {
             ending,
             recovered: Some(true),
         };
-        Found { outcome, points: Vec::new(), measured: Vec::new() }
+        Found { outcome, points: Vec::new(), measured: Vec::new(), cut: None }
+    }
+
+    #[test]
+    fn what_was_judged_before_the_target_died_is_kept() {
+        let cut = |stopped, error, measured| cut_off(stopped, error, measured).map(|outcome| outcome.ending);
+        let refused = "connecting to 127.0.0.1:9: Connection refused";
+        assert_eq!(cut(false, refused, 3), Some(Ending::Gone));
+        assert_eq!(cut(false, refused, 0), None);
+        assert_eq!(cut(true, "stopped by a signal", 0), Some(Ending::Stopped));
+        assert_eq!(cut(true, "AUDIT FAILED: 3 lost", 3), None);
+        let options = PeakOptions::new(PathBuf::new(), PeakTarget::Embedded);
+        let notes = notes(&options, &Outcome::GONE, false).concat();
+        assert!(notes.contains("no peak follows") && !notes.contains("signal"), "{notes}");
     }
 
     #[test]

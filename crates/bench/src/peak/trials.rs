@@ -99,6 +99,7 @@ impl<'a> Trials<'a> {
 
     fn trial(&mut self, schedule: Schedule, connections: usize) -> anyhow::Result<(Trial, Instant)> {
         let addresses = self.stand.addresses();
+        let whom: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let watched = self.stand.watched();
         let co_located = self.stand.is_local();
         let mut kept = Kept { inner: &mut self.stand.traffic, receipts: &mut self.stand.receipts };
@@ -107,7 +108,7 @@ impl<'a> Trials<'a> {
         // Of an open loop only as many as are needed are opened.
         let opened = if schedule.is_open() { connections.min(self.options.users) } else { connections };
         let mut generator = Generator::connect(Settings { opened, ..settings }, &mut http)
-            .context("connecting to the target")?;
+            .with_context(|| format!("connecting to {}", whom.join(", ")))?;
         let around = Surroundings {
             watched: &watched,
             disk: self.disk.as_deref(),

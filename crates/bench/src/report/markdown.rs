@@ -124,7 +124,7 @@ fn scenario(page: &mut Page, scenario: &ScenarioReport, figures: &[Figure]) {
     page.lists([("(?) Published figures that may be wrong".to_owned(), doubts.collect())]);
     if !scenario.shapes.is_empty() {
         page.line("");
-        page.table(&words::SHAPE_TITLES, scenario.shapes.iter().map(words::shape));
+        page.table(&words::shape_titles(scenario), scenario.shapes.iter().map(words::shape));
     }
     page.lists(words::lists_of_scenario(scenario));
 }
@@ -165,6 +165,14 @@ fn durability(page: &mut Page, rows: &[DurabilityRow]) {
 mod tests {
     use super::*;
     use crate::report::sample;
+
+    #[test]
+    fn without_a_reference_a_shape_is_expected_and_not_published() {
+        let mut report = sample::report();
+        assert!(render(&report).contains("| shape | published |"));
+        report.scenarios.iter_mut().for_each(|of| of.reference = None);
+        assert!(render(&report).contains("| shape | expected |"));
+    }
 
     #[test]
     fn everything_is_in_it_and_text_stays_text() {

@@ -177,6 +177,7 @@ pub struct Published {
 pub struct Shape {
     /// `throughput levels off at 50 to 100 threads`.
     pub claim: String,
+    /// What was; in a scenario without a reference, what we expect.
     pub published: String,
     pub measured: String,
     /// None: it can't be judged here, and `measured` says why.

@@ -263,7 +263,11 @@ fn limiter(of: &Limiter) -> (String, Vec<String>) {
     (format!("Limited by {}", of.what), of.evidence.clone())
 }
 
-pub(super) const SHAPE_TITLES: [&str; 4] = ["shape", "published", "measured", "result"];
+/// What nobody published is what we expect.
+pub(super) fn shape_titles(of: &ScenarioReport) -> [&'static str; 4] {
+    let beside = if of.reference.is_some() { "published" } else { "expected" };
+    ["shape", beside, "measured", "result"]
+}
 
 pub(super) fn shape(of: &Shape) -> [String; 4] {
     [of.claim.clone(), of.published.clone(), of.measured.clone(), holds(of.holds).to_owned()]

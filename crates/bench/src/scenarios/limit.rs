@@ -3,7 +3,7 @@
 //! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone. Called by every scenario
 //! that runs a load.
 
-use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, limit};
+use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, idle, limit};
 use crate::load::Trial;
 use crate::report::model::{Case, Limiter, Shape};
 use crate::usage::{Usage, Watched};
@@ -13,6 +13,8 @@ const GENERATOR_FULL: f64 = 0.85;
 
 /// [`Limiter::what`] where the load is what could not go on.
 const GENERATOR: &str = "the load generator";
+/// The same where nothing was used up: in a closed loop each stage waits for the next one.
+const WAITING: &str = "waiting: nothing was used up";
 
 /// Why a trial says nothing about where its target levels off: its generator may be what does. None if it isn't, or
 /// if nobody watched it.
@@ -51,6 +53,26 @@ pub fn of(cases: &[Case]) -> Option<Limiter> {
     of_trial(&best.0.name, best.1)
 }
 
+/// The same of open loops: their rate is the offered one, which nothing limits as long as it is carried.
+pub fn of_open(cases: &[Case]) -> Option<Limiter> {
+    let (case, trial) = plateau(cases)?;
+    let mut of = of_trial(&case.name, trial)?;
+    if of.what != WAITING {
+        return Some(of);
+    }
+    let turned_away = trial.outcomes.limited + trial.outcomes.busy;
+    of.what = if turned_away > 0 {
+        "what the server admits".to_owned()
+    } else if trial.outcomes.bad() + trial.unsent > 0 {
+        "unknown: nothing was used up, and not all was carried".to_owned()
+    } else {
+        "nothing: the offered load was carried".to_owned()
+    };
+    let usage = trial.usage.as_ref()?;
+    of.evidence[1] = format!("{}; {turned_away} requests were told to try again.", idle(usage));
+    Some(of)
+}
+
 /// The valid trial of the highest rate, with its case, of those that tell what the machine did.
 pub fn plateau<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<(&'a Case, &'a Trial)> {
     cases
@@ -86,7 +108,7 @@ fn what(usage: &Usage) -> String {
     if usage.disk_busy.is_some_and(|busy| busy >= DISK_FULL) {
         return "the disk".to_owned();
     }
-    "waiting: nothing was used up".to_owned()
+    WAITING.to_owned()
 }
 
 #[cfg(test)]
@@ -145,6 +167,25 @@ pub(super) mod tests {
         assert_eq!(both(0.95).what, "the thread load of redis, or the load generator: undecided");
         assert!(both(0.95).evidence[2].contains("used 90% of a processor"), "{:?}", both(0.95));
         assert_eq!((both(0.5).what.as_str(), both(0.5).evidence.len()), (GENERATOR, 2));
+    }
+
+    #[test]
+    fn nothing_limits_an_open_loop_that_is_carried() {
+        let case = |trial| Case { trials: vec![trial], ..case_of("crowd", 1, 0.1) };
+        let mut limited = trial(9, "redis", 0.1);
+        limited.outcomes.limited = 3;
+        let mut failed = trial(9, "redis", 0.1);
+        failed.outcomes.failed = 1;
+        for (trial, what) in [
+            (trial(9, "redis", 0.1), "nothing: the offered load was carried"),
+            (limited, "what the server admits"),
+            (failed, "unknown: nothing was used up, and not all was carried"),
+            (trial(9, "redis", 0.9), "the thread redis of redis"),
+        ] {
+            let of = of_open(&[case(trial)]).unwrap();
+            assert_eq!(of.what, what);
+            assert!(!of.evidence.concat().contains("limits it"), "{of:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::bench::address::resolve;
 use ::bench::durability::{self, DurabilityOptions, Extent};
-use ::bench::peak::{self, Order, PeakOptions, PeakTarget};
+use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
@@ -202,10 +202,10 @@ pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>
     let found = peak::run(&options);
     options.site.progress.finish();
     let found = match found {
-        Ok(found) if found.audit.is_some() => found,
-        Ok(found) => {
+        Ok(Searched { report: found, cut: None }) => found,
+        Ok(Searched { report: found, cut: Some(why) }) => {
             report.peak = Some(found);
-            return arguments.place.give_up(report, begun, "peak", STOPPED, &options.site.stop);
+            return arguments.place.give_up(report, begun, "peak", &why, &options.site.stop);
         }
         Err(error) => {
             return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.site.stop);
@@ -354,7 +354,7 @@ impl PlaceArguments {
         if stopped && nothing {
             return Err(Failure::check(format!("{STOPPED} before anything was measured")));
         }
-        if !stopped && report.durability.is_empty() {
+        if nothing {
             return Err(Failure::unavailable(error));
         }
         report.complete = false;

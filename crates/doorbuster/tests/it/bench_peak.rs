@@ -21,7 +21,7 @@ fn search(target: PeakTarget) -> PeakReport {
     options.users = 20;
     options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
     options.site.port_base = PORT_BASE;
-    let report = bench::peak::run(&options).unwrap();
+    let report = bench::peak::run(&options).unwrap().report;
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     report
 }

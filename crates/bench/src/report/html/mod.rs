@@ -158,7 +158,7 @@ fn scenario(scenario: &ScenarioReport, figures: &[Figure]) -> String {
             ]
         };
         inner += &text("h3", "Shapes");
-        inner += &table(&words::SHAPE_TITLES, scenario.shapes.iter().map(row));
+        inner += &table(&words::shape_titles(scenario), scenario.shapes.iter().map(row));
     }
     inner += &lists(words::lists_of_scenario(scenario));
     inner += &each_case(scenario);

@@ -110,7 +110,7 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
             }
         }
     }
-    report.limiter = limit::of(&report.cases);
+    report.limiter = limit::of_open(&report.cases);
     Ok(report)
 }
 

@@ -245,7 +245,10 @@ fn measure(
         let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
-            generator = Some(Generator::connect(settings.clone(), &mut http).context("connecting")?);
+            generator = Some(
+                Generator::connect(settings.clone(), &mut http)
+                    .with_context(|| format!("connecting to {address}"))?,
+            );
         }
         let generator = generator.as_mut().expect("it was just made");
         // The first is a warm-up: it counts for the audit only.
