@@ -118,9 +118,13 @@ impl Progress {
         }
     }
 
-    /// A second of the load has passed.
+    /// A second of the load has passed, or the part of one at a trial's end: what came in that is no rate. Nothing is
+    /// shown of a load that has no name.
     pub fn second(&self, second: &Second) {
         let mut state = self.state();
+        if state.what.is_empty() || second.at_s.fract() > 0.0 {
+            return;
+        }
         let Second { good, refused, bad, p99_us, in_flight, .. } = *second;
         state.figures = format!("{good}/s, p99 {:.1} ms, {in_flight} in flight", p99_us as f64 / 1000.0);
         for (count, name) in [(refused, "refused"), (bad, "BAD")] {
@@ -292,6 +296,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_rate_of_a_phase_is_not_shown() {
+        for terminal in [true, false] {
+            let (progress, screen) = on(terminal);
+            progress.second(&second(5));
+            assert_eq!(screen.taken(), "", "it has no name");
+            progress.doing("orders");
+            screen.taken();
+            progress.state().plain_at = None;
+            progress.second(&Second { at_s: 1.5, ..second(5) });
+            assert_eq!(screen.taken(), "", "half a second");
+            progress.second(&second(5));
+            assert!(screen.taken().contains("orders: 5/s"));
+        }
+    }
+
+    #[test]
     fn elsewhere_lines_are_plain_and_few() {
         let (progress, screen) = on(false);
         progress.scenario(1, 2, "orders", None);
@@ -300,12 +320,13 @@ mod tests {
         progress.second(&second(6));
         progress.done("measured");
         assert_eq!(screen.taken(), "[00:00] scenario 1 of 2: orders\n[00:00] measured\n");
+        progress.doing("at rest");
         progress.second(&second(5));
         progress.state().plain_at = Some(Instant::now() - PLAIN_EVERY);
         progress.second(&second(6));
         let lines = screen.taken();
         assert!(
-            lines.ends_with("6/s, p99 1.5 ms, 7 in flight, 2 BAD\n") && !lines.contains('\x1b'),
+            lines.ends_with("at rest: 6/s, p99 1.5 ms, 7 in flight, 2 BAD\n") && !lines.contains('\x1b'),
             "{lines}"
         );
         assert_eq!(lines.lines().count(), 1, "{lines}");

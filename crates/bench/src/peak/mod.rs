@@ -349,7 +349,7 @@ impl Found {
     /// From what the machine did under the lowest load that failed; or, where none did, the generator.
     fn limiter(&self, ceiling: f64) -> Option<Limiter> {
         if let Some(failed) = self.outcome.lowest_failed {
-            let usage = self.usage_at(failed)?;
+            let usage = self.usage_at(failed, Trial::is_valid)?;
             return Some(Limiter { what: limit(usage), evidence: processes(usage).collect() });
         }
         let (per_s, said) = match self.outcome.ending {
@@ -365,13 +365,17 @@ impl Found {
             format!("{per_s:.0}/s {said}."),
             format!("The generator alone sends {ceiling:.0}/s to a server that does nothing."),
         ];
-        evidence.extend(self.usage_at(per_s).into_iter().flat_map(processes));
+        // A trial that the generator spoiled says most about it.
+        evidence.extend(self.usage_at(per_s, |_| true).into_iter().flat_map(processes));
         Some(Limiter { what: GENERATOR.to_owned(), evidence })
     }
 
-    fn usage_at(&self, per_s: f64) -> Option<&Usage> {
-        let point = self.points.iter().rfind(|point| point.per_s == per_s)?;
-        self.measured[*point.measurements.last()?].trial.usage.as_ref()
+    /// Of the last trial at this load that is wanted.
+    fn usage_at(&self, per_s: f64, wanted: fn(&Trial) -> bool) -> Option<&Usage> {
+        let points = self.points.iter().rev().filter(|point| point.per_s == per_s);
+        let mut trials =
+            points.flat_map(|point| point.measurements.iter().rev()).map(|at| &self.measured[*at].trial);
+        trials.find(|trial| wanted(trial))?.usage.as_ref()
     }
 }
 
@@ -490,6 +494,33 @@ mod tests {
         assert_eq!(found(None, Ending::Exhausted).limit(), None);
         assert_eq!(found(None, Ending::Exhausted).limiter(8750.0), None);
         assert_eq!(found(Some(7300.0), Ending::Converged).limit(), Some(7000.0));
+    }
+
+    #[test]
+    fn what_limits_is_told_by_valid_trials() {
+        use crate::load::record::Record;
+        use crate::load::schedule::Schedule;
+        use crate::load::trial::Flag;
+        let measured = |flag: Option<Flag>, others: f64| {
+            let usage = serde_json::json!({"seconds": 1.0, "processors": 2, "machine_busy": 0.5, "others": others,
+                "disk_busy": null, "processes": []});
+            let usage = serde_json::from_value(usage).unwrap();
+            let record = Record::default();
+            let mut trial = Trial::new(1, &Schedule::closed_requests(1), &record, Some(usage));
+            trial.flags = flag.into_iter().collect();
+            let (measurement, begun) = (controller::Measurement::Invalid, Instant::now());
+            Measured { phase: Phase::Bracket, per_s: 7300.0, trial, measurement, begun, ended: begun }
+        };
+        let mut found = found(Some(7300.0), Ending::Converged);
+        found.measured = vec![measured(None, 0.25), measured(Some(Flag::Unsent { requests: 3 }), 1.5)];
+        let (phase, verdict, measurements) = (Phase::Bracket, Verdict::Fail, vec![0, 1]);
+        found.points = vec![Point { per_s: 7300.0, phase, verdict, measurements }];
+        let others = |wanted| found.usage_at(7300.0, wanted).map(|usage| usage.others);
+        assert_eq!(others(Trial::is_valid), Some(0.25));
+        assert_eq!(others(|_| true), Some(1.5));
+        found.measured.remove(0);
+        found.points[0].measurements = vec![0];
+        assert_eq!(found.limiter(8750.0), None, "an invalid trial is no evidence");
     }
 
     #[test]

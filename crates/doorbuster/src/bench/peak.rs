@@ -27,6 +27,10 @@ use crate::output;
 
 const STOPPED: &str = "stopped by a signal";
 
+/// Sleeps and wake-ups alone take a good part of it.
+const P99_MIN: Duration = Duration::from_millis(1);
+const TRIAL_MIN: Duration = Duration::from_millis(500);
+
 /// The demo's sale and product, which the published commands order.
 const DEMO: (u64, u64) = (3, 29);
 
@@ -80,8 +84,8 @@ Examples:
   doorbuster bench peak --quick --out first-look
   doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
 pub(super) struct PeakArguments {
-    /// What 99 of 100 answers must keep: 50ms, 1s
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
+    /// What 99 of 100 answers must keep: 50ms, 1s; from 1ms on
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = limit)]
     p99: Duration,
     /// Requests that may be left uncarried: failed, unknown or refused
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
@@ -89,8 +93,8 @@ pub(super) struct PeakArguments {
     /// Users of the closed loop
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     users: u16,
-    /// Length of each trial, longer than --p99 [default: 10s, with --quick 1.5s]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Length of each trial, longer than --p99; from 500ms on [default: 10s, with --quick 1.5s]
+    #[arg(long, value_name = "TIME", value_parser = trial)]
     trial: Option<Duration>,
     /// What the times are chosen by at which requests are due: the same seed, the same times
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -374,6 +378,23 @@ impl PlaceArguments {
         report::write_all(report, begun.folder.path())?;
         let place = format!("\nThe report: {}/report.html, .md, .csv and .json\n", self.out.display());
         output::print(&(summary::of_report(report) + &place))
+    }
+}
+
+/// Of --p99.
+fn limit(text: &str) -> Result<Duration, String> {
+    at_least(P99_MIN, text, "the load generator is not that exact")
+}
+
+/// Of --trial.
+fn trial(text: &str) -> Result<Duration, String> {
+    at_least(TRIAL_MIN, text, "in less there are too few answers to judge a load by")
+}
+
+fn at_least(least: Duration, text: &str, why: &str) -> Result<Duration, String> {
+    match time(text)? {
+        time if time < least => Err(format!("at least {least:?}: {why}")),
+        time => Ok(time),
     }
 }
 

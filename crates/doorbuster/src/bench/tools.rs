@@ -14,6 +14,10 @@ use super::signals::stop_on_signals;
 use crate::failure::Failure;
 use crate::output;
 
+/// Characters of a topic's name, and of a group's.
+const TOPIC_MAX: usize = 127;
+const GROUP_MAX: usize = 255;
+
 /// Send messages to a running RocketMQ, as its own benchmark does
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -26,7 +30,7 @@ pub(super) struct ProducerArguments {
     #[arg(short = 'n', long = "namesrv", value_name = "ADDR", value_parser = resolve)]
     namesrv: SocketAddr,
     /// The topic; made if no broker has it
-    #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest")]
+    #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest", value_parser = topic)]
     topic: String,
     /// Threads: connections with one message under way each
     #[arg(short = 'w', long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -44,7 +48,7 @@ pub(super) struct ProducerArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     batch: u32,
     /// End after so many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 }
 
@@ -60,17 +64,34 @@ pub(super) struct ConsumerArguments {
     #[arg(short = 'n', long = "namesrv", value_name = "ADDR", value_parser = resolve)]
     namesrv: SocketAddr,
     /// The topic
-    #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest")]
+    #[arg(short = 't', long, value_name = "NAME", default_value = "BenchmarkTest", value_parser = topic)]
     topic: String,
     /// The group under whose name it reads; its offsets are not touched
-    #[arg(short = 'g', long, value_name = "NAME", default_value = "benchmark_consumer")]
+    #[arg(short = 'g', long, value_name = "NAME", default_value = "benchmark_consumer", value_parser = group)]
     group: String,
     /// From the oldest message that is there; otherwise only what comes from now on
     #[arg(long)]
     from_start: bool,
     /// End after so many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
+}
+
+/// As RocketMQ itself checks them: what it refuses is said before anything is connected.
+fn topic(text: &str) -> Result<String, String> {
+    name(text, TOPIC_MAX)
+}
+
+fn group(text: &str) -> Result<String, String> {
+    name(text, GROUP_MAX)
+}
+
+fn name(text: &str, most: usize) -> Result<String, String> {
+    let known = |c: char| c.is_ascii_alphanumeric() || "%|-_".contains(c);
+    if text.is_empty() || text.len() > most || !text.chars().all(known) {
+        return Err(format!("RocketMQ takes names of 1 to {most} letters, digits and any of % | - _"));
+    }
+    Ok(text.to_owned())
 }
 
 pub(super) fn produce(arguments: &ProducerArguments) -> Result<(), Failure> {
