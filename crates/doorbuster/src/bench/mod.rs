@@ -87,7 +87,7 @@ Examples:
 }
 
 pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Result<(), Failure> {
-    match &arguments.command {
+    let result = match &arguments.command {
         BenchCommand::List => suite::list(),
         BenchCommand::Run(arguments) => {
             let redis_password = redis_password(environment);
@@ -104,7 +104,9 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
         BenchCommand::Embedded(arguments) => profiles::run_embedded(arguments),
         BenchCommand::Cluster(arguments) => profiles::run_cluster(arguments),
         BenchCommand::GateClient(arguments) => gate_client::run(arguments),
-    }
+    };
+    signals::wait_for_end();
+    result
 }
 
 const REDIS_PASSWORD: &str = "DOORBUSTER_BENCH_REDIS_PASSWORD";

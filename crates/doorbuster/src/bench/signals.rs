@@ -3,8 +3,8 @@
 //!
 //! Called by every command that measures. Must not: know what is measured.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ::bench::leftovers;
@@ -16,6 +16,14 @@ use crate::failure::Failure;
 
 /// One wish to stop often comes as several signals: `timeout` sends two, and a finger is on the keys twice.
 const SAME: Duration = Duration::from_secs(1);
+
+/// Held while all is ended at once: the rest of the program sees its servers die, and must not be the first to end.
+static AT_ONCE: Mutex<()> = Mutex::new(());
+
+/// Comes back unless this process is being ended at once; then it dies by the signal.
+pub(super) fn wait_for_end() {
+    drop(AT_ONCE.lock());
+}
 
 /// Ends what killed benches left, then listens for signals.
 pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
@@ -50,6 +58,7 @@ pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
 
 /// Our children first, then this process, as if nobody listened for the signal.
 fn end_at_once(signal: i32) {
+    let _held = AT_ONCE.lock();
     match leftovers::end_own() {
         Ok(ended) if ended.is_empty() => {}
         Ok(ended) => eprintln!("\nended at once; their files stay: {}", leftovers::told(&ended)),
