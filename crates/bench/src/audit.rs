@@ -15,6 +15,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::load::record::{Outcomes, Record};
 
+/// Errors of a broken audit have this in them, wherever they were found.
+pub const AUDIT_FAILED: &str = "AUDIT FAILED";
+
 /// Rows of a ledger, counted in steps, so that a check after each run does not read millions of old rows.
 #[derive(Debug)]
 pub struct Ledger {

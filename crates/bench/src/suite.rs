@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 
+use crate::audit::AUDIT_FAILED;
 use crate::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::report::folder::Folder;
@@ -20,8 +21,6 @@ use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport,
 use crate::report::thresholds::{self, Threshold};
 use crate::scenarios::{Scenario, Stage, Target};
 
-/// Errors of a broken audit have this in them, wherever they were found.
-pub const AUDIT_FAILED: &str = "AUDIT FAILED";
 /// A scenario may use so many ports from its base; they are those of the one before, which has ended.
 pub const PORTS: u16 = 200;
 

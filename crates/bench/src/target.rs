@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::audit::AUDIT_FAILED;
 use crate::drivers::http::once::{self, Answer};
 use crate::engines::EngineSettings;
 use crate::process::{self, Guard};
-use crate::suite::AUDIT_FAILED;
 
 /// [`EngineSettings::engine`] of our own server.
 pub const DOORBUSTER: &str = "Doorbuster";

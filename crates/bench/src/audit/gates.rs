@@ -113,8 +113,8 @@ impl Gates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::AUDIT_FAILED;
     use crate::audit::running::tests::answering;
-    use crate::suite::AUDIT_FAILED;
 
     const TWO_PRODUCTS: &str = r#"{"skus":[{},{}]}"#;
 

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::Told;
 use super::invariants::STILL;
+use crate::audit::AUDIT_FAILED;
 use crate::drivers::http::once;
 use crate::progress::Progress;
 use crate::report::model::Audit;
-use crate::suite::AUDIT_FAILED;
 
 /// Of many broken invariants.
 const BROKEN_TOLD: usize = 20;

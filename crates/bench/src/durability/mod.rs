@@ -17,12 +17,12 @@ use anyhow::{Context, ensure};
 
 use self::combination::Combination;
 use self::stand::Stand;
+use crate::audit::AUDIT_FAILED;
 use crate::engines::find_scripts;
 use crate::installation::Site;
 use crate::load::Trial;
 use crate::report::figures;
 use crate::report::model::{DurabilityRow, Kill};
-use crate::suite::AUDIT_FAILED;
 
 pub use self::combination::Extent;
 

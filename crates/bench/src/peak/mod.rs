@@ -28,10 +28,10 @@ use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
 use self::judge::{Limits, Plan, median_interval};
 use self::stand::Stand;
 use self::trials::{Measured, Trials};
+use crate::audit::AUDIT_FAILED;
 use crate::installation::Site;
 use crate::limit::limit;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
-use crate::suite::AUDIT_FAILED;
 use crate::usage::Usage;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ::bench::address::resolve;
+use ::bench::audit;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
@@ -349,7 +350,7 @@ impl PlaceArguments {
         error: &str,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        if error.contains(suite::AUDIT_FAILED) {
+        if error.contains(audit::AUDIT_FAILED) {
             begun.folder.clear().map_err(|unremoved| Failure::check(format!("{error}\n{unremoved:#}")))?;
             return Err(Failure::check(error));
         }
