@@ -160,15 +160,19 @@ fn rush(address: SocketAddr, round: u64, client: u64) -> Vec<Attempt> {
         };
         let answer = place(&mut connection, &attempt);
         if repeat {
+            let lost = answer == Outcome::Lost;
             match (&attempt.outcome, &answer) {
-                (_, Outcome::Lost) => return attempts,
+                (Outcome::Accepted { .. }, Outcome::Lost) => {}
                 (Outcome::Accepted { id, .. }, Outcome::Accepted { id: again, .. }) => assert_eq!(id, again),
-                // A refusal binds no key: the same request may succeed later.
+                // A refusal binds no key: the same request may succeed later, and its answer be the one that is lost.
                 (Outcome::Refused(_), _) => {
                     let place = attempts.iter_mut().find(|other| other.key == attempt.key).unwrap();
                     place.outcome = answer;
                 }
                 (before, after) => panic!("{}: first {before:?}, then {after:?}", attempt.key),
+            }
+            if lost {
+                return attempts;
             }
             continue;
         }
