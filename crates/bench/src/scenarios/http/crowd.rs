@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::stand::{Profile, Shop, Stand};
-use crate::audit::receipts::Receipts;
-use crate::drivers::http::response;
+use crate::audit::receipts::{Kept, Receipts};
+use crate::drivers::http::{Http, response};
 use crate::environment;
 use crate::load::choice::{Buyer, Choice, Crowd, Random};
 use crate::load::record::Outcome;
@@ -22,7 +22,7 @@ use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::scenarios::{Stage, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
-use crate::traffic;
+use crate::traffic::{self, Traffic};
 
 const SALE: u64 = 8;
 const PRODUCTS: u64 = 10;
@@ -32,6 +32,9 @@ const BOTS_SHARE: f64 = 0.1;
 const BOTS: u64 = 50;
 const PERSON_FIRST: u64 = 1_000_000_000;
 const BOT_FIRST: u64 = 2_000_000_000;
+const WARM_UP: Duration = Duration::from_secs(5);
+const WARM_UP_USERS: usize = 50;
+const WARM_UP_BUYER_FIRST: u64 = 3_000_000_000;
 const TOKEN_LIFE_S: u64 = 24 * 3600;
 const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 const PAYMENT_S: u64 = 12 * 3600;
@@ -128,6 +131,7 @@ fn once(
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
     stand.create_sale(stage, &sale(plan))?;
+    warm_up(stage, &mut stand)?;
     stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
     let watched = stand.watched();
     let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);
@@ -154,6 +158,21 @@ fn once(
     stage.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
     add(report, profile, trial);
+    Ok(())
+}
+
+/// Orders of another sale. A shop that runs since yesterday meets its crowd; of a Java program that has just started the
+/// compiler would take the processors from the crowd.
+fn warm_up(stage: &Stage, stand: &mut Stand) -> anyhow::Result<()> {
+    stage.progress.doing("flash crowd: warming up");
+    stand.create_sale(stage, &traffic::own_sale())?;
+    let mut orders = Traffic::own(TOKEN_SECRET, WARM_UP_BUYER_FIRST);
+    let mut kept = Kept { inner: &mut orders, receipts: &mut stand.receipts };
+    let mut http = Http { workload: &mut kept };
+    let settings = Settings::keep_alive(stand.orders, WARM_UP_USERS);
+    let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
+    let record = generator.run(Schedule::closed(WARM_UP), &mut http, &stage.stop)?;
+    stand.told_orders(&record.outcomes);
     Ok(())
 }
 
