@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::PeakOptions;
 use super::controller::{Load, Measurement, Phase};
 use super::judge::{Limits, Seen};
 use super::stand::Stand;
+use super::{PeakOptions, PeakTarget};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
 use crate::environment;
@@ -20,7 +20,9 @@ use crate::report::model::{Flag, Trial};
 /// Of the trial's length: how exactly the recovery is told.
 const PROBE_SHARE: f64 = 0.25;
 const PROBE_MIN: Duration = Duration::from_millis(500);
-const WARM_UP_MIN: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_secs(2);
+/// The broker is a Java program: until it is compiled that takes the processors from what is measured.
+const WARM_UP_OF_CLUSTER: Duration = Duration::from_secs(10);
 /// Of the latency limit: a generator that is later than this by itself makes the load another one.
 pub(super) const LAG_SHARE: u64 = 10;
 /// Of what was offered: a target that answers less falls behind.
@@ -67,7 +69,10 @@ impl<'a> Trials<'a> {
     /// Its answers count for the audit only.
     pub(super) fn warm_up(&mut self) -> anyhow::Result<()> {
         self.options.site.progress.doing("warming up");
-        let length = self.options.trial.min(WARM_UP_MIN);
+        let length = match self.options.target {
+            PeakTarget::Cluster { .. } => WARM_UP_OF_CLUSTER,
+            PeakTarget::Embedded | PeakTarget::Running { .. } => self.options.trial.min(WARM_UP),
+        };
         self.trial(Schedule::closed(length), self.options.users)?;
         self.stand.rest()
     }
@@ -147,8 +152,10 @@ fn seen(trial: &Trial) -> Seen {
 /// A target that falls behind fills every connection, and then requests are sent late too: that is the target's doing
 /// as long as the generator had processor time left, and the trial stands. So does one that met the cap on requests in
 /// flight and is over the limit all the same: times count from the planned send, so the wait for a connection stands
-/// for the wait in the target's queue that it spares. Any other lateness is the generator's, and the trial says
-/// nothing. Requests that were never sent, because nothing was
+/// for the wait in the target's queue that it spares. And so does one whose times are over the limit even from the actual
+/// send, by a generator that was less late than that: where both share the processors, a target that uses them up makes
+/// the generator late as well, and such a load can fail, but never pass. Any other lateness is the generator's, and the
+/// trial says nothing. Requests that were never sent, because nothing was
 /// answered any more, count as lost.
 ///
 /// The flags of a trial that stands are the target's doing, so those that would call it invalid are taken off: the
@@ -161,10 +168,11 @@ fn judge(trial: &mut Trial, per_s: f64, connections: usize, limits: Limits) -> M
     if p99_us > most_us && !behind && !flagged {
         trial.flags.push(Flag::SendLag { p99_us, most_us });
     }
+    let over_from_send = trial.service.at(0.99) > limits.p99_us && p99_us <= limits.p99_us;
     let spoiled = trial.flags.iter().any(|flag| match flag {
         Flag::CoLocated | Flag::Unsent { .. } => false,
         Flag::InFlightCap { .. } => !behind && trial.response.at(0.99) <= limits.p99_us,
-        Flag::SendLag { .. } => !behind,
+        Flag::SendLag { .. } => !behind && !over_from_send,
         _ => flag.invalidates(),
     });
     if spoiled {
@@ -240,6 +248,12 @@ mod tests {
         // The same with 1000 connections is no backlog of the target's.
         let mut idle = trial(5000, 0, 200_000, 4_000_000);
         assert_eq!(judge(&mut idle, 1000.0, 1000, LIMITS), Measurement::Invalid);
+        // Late, and over the limit from the actual send too: it can't pass. Later than the limit, it says nothing.
+        let mut over = trial(10_000, 0, 60_000, 6000);
+        let judged = judge(&mut over, 1000.0, 100, LIMITS);
+        assert!(matches!(judged, Measurement::Valid(seen) if seen.is_over(LIMITS)), "{over:?}");
+        let mut lost = trial(10_000, 0, 60_000, 51_000);
+        assert_eq!(judge(&mut lost, 1000.0, 100, LIMITS), Measurement::Invalid);
         let mut capped = trial(10_000, 0, 2000, 10);
         capped.flags.push(Flag::InFlightCap { cap: 100, times: 3 });
         assert_eq!(judge(&mut capped, 1000.0, 100, LIMITS), Measurement::Invalid);
