@@ -25,7 +25,7 @@ pub fn render(report: &Report) -> String {
         scenario(&mut page, of, &figures);
     }
     if !report.failures.is_empty() {
-        page.line("\n## Not run\n");
+        page.line("\n## Not finished\n");
         page.list(report.failures.iter().map(|failed| format!("{}: {}", failed.name, failed.error)));
     }
     report.peak.iter().for_each(|of| peak(&mut page, of));

@@ -82,7 +82,7 @@ pub enum Size {
     Full,
 }
 
-/// A scenario that could not be run.
+/// What was asked for and not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedScenario {

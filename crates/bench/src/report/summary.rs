@@ -57,7 +57,7 @@ pub fn of_report(report: &Report) -> String {
         say(format!("durability: {flag}"));
     }
     for failed in &report.failures {
-        say(format!("{}: NOT RUN: {}", failed.name, failed.error));
+        say(format!("{}: NOT FINISHED: {}", failed.name, failed.error));
     }
     for threshold in &report.thresholds {
         let missed = || format!("MISSED: {}", thresholds::why_missed(threshold, &figures));
@@ -145,7 +145,7 @@ mod tests {
             "redis-threads: INVALID: set, 5000 threads, repeat 0",
             "peak: INVALID: 2,450/s, bisect, repeat 0",
             "durability: INVALID: cluster, redis appendfsync = everysec, repeat 0",
-            "broken: NOT RUN",
+            "broken: NOT FINISHED",
             "nothing:x>=1: MISSED: its scenario was not measured",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");

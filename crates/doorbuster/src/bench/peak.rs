@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_keeps_the_report_and_a_broken_audit_does_not() {
+    fn an_early_end_keeps_what_was_measured_but_for_a_broken_audit() {
         let folder = tempfile::tempdir().unwrap();
         let place = PlaceArguments {
             quick: true,
@@ -488,21 +488,27 @@ mod tests {
             port_base: 27000,
             thresholds: ThresholdArguments::default(),
         };
-        let ends = |error: &str, stopped: bool| {
-            let report = Report { peak: Some(peak(None, None, "")), ..place.report(1, true) };
+        let ends = |measured: Option<PeakReport>, error: &str, stopped: bool| {
+            let report = Report { peak: measured, ..place.report(1, true) };
             let folder = Folder::open(&place.out).unwrap();
             let begun = Begun { at: Instant::now(), folder };
             place.give_up(report, begun, "peak", error, &AtomicBool::new(stopped)).unwrap_err()
         };
         let kept = folder.path().join("report.json");
+        let some = || Some(peak(None, None, ""));
         for stopped in [true, false] {
-            assert!(matches!(ends("orders: AUDIT FAILED: 3 lost", stopped), Failure::Check(_)));
+            assert!(matches!(ends(some(), "orders: AUDIT FAILED: 3 lost", stopped), Failure::Check(_)));
         }
-        assert!(matches!(ends("redis-server: not found", false), Failure::Unavailable(_)));
+        assert!(matches!(ends(None, "redis-server: not found", false), Failure::Unavailable(_)));
+        assert!(matches!(ends(None, "connecting: stopped by a signal", true), Failure::Check(_)));
         assert!(!kept.exists());
-        assert!(matches!(ends("connecting: stopped by a signal", true), Failure::Check(_)));
-        let report = json::read(&kept).unwrap();
-        assert!(!report.complete && report.peak.is_some());
-        assert_eq!(report.failures[0].error, "connecting: stopped by a signal");
+        for (error, stopped) in [("redis: it died", false), ("connecting: stopped by a signal", true)] {
+            let failure = ends(some(), error, stopped);
+            assert_eq!(matches!(failure, Failure::Check(_)), stopped);
+            assert_eq!(matches!(failure, Failure::Unavailable(_)), !stopped);
+            let report = json::read(&kept).unwrap();
+            assert!(!report.complete && report.peak.is_some());
+            assert_eq!(report.failures[0].error, error);
+        }
     }
 }

@@ -30,7 +30,7 @@ pub fn render(report: &Report) -> String {
         let lines = report.failures.iter().map(|failed| format!("{}: {}", failed.name, failed.error));
         body += &section(
             "not-run",
-            "Not run",
+            "Not finished",
             &element("ul", &lines.map(|line| text("li", &line)).collect::<String>()),
         );
     }
@@ -74,7 +74,7 @@ fn header(report: &Report) -> String {
         fact(format!("invalid trials: {invalid}"), "bad");
     }
     if !report.failures.is_empty() {
-        fact(format!("scenarios not run: {}", report.failures.len()), "bad");
+        fact(format!("not finished: {}", report.failures.len()), "bad");
     }
     let audits = report.scenarios.iter().filter_map(|of| of.audit.as_ref());
     let audits = audits.chain(report.peak.iter().filter_map(|of| of.audit.as_ref()));
