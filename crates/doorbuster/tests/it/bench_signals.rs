@@ -155,3 +155,22 @@ fn what_a_killed_bench_leaves_is_ended_by_the_next_one() {
     let (_, _, stderr) = run(folder.path(), &["bench", "run", "static-page", "--only", "no such case"]);
     assert!(running.server_is_gone(), "{stderr}");
 }
+
+#[test]
+fn a_repeat_that_was_audited_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let crowd = ["run", "flash-crowd", "--quick", "--only", "embedded", "--repeats", "2"];
+    let mut running = Running::start(folder.path(), &crowd, " serve ");
+    let begun = Instant::now();
+    while !said(folder.path()).contains(" units left") && begun.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(5));
+    }
+    running.signal("INT");
+    assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
+    let report = std::fs::read(folder.path().join("bench-report/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let cases = report["scenarios"][0]["cases"].as_array().unwrap();
+    let trials: Vec<usize> = cases.iter().map(|case| case["trials"].as_array().unwrap().len()).collect();
+    assert_eq!(trials, [1], "{}", said(folder.path()));
+    assert_eq!(report["complete"], false);
+}

@@ -158,6 +158,7 @@ fn once(
     stage.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
     add(report, profile, trial);
+    report.cases.last().into_iter().for_each(|case| stage.keep(case));
     Ok(())
 }
 

@@ -123,6 +123,8 @@ fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
                 check_room(&set)?;
             }
             shop.close()?;
+            sold_out.iter().for_each(|(case, _)| stage.keep(case));
+            ramp.cases(stage).iter().for_each(|case| stage.keep(case));
             if repeat == 1 {
                 engines.push(settings(&mut set.database(None)?, flush.name())?);
             }
@@ -312,7 +314,7 @@ impl Ramp {
         steps.filter_map(|step| Some((step.1, median(&rates(&step.2))?))).collect()
     }
 
-    fn cases(self, stage: &Stage) -> Vec<Case> {
+    fn cases(&self, stage: &Stage) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut series: Vec<String> = self.steps.iter().map(|step| step.0.clone()).collect();
         series.dedup();
@@ -336,14 +338,14 @@ impl Ramp {
                 trials: best.into_iter().map(|(trial, _)| trial).collect(),
             });
         }
-        cases.extend(self.steps.into_iter().map(|(series, users, trials)| {
+        cases.extend(self.steps.iter().map(|(series, users, trials)| {
             let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
                 trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
             };
             Case {
-                name: name(&series, users),
-                series,
-                x: Some(X { label: "users".to_owned(), value: users as f64 }),
+                name: name(series, *users),
+                series: series.clone(),
+                x: Some(X { label: "users".to_owned(), value: *users as f64 }),
                 metrics: vec![
                     Metric::new("throughput", "1/s", Better::Higher, values(Trial::good_per_s)),
                     Metric::new("mean response", "us", Better::Lower, values(|trial| trial.response.mean_us)),
@@ -360,7 +362,7 @@ impl Ramp {
                         values(|trial| trial.outcomes.bad() as f64),
                     ),
                 ],
-                trials,
+                trials: trials.clone(),
             }
         }));
         cases
