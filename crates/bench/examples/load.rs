@@ -14,7 +14,7 @@ use bench::drivers::http::{Driver, Settings, Workload, once};
 use bench::load::record::{Outcome, Record};
 use bench::load::schedule::Schedule;
 use bench::nginx::Nginx;
-use bench::process;
+use bench::procfs;
 
 struct Get(Vec<u8>);
 
@@ -46,14 +46,14 @@ fn main() -> anyhow::Result<()> {
 
 fn run(address: SocketAddr, connections: usize, schedule: Schedule) -> anyhow::Result<(Record, f64)> {
     let mut workload = Get(once::encode("GET", "/", &[], &[]));
-    let before = process::own_cpu()?;
+    let before = procfs::own_cpu()?;
     let settings = match schedule.is_open() {
         true => Settings::open_loop(address, connections),
         false => Settings::keep_alive(address, connections),
     };
     let mut driver = Driver::connect(settings)?;
     let record = driver.run(schedule, &mut workload, &AtomicBool::new(false))?;
-    let cpu = process::own_cpu()? - before;
+    let cpu = procfs::own_cpu()? - before;
     let cpu_us = cpu.as_secs_f64() * 1e6 / record.outcomes.served.max(1) as f64;
     Ok((record, cpu_us))
 }
@@ -89,11 +89,11 @@ fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
     for connections in [64, 200, 1000] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            let before = process::cpu(nginx.pid())?;
+            let before = procfs::cpu(nginx.pid())?;
             let (record, own_us) =
                 run(nginx.address(), connections, Schedule::closed(Duration::from_secs(seconds)))?;
             let nginx_us =
-                (process::cpu(nginx.pid())? - before).as_secs_f64() * 1e6 / record.outcomes.served as f64;
+                (procfs::cpu(nginx.pid())? - before).as_secs_f64() * 1e6 / record.outcomes.served as f64;
             ours.push(Point { per_s: record.per_s(Outcome::Served), own_us, nginx_us });
             theirs.push(wrk(&nginx, connections, seconds)?);
             println!(
@@ -124,7 +124,7 @@ fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
 }
 
 fn wrk(nginx: &Nginx, connections: usize, seconds: u64) -> anyhow::Result<Point> {
-    let (nginx_before, own_before) = (process::cpu(nginx.pid())?, process::ended_children_cpu()?);
+    let (nginx_before, own_before) = (procfs::cpu(nginx.pid())?, procfs::ended_children_cpu()?);
     let output = Command::new("wrk")
         .args([
             "-t1",
@@ -143,7 +143,7 @@ fn wrk(nginx: &Nginx, connections: usize, seconds: u64) -> anyhow::Result<Point>
     let requests = number("requests in")?;
     Ok(Point {
         per_s: number("Requests/sec")?,
-        own_us: (process::ended_children_cpu()? - own_before).as_secs_f64() * 1e6 / requests,
-        nginx_us: (process::cpu(nginx.pid())? - nginx_before).as_secs_f64() * 1e6 / requests,
+        own_us: (procfs::ended_children_cpu()? - own_before).as_secs_f64() * 1e6 / requests,
+        nginx_us: (procfs::cpu(nginx.pid())? - nginx_before).as_secs_f64() * 1e6 / requests,
     })
 }

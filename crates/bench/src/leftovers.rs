@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::process;
+use crate::procfs;
 
 /// Not of the names that the server reads: it refuses those that it does not know.
 const OWNER: &str = "OWNED_BY_DOORBUSTER_BENCH";
@@ -39,7 +39,7 @@ struct Owner {
 
 impl Owner {
     fn of(pid: u32) -> io::Result<Self> {
-        Ok(Self { pid, started: process::started(pid)? })
+        Ok(Self { pid, started: procfs::started(pid)? })
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -105,7 +105,7 @@ pub fn told(left: &[Left]) -> String {
 /// Those with such an owner, the members of their sets of engines, and the children of all of these.
 fn find(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
     let (mut pids, mut sets) = (BTreeSet::new(), BTreeSet::new());
-    for pid in process::all()? {
+    for pid in procfs::all()? {
         let Some(environment) = environment(pid) else { continue };
         let value = |name| value(&environment, name);
         if value(OWNER).and_then(Owner::parse).is_some_and(is_wanted) && in_our_namespace(pid) {
@@ -116,8 +116,7 @@ fn find(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
     for set in &sets {
         pids.extend(members(set));
     }
-    let children: Vec<u32> =
-        pids.iter().flat_map(|pid| process::children(*pid).unwrap_or_default()).collect();
+    let children: Vec<u32> = pids.iter().flat_map(|pid| procfs::children(*pid).unwrap_or_default()).collect();
     pids.extend(children);
     Ok(pids.into_iter().filter_map(|pid| Some(Left { pid, command: command(pid)? })).collect())
 }
@@ -176,7 +175,7 @@ pub fn holder(port: u16) -> Option<String> {
             of.any(|of| of.is_ok_and(|of| std::fs::read_link(of.path()).is_ok_and(|link| link == socket)))
         })
     };
-    let pid = process::all().unwrap_or_default().into_iter().find(holds);
+    let pid = procfs::all().unwrap_or_default().into_iter().find(holds);
     Some(match pid {
         Some(pid) => format!("pid {pid} ({})", command(pid).unwrap_or_default()),
         None => "another user's process".to_owned(),
@@ -214,7 +213,7 @@ mod tests {
     fn what_a_dead_bench_left_is_ended_and_nothing_else() {
         // Somebody who has ended, and has been waited for.
         let mut gone = Command::new("true").spawn().unwrap();
-        let owner = format!("{}:{}", gone.id(), process::started(gone.id()).unwrap());
+        let owner = format!("{}:{}", gone.id(), procfs::started(gone.id()).unwrap());
         gone.wait().unwrap();
         let orphan = detached(&owner);
         let mut kept = sleeping(mark(&mut Command::new("sleep")).unwrap());

@@ -24,6 +24,7 @@ pub mod measure;
 pub mod nginx;
 pub mod peak;
 pub mod process;
+pub mod procfs;
 pub mod progress;
 pub mod reference;
 pub mod report;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::process;
+use crate::procfs;
 
 /// A process that is watched, under the name that the report gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +175,7 @@ fn threads(pid: u32) -> io::Result<HashMap<u32, Thread>> {
         // A thread may end between the listing and the look at it.
         let folder = format!("/proc/{pid}/task/{id}");
         if let (Ok(name), Ok(cpu)) =
-            (read_to_string(format!("{folder}/comm")), process::cpu_of(&format!("{folder}/stat")))
+            (read_to_string(format!("{folder}/comm")), procfs::cpu_of(&format!("{folder}/stat")))
         {
             threads.insert(id, Thread { name: name.trim().to_owned(), cpu });
         }
@@ -202,14 +202,14 @@ fn disk_busy_ms(diskstats: &str, disk: &str) -> Option<u64> {
 
 fn counters(of: &Watched) -> io::Result<(Watched, Duration, HashMap<u32, Thread>)> {
     // What the counters of a process say that only waits for its parent is no work of a server any more.
-    if process::is_gone(of.pid) {
+    if procfs::is_gone(of.pid) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    Ok((of.clone(), process::cpu(of.pid)?, threads(of.pid)?))
+    Ok((of.clone(), procfs::cpu(of.pid)?, threads(of.pid)?))
 }
 
 fn ended_or(of: &Watched, error: io::Error) -> io::Error {
-    if process::is_gone(of.pid) {
+    if procfs::is_gone(of.pid) {
         io::Error::other(format!("{} (pid {}) has ended", of.name, of.pid))
     } else {
         error
@@ -234,19 +234,19 @@ mod tests {
     #[test]
     fn a_process_counts_once_and_those_of_one_name_together() {
         let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let mut child = process::Guard::adopt(child);
+        let mut child = crate::process::Guard::adopt(child);
         let watched = [Watched::load(), Watched::new("load", child.pid()), Watched::new("idle", child.pid())];
         let before = Snapshot::take(&watched, None).unwrap();
         assert_eq!(before.processes.len(), 2);
         let usage = before.until(&Snapshot::take(&watched, None).unwrap());
-        process::run_tool(
+        crate::process::run_tool(
             std::process::Command::new("kill").args(["-KILL", &child.pid().to_string()]),
             Duration::from_secs(60),
             &std::sync::atomic::AtomicBool::new(false),
         )
         .unwrap();
         // Dead, and not waited for: its counters can still be read, and must not be.
-        while !process::is_gone(child.pid()) {
+        while !procfs::is_gone(child.pid()) {
             std::thread::yield_now();
         }
         let gone = format!("idle (pid {}) has ended", child.pid());

@@ -17,7 +17,7 @@ use crate::goal::Goal;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::nginx::Nginx;
-use crate::process;
+use crate::procfs;
 use crate::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
 use crate::usage::{Snapshot, Usage, Watched};
 
@@ -179,7 +179,7 @@ fn probe(stand: &Stand<'_>, address: std::net::SocketAddr, pid: u32) -> Probe {
 
 /// nginx's master process does nothing; its one worker does.
 fn worker_of(master: u32) -> anyhow::Result<u32> {
-    let workers = process::children(master)?;
+    let workers = procfs::children(master)?;
     ensure!(workers.len() == 1, "the edge has {} workers, not one", workers.len());
     Ok(workers[0])
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::stand::Victim;
 use crate::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::engines::{BrokerFlush, Flushes, RedisLog};
 use crate::report::figures;
@@ -12,6 +11,23 @@ use crate::report::figures;
 pub(super) enum Combination {
     Embedded(Synchronous),
     Cluster(Flushes),
+}
+
+/// What is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Victim {
+    Server,
+    /// An engine by its name in `dev/up`, and in the report.
+    Engine(&'static str, &'static str),
+}
+
+impl Victim {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Engine(_, name) => name,
+        }
+    }
 }
 
 /// `ledger.synchronous` of the server.

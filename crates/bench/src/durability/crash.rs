@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::DurabilityOptions;
-use super::stand::{Stand, Victim, surprise};
+use super::combination::Victim;
+use super::stand::{Stand, surprise};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};

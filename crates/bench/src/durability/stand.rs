@@ -27,22 +27,6 @@ pub(super) struct Stand {
     pub(super) installation: Installation,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Victim {
-    Server,
-    /// An engine by its name in `dev/up`, and in the report.
-    Engine(&'static str, &'static str),
-}
-
-impl Victim {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Engine(_, name) => name,
-        }
-    }
-}
-
 impl Stand {
     pub(super) fn open(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<Self> {
         let installation = match row {

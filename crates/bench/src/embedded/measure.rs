@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::drivers::http::{Driver, Settings, Workload};
 use crate::load::record::{LatencyUs, Outcome, Outcomes, Record};
 use crate::load::schedule::Schedule;
-use crate::process;
+use crate::procfs;
 
 /// Of the answers, at least this share must be the wanted outcome or an honest refusal for want of capacity.
 const SOUND_SHARE_MIN: f64 = 0.999;
@@ -57,10 +57,10 @@ pub(crate) fn sample<W: Workload>(
     let settings = Settings::keep_alive(probe.address, probe.connections);
     let mut driver = Driver::connect(settings).with_context(|| format!("connecting to {}", probe.address))?;
     settle(&driver.run(Schedule::closed(probe.warm_up), workload, stop)?);
-    let (target_before, own_before) = (process::cpu(probe.pid)?, process::own_cpu()?);
+    let (target_before, own_before) = (procfs::cpu(probe.pid)?, procfs::own_cpu()?);
     let record = driver.run(probe.schedule, workload, stop)?;
-    let target_cpu = process::cpu(probe.pid)? - target_before;
-    let own_cpu = process::own_cpu()? - own_before;
+    let target_cpu = procfs::cpu(probe.pid)? - target_before;
+    let own_cpu = procfs::own_cpu()? - own_before;
     settle(&record);
     ensure_sound(&record, probe.wanted)?;
     let per_answer = |cpu: Duration| cpu.as_secs_f64() * 1e6 / record.outcomes.of(probe.wanted) as f64;

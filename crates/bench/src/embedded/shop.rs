@@ -12,7 +12,7 @@ use crate::audit::{Ledger, Told};
 use crate::drivers::http::{Driver, Settings};
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
-use crate::process;
+use crate::procfs;
 use crate::progress::Progress;
 use crate::target::{Setup, Target};
 use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
@@ -103,9 +103,9 @@ impl Shop {
         self.create_sale(OWN_SALE, OWN_PRODUCT, OWN_UNITS, 1)?;
         let ledger_file = self.target.data_dir().join("ledger.db");
         let pid = self.target.pid();
-        let (memory_before, written_before) = (process::rss_bytes(pid)?, process::write_bytes(pid)?);
+        let (memory_before, written_before) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
         let elapsed = self.place(orders, traffic, stop, progress)?;
-        let (memory, written) = (process::rss_bytes(pid)?, process::write_bytes(pid)?);
+        let (memory, written) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
         let orders = self.told.accepted;
         let open = self.target.restart()?;
         let ledger_bytes = std::fs::metadata(&ledger_file).context("the ledger's size")?.len();
@@ -120,7 +120,7 @@ impl Shop {
             written_bytes_per_order: per_order(written.saturating_sub(written_before)),
             ledger_bytes_per_order: per_order(ledger_bytes),
             open_seconds: open.as_secs_f64(),
-            reopened_memory_mib: process::rss_bytes(self.target.pid())? as f64 / 1048576.0,
+            reopened_memory_mib: procfs::rss_bytes(self.target.pid())? as f64 / 1048576.0,
         })
     }
 

@@ -27,7 +27,8 @@ use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::leftovers;
-use crate::process::{self, log_tail};
+use crate::process::log_tail;
+use crate::procfs;
 use crate::usage::Watched;
 
 /// What reports show of each engine.
@@ -207,7 +208,7 @@ impl EngineSet {
     /// All of its processes. Of nginx the workers too: its master, which is the one that is known, does no work.
     pub fn all_watched(&self) -> Vec<Watched> {
         let workers = |member: &Member| match member.name.as_str() {
-            "nginx" => process::children(member.pid).unwrap_or_default(),
+            "nginx" => procfs::children(member.pid).unwrap_or_default(),
             _ => Vec::new(),
         };
         let pids = |member| workers(member).into_iter().chain([member.pid]);
@@ -323,7 +324,7 @@ impl EngineSet {
         let status = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &pid.to_string()]).status()?;
         ensure!(status.success(), "{name}, pid {pid}, can't be killed");
         let begun = Instant::now();
-        while !process::is_gone(pid) {
+        while !procfs::is_gone(pid) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
             std::thread::sleep(GONE_POLL);
         }

@@ -18,6 +18,7 @@ use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::nginx::Nginx;
 use crate::process;
+use crate::procfs;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::traffic::Traffic;
 use crate::usage::Watched;
@@ -241,7 +242,7 @@ fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
 
 /// One run of `wrk` with one thread.
 fn wrk(address: SocketAddr, seconds: u64, stop: &AtomicBool) -> anyhow::Result<Said> {
-    let before = process::ended_children_cpu()?;
+    let before = procfs::ended_children_cpu()?;
     let mut program = Command::new("wrk");
     program.args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"]).args([
         "--duration",
@@ -250,7 +251,7 @@ fn wrk(address: SocketAddr, seconds: u64, stop: &AtomicBool) -> anyhow::Result<S
     ]);
     let text = process::run_tool(&mut program, Duration::from_secs(seconds) + process::TOOL_MARGIN, stop)
         .context("wrk (Debian: apt-get install wrk)")?;
-    let cpu = process::ended_children_cpu()? - before;
+    let cpu = procfs::ended_children_cpu()? - before;
     let said = wrk_said(&text).with_context(|| format!("wrk said what was not expected: {text}"))?;
     Ok(Said { cpu_us: cpu.as_secs_f64() * 1e6 / said.1, ..said.0 })
 }

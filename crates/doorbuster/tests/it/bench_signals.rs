@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bench::process::children;
+use bench::procfs::children;
 
 use crate::{doorbuster, run};
 

@@ -18,6 +18,7 @@ use super::refresh::look_at_ledger;
 use super::settle::settle;
 use super::stage::Drained;
 use super::status::{Whereabouts, find};
+use super::work::Change;
 use crate::ledger::mysql::shared::{
     Claim, Executed, Found, LedgerError, Needed, Operation, SharedLedger, correction_id,
 };
@@ -35,14 +36,6 @@ const SEEN_AFTER: Duration = Duration::from_millis(300);
 const BUILT_WITHIN: Duration = Duration::from_secs(5);
 /// A claim that is older is not used: reconciliation may be about to judge it.
 const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
-
-/// What is asked.
-#[derive(Debug)]
-pub(super) enum Work {
-    Execute { to: ReplyTo, command: Command },
-    SetBalance { to: ReplyTo, sale: SaleId, balance: u64 },
-    Reanchor { to: ReplyTo },
-}
 
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
@@ -89,14 +82,14 @@ impl<'a> Commanding<'a> {
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
                 match work {
-                    Work::Execute { to, command } => {
+                    Change::Execute { to, command } => {
                         asked.push(Asked { to, command, until: Instant::now() + PENDING_WAIT });
                     }
-                    Work::SetBalance { to, sale, balance } => {
+                    Change::SetBalance { to, sale, balance } => {
                         let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
                         self.answers.push(to, reply);
                     }
-                    Work::Reanchor { to } => {
+                    Change::Reanchor { to } => {
                         let difference_ms = self.core.clock.reanchor(engine::UnixMs(0));
                         tracing::warn!(difference_ms, "an operator re-anchored the clock");
                         self.answers.push(to, Reply::Reanchored { difference_ms });

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use engine::{SaleId, SkuId};
 
-use super::commands;
 use super::counts::Counts;
 use super::health::Health;
 use super::publish::Publication;
 use super::refresh::StockView;
 use super::sales::{Sales, Slot};
 use super::stage::Stage;
-use super::status;
+use super::work::{Change, Question};
 use crate::admission::Admission;
 use crate::catalog::Shelf;
 use crate::clock::Clock;
@@ -55,8 +54,8 @@ pub(super) struct Core {
     pub(super) counts: Counts,
     pub(super) health: Arc<Health>,
     pub(super) publishing: Stage<Publication>,
-    pub(super) status: Stage<status::Work>,
-    pub(super) commands: Stage<commands::Work>,
+    pub(super) status: Stage<Question>,
+    pub(super) commands: Stage<Change>,
     pub(super) stock: StockView,
     /// Messages in this server's queues that were not consumed at its last look.
     pub(super) backlog: AtomicU64,

@@ -26,6 +26,7 @@ mod settle;
 mod stage;
 mod start;
 mod status;
+mod work;
 
 use std::time::Duration;
 

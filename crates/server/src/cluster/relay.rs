@@ -14,10 +14,9 @@ use engine::{BuyerId, OrderId, OrderView, Place, Refusal, Seq, Status, UnixMs};
 
 use super::Core;
 use super::answers::{Answers, ReplyTo, Turned};
-use super::commands::Work as Command;
 use super::health::Need;
 use super::publish::{Publication, Published};
-use super::status::Work as Question;
+use super::work::{Change, Question};
 use crate::admission::Rejection;
 use crate::queue::{NotAMessage, QueuedOrder};
 use crate::stock::{Answer, Found, Gate, GateError, OpenKind, OpenRecord, Reserve, Reserved};
@@ -89,11 +88,11 @@ impl<'a> Relay<'a> {
                     self.core.status.push(Question::Read { to, order, buyer, until: Instant::now() + wait });
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
-                Request::Execute(command) => self.core.commands.push(Command::Execute { to, command }),
+                Request::Execute(command) => self.core.commands.push(Change::Execute { to, command }),
                 Request::SetBalance { sale, balance } => {
-                    self.core.commands.push(Command::SetBalance { to, sale, balance });
+                    self.core.commands.push(Change::SetBalance { to, sale, balance });
                 }
-                Request::Reanchor => self.core.commands.push(Command::Reanchor { to }),
+                Request::Reanchor => self.core.commands.push(Change::Reanchor { to }),
             }
         }
         self.look_up();

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Place, Refusal, Seq, UnixMs};
 
 use super::Core;
-use super::answers::{Answers, ReplyTo};
+use super::answers::Answers;
 use super::relay::order_of;
 use super::stage::Drained;
+use super::work::Question;
 use crate::ledger::mysql::shared::{Found as InLedger, LedgerError, Rejection, SharedLedger};
 use crate::queue::QueuedOrder;
 use crate::stock::{Found, Gate};
@@ -28,42 +29,6 @@ const BATCH_MAX: usize = 1024;
 
 /// Payments in one read of the ledger.
 const REFUNDS_PER_READ: usize = 5_000;
-
-/// What is asked.
-#[derive(Debug)]
-pub(super) enum Work {
-    /// A retry whose key the gate does not hold open: what was answered under it?
-    Replay {
-        to: ReplyTo,
-        place: Place,
-    },
-    /// `until`: how long an order that is pending is waited for.
-    Read {
-        to: ReplyTo,
-        order: OrderId,
-        buyer: Option<BuyerId>,
-        until: Instant,
-    },
-    RefundsDue {
-        to: ReplyTo,
-    },
-}
-
-impl Work {
-    fn order(&self) -> Option<OrderId> {
-        match self {
-            Work::Replay { place, .. } => Some(place.id),
-            Work::Read { order, .. } => Some(*order),
-            Work::RefundsDue { .. } => None,
-        }
-    }
-
-    fn to(&self) -> ReplyTo {
-        match self {
-            Work::Replay { to, .. } | Work::Read { to, .. } | Work::RefundsDue { to } => *to,
-        }
-    }
-}
 
 /// Where an order is.
 #[derive(Debug)]
@@ -159,17 +124,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn batch(&mut self, batch: Vec<Work>, waiting: &mut Vec<Work>, closing: bool) {
-        let ids: Vec<_> = batch.iter().filter_map(Work::order).collect();
+    fn batch(&mut self, batch: Vec<Question>, waiting: &mut Vec<Question>, closing: bool) {
+        let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
         let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         for work in batch {
             let reply = match &work {
-                Work::RefundsDue { .. } => self.refunds_due(),
-                Work::Replay { place, .. } => {
+                Question::RefundsDue { .. } => self.refunds_due(),
+                Question::Replay { place, .. } => {
                     self.replay(place, found.next().expect("each order has its whereabouts"))
                 }
-                Work::Read { order, buyer, until, .. } => {
+                Question::Read { order, buyer, until, .. } => {
                     let found = found.next().expect("each order has its whereabouts");
                     let undecided = matches!(found, Whereabouts::Pending(_) | Whereabouts::Unclear);
                     if undecided && !closing && now < *until {

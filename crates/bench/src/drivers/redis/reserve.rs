@@ -1,4 +1,5 @@
-//! The server's own reserve script, driven as plain commands: how a gate's state is made, and what its answers mean.
+//! The server's own reserve script, driven as plain commands: how a gate's state is made. What its answers mean is judged
+//! with those of all commands.
 //!
 //! The text of the script is the server's file, taken in when this program is built: what is measured is what sells.
 //! Everything else about it is written down here a second time, from the comments of that file, so that a change of
@@ -7,8 +8,6 @@
 use anyhow::ensure;
 
 use super::command::{Command, Expect, Piece};
-use super::resp::Reply;
-use crate::load::record::Outcome;
 
 /// The first line makes Redis refuse it with a full memory before it has written anything.
 pub const SCRIPT: &str =
@@ -74,39 +73,9 @@ fn run() -> Vec<u8> {
     b"b".repeat(RUN_BYTES)
 }
 
-/// The codes are those of the server's `prelude.lua`.
-pub(super) fn judge(reply: Reply<'_>) -> Outcome {
-    let Reply::Array(mut answer) = reply else { return Outcome::Failed };
-    match answer.next().and_then(Reply::integer) {
-        Some(0) => Outcome::Won,
-        Some(11) => Outcome::OverLimit,
-        Some(12 | 13) => Outcome::SoldOut,
-        // Lost, fenced, of another run, known already, outside of the sale, not understood: not with this gate.
-        _ => Outcome::Failed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::resp;
     use super::*;
-
-    #[test]
-    fn answers_of_the_script_have_their_business_meaning() {
-        for (answer, wanted) in [
-            (&b"*5\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n"[..], Outcome::Won),
-            (b"*4\r\n:12\r\n:1\r\n:2\r\n:0\r\n", Outcome::SoldOut),
-            (b"*4\r\n:13\r\n:1\r\n:2\r\n:1\r\n", Outcome::SoldOut),
-            (b"*4\r\n:11\r\n:1\r\n:2\r\n:9\r\n", Outcome::OverLimit),
-            (b"*1\r\n:1\r\n", Outcome::Failed),
-            (b"*4\r\n:3\r\n:1\r\n:2\r\n:9\r\n", Outcome::Failed),
-            (b"*0\r\n", Outcome::Failed),
-            (b"+OK\r\n", Outcome::Failed),
-        ] {
-            let (reply, _) = resp::decode(answer).unwrap().unwrap();
-            assert_eq!(judge(reply), wanted, "{}", String::from_utf8_lossy(answer));
-        }
-    }
 
     #[test]
     fn impossible_orders_are_refused() {

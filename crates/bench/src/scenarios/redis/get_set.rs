@@ -17,6 +17,7 @@ use crate::drivers::redis::command::{Command, Expect, Piece};
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::process;
+use crate::procfs;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::Stage;
@@ -265,9 +266,9 @@ fn run_redis_benchmark(
     stop: &AtomicBool,
 ) -> anyhow::Result<Vec<Figure>> {
     let patience = Duration::from_secs_f64(seconds) * SLOW_MAX + process::TOOL_MARGIN;
-    let before = process::ended_children_cpu()?;
+    let before = procfs::ended_children_cpu()?;
     let said = process::run_tool(program.env("LC_ALL", "C"), patience, stop)?;
-    let used = process::ended_children_cpu()?.saturating_sub(before);
+    let used = procfs::ended_children_cpu()?.saturating_sub(before);
     let mut figures = read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))?;
     figures.push(generator_cpu(used.as_secs_f64(), requests));
     Ok(figures)

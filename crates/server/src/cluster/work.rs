@@ -1,0 +1,51 @@
+//! What waits for the stages that read and change the ledger. Filled by the relay.
+
+use std::time::Instant;
+
+use engine::{BuyerId, Command, OrderId, Place, SaleId};
+
+use super::answers::ReplyTo;
+
+/// What changes the ledger and does not place.
+#[derive(Debug)]
+pub(super) enum Change {
+    Execute { to: ReplyTo, command: Command },
+    SetBalance { to: ReplyTo, sale: SaleId, balance: u64 },
+    Reanchor { to: ReplyTo },
+}
+
+/// What is asked about an order, or of the ledger.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// A retry whose key the gate does not hold open: what was answered under it?
+    Replay {
+        to: ReplyTo,
+        place: Place,
+    },
+    /// `until`: how long an order that is pending is waited for.
+    Read {
+        to: ReplyTo,
+        order: OrderId,
+        buyer: Option<BuyerId>,
+        until: Instant,
+    },
+    RefundsDue {
+        to: ReplyTo,
+    },
+}
+
+impl Question {
+    pub(super) fn order(&self) -> Option<OrderId> {
+        match self {
+            Question::Replay { place, .. } => Some(place.id),
+            Question::Read { order, .. } => Some(*order),
+            Question::RefundsDue { .. } => None,
+        }
+    }
+
+    pub(super) fn to(&self) -> ReplyTo {
+        match self {
+            Question::Replay { to, .. } | Question::Read { to, .. } | Question::RefundsDue { to } => *to,
+        }
+    }
+}
