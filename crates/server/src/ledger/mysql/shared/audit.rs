@@ -8,7 +8,7 @@ use engine::{Book, BuyerId, Disposition, OrderId, RefundReason, Seq, SkuId, Stat
 use mysql::prelude::Queryable;
 use mysql::{Conn, from_row_opt};
 
-use super::rows::sku_row;
+use super::reads::sku_row;
 use super::session::Failure;
 use super::sql::{id_of, unsigned, who_of};
 use crate::ledger::mysql::OpenError;

@@ -5,7 +5,7 @@
 
 use engine::{Accepted, Adjust, BuyerId, Closing, Command, OrderId, Refusal, SaleId, SkuId, UnixMs, rules};
 
-use super::rows::Reads;
+use super::reads::Reads;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{Claim, Executed, LedgerError, Needed, OPERATIONS_MAX, Operation, SharedLedger};

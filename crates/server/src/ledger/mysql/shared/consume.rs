@@ -6,10 +6,11 @@
 //!
 //! Called by: the consume thread, and by reconcile, which rolls open reservations forward without a queue.
 
-use engine::{BuyerId, Fingerprint, OrderId, OrderView, Place, Refusal, UnixMs, rules};
+use engine::{OrderId, OrderView, Place, Refusal, UnixMs, rules};
 
+use super::known::Rejection;
 use super::outbox::Change;
-use super::rows::Reads;
+use super::reads::Reads;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, ORDERS_MAX, SharedLedger};
@@ -54,17 +55,6 @@ pub enum Outcome {
     Conflict,
     /// The ledger could not take it, now or before. It stays so.
     Rejected(Rejection),
-}
-
-/// An order that the ledger could not take: the gate had lost memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejection {
-    pub at: UnixMs,
-    pub buyer: BuyerId,
-    pub quantity: u32,
-    pub fingerprint: Fingerprint,
-    pub epoch: u64,
-    pub reason: Refusal,
 }
 
 impl SharedLedger {

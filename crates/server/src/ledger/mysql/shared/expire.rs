@@ -4,7 +4,7 @@ use engine::{Closing, OrderId, Status, UnixMs};
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::rows::Reads;
+use super::reads::Reads;
 use super::session::Failure;
 use super::sql::id_of;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};

@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use engine::{Entry, Fingerprint, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
 use mysql::from_row_opt;
 
+use super::attempt::Parts;
 use super::catalog::{events_after, sale_entry};
-use super::consume::Rejection;
-use super::rows::{
+use super::known::Rejection;
+use super::reads::{
     ORDER_COLUMNS, ORDER_TABLES, PAYMENT_COLUMNS, order_row, payment_row, rejection_row, sku_row,
 };
-use super::session::{Failure, Parts};
+use super::session::Failure;
 use super::sql::{Script, hex, id_bytes, id_of, unsigned};
 use super::transaction::view;
 use super::{LedgerError, SharedLedger};
@@ -144,7 +145,7 @@ impl SharedLedger {
                     catalog.replay(&sale_entry(row)?)?;
                 }
             }
-            let row = |(sku, state): (SkuId, super::transaction::SkuState)| {
+            let row = |(sku, state): (SkuId, super::known::SkuState)| {
                 let (sale, version) = catalog
                     .sale_of(sku)
                     .ok_or_else(|| Failure::Damaged(format!("SKU {} has no sale", sku.0)))?;

@@ -16,16 +16,18 @@
 //! gate but by the outbox. Called by: the cluster's consume, ledger, reconcile and refresh threads, each with a
 //! connection of its own.
 
+mod attempt;
 pub(super) mod audit;
 mod catalog;
 mod commands;
 mod consume;
 mod expire;
+mod known;
 mod leases;
 mod lookup;
 mod outbox;
 mod payments;
-mod rows;
+mod reads;
 mod servers;
 mod session;
 mod sights;
@@ -33,15 +35,17 @@ mod snapshot;
 mod sql;
 mod transaction;
 mod upkeep;
+mod writes;
 
 use engine::{Accepted, Adjust, BuyerId, Command, OrderId, OrderView, Pay, Refusal, SaleId, SkuId, UnixMs};
 
-pub use consume::{Incoming, Outcome, Progress, Rejection};
+pub use attempt::SharedLedger;
+pub use consume::{Incoming, Outcome, Progress};
+pub use known::Rejection;
 pub use leases::Lease;
 pub use lookup::{Found, SkuRow};
 pub use outbox::{Change, OutboxRow, correction_id};
 pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
-pub use session::SharedLedger;
 pub use snapshot::{Mark, MarkState, Marks, Snapshot};
 
 use session::Failure;

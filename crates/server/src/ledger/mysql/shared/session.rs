@@ -1,27 +1,13 @@
-//! One connection to the shared ledger, and the loop that carries a transaction through conflicts, lost
-//! connections and lost answers, within a bound.
+//! One connection to the shared ledger, and why what it was asked came to nothing.
 
-use std::fmt;
-use std::time::{Duration, Instant};
-
-use engine::UnixMs;
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use ring::rand::{SecureRandom, SystemRandom};
 
-use super::catalog::Catalog;
-use super::leases::Lease;
+use super::STOPPED_S;
 use super::sql::Script;
-use super::transaction::Transaction;
-use super::{LedgerError, STOPPED_S};
 use crate::ledger::RowError;
-use crate::ledger::mysql::connect::{Meaning, Purpose, connect};
-use crate::ledger::mysql::profile::{self, Profile};
-use crate::ledger::mysql::{OpenError, Options, open};
-
-/// Between two tries.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_millis(250);
+use crate::ledger::mysql::Options;
+use crate::ledger::mysql::connect::{Purpose, connect};
 
 /// Why an attempt ended.
 #[derive(Debug)]
@@ -58,7 +44,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn connect(options: &Options) -> Result<Session, mysql::Error> {
+    pub(super) fn connect(options: &Options) -> Result<Session, mysql::Error> {
         let (mut connection, server) = connect(options, Purpose::Write)?;
         // A packet that stops in the middle, either way, ends as a transaction that says nothing does.
         connection.query_drop(format!(
@@ -85,154 +71,4 @@ impl Session {
     ) -> Result<(), mysql::Error> {
         script.run(&mut self.connection, self.packet_bytes_max, each)
     }
-}
-
-/// The shared ledger, by one connection. Each thread has its own.
-pub struct SharedLedger {
-    options: Options,
-    session: Option<Session>,
-    catalog: Catalog,
-    /// Checked in every transaction that appends.
-    pub(super) lease: Option<Lease>,
-}
-
-impl fmt::Debug for SharedLedger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedLedger")
-            .field("options", &self.options)
-            .field("connected", &self.session.is_some())
-            .field("lease", &self.lease)
-            .finish_non_exhaustive()
-    }
-}
-
-impl SharedLedger {
-    /// Connects, makes or migrates the tables, and marks a new ledger as the cluster's.
-    ///
-    /// # Errors
-    /// See [`OpenError`]; a ledger of the embedded profile is refused.
-    pub fn open(options: &Options) -> Result<SharedLedger, OpenError> {
-        let (mut connection, _) = open(options)?;
-        profile::claim(&mut connection, options, Profile::Cluster)?;
-        drop(connection);
-        let ledger = SharedLedger {
-            options: options.clone(),
-            session: Some(Session::connect(options)?),
-            catalog: Catalog::new(),
-            lease: None,
-        };
-        Ok(ledger)
-    }
-
-    /// The same ledger by another connection, made when it is first used.
-    pub fn another(&self) -> SharedLedger {
-        SharedLedger { options: self.options.clone(), session: None, catalog: Catalog::new(), lease: None }
-    }
-
-    /// The secret that order ids are made with: made once, shared by all servers.
-    ///
-    /// # Errors
-    /// See [`LedgerError`].
-    pub fn id_secret(&mut self) -> Result<[u8; 16], LedgerError> {
-        self.attempt(|session, _| {
-            let connection = &mut session.connection;
-            let mut made = [0; 16];
-            SystemRandom::new().fill(&mut made).expect("the system gives entropy");
-            connection.exec_drop("INSERT IGNORE INTO meta VALUES ('id_secret', ?)", (&made[..],))?;
-            let secret: Option<Vec<u8>> =
-                connection.query_first("SELECT value FROM meta WHERE name = 'id_secret'")?;
-            let wrong = || Failure::Damaged("its id_secret has not 16 bytes".to_owned());
-            secret.and_then(|secret| secret.try_into().ok()).ok_or_else(wrong)
-        })
-    }
-
-    /// Reads rows in one statement, without a lock.
-    pub(super) fn select<T>(
-        &mut self,
-        query: String,
-        mut parse: impl FnMut(mysql::Row) -> Result<T, Failure>,
-    ) -> Result<Vec<T>, LedgerError> {
-        self.attempt(|session, _| {
-            let rows: Vec<mysql::Row> = session.connection.query(&query)?;
-            rows.into_iter().map(&mut parse).collect()
-        })
-    }
-
-    /// Carries out one transaction under the writer's lock. `work` is called again if an attempt came to nothing,
-    /// and must read all it needs by the transaction.
-    pub(super) fn transact<T>(
-        &mut self,
-        now: UnixMs,
-        mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, Failure>,
-    ) -> Result<T, LedgerError> {
-        let lease = self.lease.clone();
-        self.attempt(|session, parts| {
-            let Parts { catalog, committing } = parts;
-            let mut transaction = Transaction::new(session, &mut *catalog, now, lease.as_ref());
-            let result = work(&mut transaction).and_then(|value| {
-                transaction.commit(committing)?;
-                Ok(value)
-            });
-            catalog.settle(result.is_ok());
-            result
-        })
-    }
-
-    /// Tries something that can be tried again until it succeeds, is refused, or the time is over.
-    pub(super) fn attempt<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Session, Parts<'_>) -> Result<T, Failure>,
-    ) -> Result<T, LedgerError> {
-        let started = Instant::now();
-        let mut pause = PAUSE_MIN;
-        let mut unknown = false;
-        loop {
-            let mut committing = false;
-            let tried = self.try_once(&mut committing, &mut work);
-            let error = match tried {
-                Ok(value) => return Ok(value),
-                Err(Failure::Fenced(what)) if !unknown => return Err(LedgerError::Fenced(what)),
-                Err(Failure::Fenced(what)) => {
-                    return Err(LedgerError::Unknown(format!("{what} was taken over meanwhile").into()));
-                }
-                Err(Failure::Damaged(why)) => return Err(LedgerError::Damaged(why)),
-                Err(Failure::Sql(error)) => error,
-            };
-            let meaning = Meaning::of(&error);
-            unknown |= committing && meaning != Meaning::Conflict;
-            tracing::debug!(%error, ?meaning, committing, "an attempt on the shared ledger came to nothing");
-            if meaning == Meaning::Refused || started.elapsed() + pause >= self.options.limits.settle {
-                let unknown = unknown.then_some(LedgerError::Unknown as fn(_) -> _);
-                return Err(unknown.unwrap_or(LedgerError::Unavailable)(error.into()));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    fn try_once<T>(
-        &mut self,
-        committing: &mut bool,
-        work: &mut impl FnMut(&mut Session, Parts<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => Session::connect(&self.options)?,
-        };
-        let result = work(&mut session, Parts { catalog: &mut self.catalog, committing });
-        // After a failure the transaction may be open. Without its connection the server rolls it back by itself;
-        // one that is lost is not asked, for it may not even say no.
-        let lost = matches!(&result, Err(Failure::Sql(error)) if Meaning::of(error) == Meaning::Lost);
-        if result.is_ok() || (!lost && session.connection.query_drop("ROLLBACK").is_ok()) {
-            self.session = Some(session);
-        }
-        result
-    }
-}
-
-/// What an attempt may use of the ledger beside its session.
-pub(super) struct Parts<'l> {
-    pub(super) catalog: &'l mut Catalog,
-    /// Set before a commit is sent: from then on a lost connection leaves the outcome unknown.
-    pub(super) committing: &'l mut bool,
 }

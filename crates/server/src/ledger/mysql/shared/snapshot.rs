@@ -9,7 +9,7 @@
 use engine::{BuyerId, Closing, Fingerprint, OrderId, Seq, SkuId, Stock, UnixMs};
 use mysql::from_row_opt;
 
-use super::rows::{Reads, rejection_row};
+use super::reads::{Reads, rejection_row};
 use super::session::Failure;
 use super::sql::{hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};

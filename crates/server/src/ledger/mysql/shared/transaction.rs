@@ -3,85 +3,17 @@
 //! Events are carried out on what was read, as the book carries them out on its memory, so that the next order or
 //! command of the same batch sees them. Must not: decide anything; that is done by who records.
 
-use std::collections::{BTreeMap, HashMap};
-
 use engine::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, OrderView, Pay, Payment,
-    PaymentView, Place, Refusal, Seq, SkuId, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Event, OrderId, OrderView, Pay, Payment, PaymentView,
+    Place, Refusal, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 use super::catalog::Catalog;
-use super::consume::Rejection;
+use super::known::{Beside, BuyerUnits, Known, OrderRow, Rejection, SkuState};
 use super::leases::Lease;
 use super::outbox::{Change, correction_id};
-use super::rows::{Reads, write};
+use super::reads::Reads;
 use super::session::{Failure, Session};
-
-/// An order as it stands.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OrderRow {
-    pub(super) seq: Seq,
-    pub(super) at: UnixMs,
-    pub(super) buyer: BuyerId,
-    pub(super) quantity: u32,
-    pub(super) unit_price: u64,
-    pub(super) fingerprint: Fingerprint,
-    /// Its latest transition.
-    pub(super) closed: Option<(Closing, UnixMs)>,
-}
-
-/// A SKU's units, its orders and the epoch of its gate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SkuState {
-    pub(super) stock: Stock,
-    pub(super) orders: u64,
-    pub(super) epoch: u64,
-    pub(super) changed: bool,
-}
-
-/// Units of a buyer: as they were read and as they are now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BuyerUnits {
-    pub(super) before: u32,
-    pub(super) now: u32,
-}
-
-/// How far a queue was taken in, and by whom.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueueState {
-    pub(super) next_offset: u64,
-    pub(super) owner: u64,
-    pub(super) generation: u64,
-}
-
-/// What was read, brought up to date by every event.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) orders: HashMap<OrderId, OrderRow>,
-    pub(super) rejections: HashMap<OrderId, Rejection>,
-    pub(super) skus: BTreeMap<SkuId, SkuState>,
-    pub(super) buyers: HashMap<(SkuId, BuyerId), BuyerUnits>,
-    pub(super) payments: HashMap<Box<str>, PaymentView>,
-    /// Payments for which a refund is due, by the order that they were for, oldest first.
-    pub(super) refunds: HashMap<OrderId, Vec<PaymentView>>,
-    pub(super) adjustments: HashMap<(SkuId, Box<str>), (Adjust, u64)>,
-    pub(super) queues: HashMap<String, QueueState>,
-}
-
-/// Rows that are no entries.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    pub(super) holds_opened: BTreeMap<Seq, UnixMs>,
-    pub(super) holds_closed: Vec<Seq>,
-    pub(super) refunds_opened: BTreeMap<Seq, OrderId>,
-    pub(super) refunds_closed: Vec<Seq>,
-    pub(super) rejections: Vec<(OrderId, Rejection)>,
-    pub(super) outbox: Vec<(SkuId, u64, Change)>,
-    /// Queue and its next offset.
-    pub(super) offsets: Vec<(String, u64)>,
-    /// Whole statements.
-    pub(super) more: Vec<String>,
-}
 
 /// A transaction under the writer's lock.
 pub(super) struct Transaction<'l> {
@@ -145,11 +77,6 @@ impl<'l> Transaction<'l> {
 
     pub(super) fn next_seq(&self) -> Seq {
         self.next_seq
-    }
-
-    /// Writes everything and commits, in one round trip.
-    pub(super) fn commit(self, committing: &mut bool) -> Result<(), Failure> {
-        write(self, committing)
     }
 
     /// The SKU's state. A SKU that the catalog knows has a row.

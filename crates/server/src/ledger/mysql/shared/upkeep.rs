@@ -6,7 +6,7 @@ use engine::UnixMs;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::rows::Reads;
+use super::reads::Reads;
 use super::sql::{quoted, unsigned};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::purge::Due;
