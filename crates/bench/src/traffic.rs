@@ -106,8 +106,13 @@ impl Traffic {
 
     /// Orders of the own API, each by another buyer, from `buyer_first` on.
     pub(crate) fn own(secret: &str, buyer_first: u64) -> Self {
+        Self::own_of(secret, OWN_SALE, buyer_first)
+    }
+
+    /// The same in another sale.
+    pub(crate) fn own_of(secret: &str, sale: u64, buyer_first: u64) -> Self {
         Self {
-            requests: Requests::Orders(Box::new(OwnOrders::new(secret, buyer_first))),
+            requests: Requests::Orders(Box::new(OwnOrders::new(secret, sale, buyer_first))),
             judge: judge_own,
             sample: None,
         }
@@ -171,9 +176,9 @@ impl Workload for Reference<'_> {
 }
 
 impl OwnOrders {
-    pub(crate) fn new(secret: &str, buyer_first: u64) -> Self {
+    pub(crate) fn new(secret: &str, sale: u64, buyer_first: u64) -> Self {
         let body = json!({
-            "sale": OWN_SALE, "product": OWN_PRODUCT, "quantity": 1,
+            "sale": sale, "product": OWN_PRODUCT, "quantity": 1,
             "address": {
                 "name": "Ada Example", "phone": "+49 30 901820", "country": "DE", "province": "Berlin",
                 "city": "Berlin", "district": "Mitte", "detail": "Unter den Linden 77, 3. OG", "post_code": "10117",

@@ -18,7 +18,7 @@ use crate::load::distribution::times;
 use crate::load::record::micros;
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
-use crate::traffic::OwnOrders;
+use crate::traffic::{OWN_SALE, OwnOrders};
 
 pub(super) const BUYERS: u64 = 16;
 /// Between two orders of one buyer: all of them are a load of about 150 orders a second at most.
@@ -80,7 +80,7 @@ impl Buyer {
         let stream = TcpStream::connect(server).context("a buyer's connection")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STOP_POLL))?;
-        let orders = OwnOrders::new(TOKEN_SECRET, buyer_first);
+        let orders = OwnOrders::new(TOKEN_SECRET, OWN_SALE, buyer_first);
         Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET.as_bytes()), arrived: Vec::new() })
     }
 

@@ -18,7 +18,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
 use crate::report::model::Kill;
 use crate::target::TOKEN_SECRET;
-use crate::traffic::OwnOrders;
+use crate::traffic::{OWN_SALE, OwnOrders};
 
 /// Of the load's length: where the kill falls.
 const KILL_AT: f64 = 0.5;
@@ -123,7 +123,7 @@ fn probe(
     killed: Instant,
     given_up: &[&AtomicBool],
 ) -> anyhow::Result<Probed> {
-    let mut orders = OwnOrders::new(TOKEN_SECRET, buyer);
+    let mut orders = OwnOrders::new(TOKEN_SECRET, OWN_SALE, buyer);
     let mut probed = Probed::default();
     while killed.elapsed() < BACK_PATIENCE {
         let waited_for = given_up.iter().all(|flag| !flag.load(Ordering::Relaxed));

@@ -62,8 +62,8 @@ pub enum PeakTarget {
 pub enum Order {
     /// `POST /seckillOrder/generateOrder` for a product with stock enough, as at `serve --demo`: (3, 29).
     Published { sale: u64, product: u64 },
-    /// `POST /api/v1/orders` with tokens signed by this secret, in a sale that the operator's token creates.
-    Own { token_secret: String },
+    /// `POST /api/v1/orders` with tokens signed by this secret, in a sale that the operator's token creates: this one.
+    Own { sale: u64, token_secret: String },
 }
 
 impl PeakTarget {

@@ -17,7 +17,7 @@ use crate::engines::{BrokerFlush, Flushes};
 use crate::installation::{Installation, Site};
 use crate::report::model::Audit;
 use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
-use crate::traffic::{self, BUYER_FIRST, OWN_SALE, Traffic};
+use crate::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
 use crate::usage::Watched;
 
 pub(super) struct Stand {
@@ -116,16 +116,16 @@ fn running(
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());
     let traffic = match order {
         Order::Published { sale, product } => Traffic::published_of(*sale, *product),
-        Order::Own { token_secret } => {
+        Order::Own { sale, token_secret } => {
             let operator = operator.context(
                 "orders of the own API need the operator's token, to create the sale that they are placed in",
             )?;
             let authorization = format!("Authorization: Bearer {operator}");
-            let body = traffic::own_sale().to_string();
+            let body = traffic::sale(*sale, OWN_PRODUCT, OWN_UNITS, 1).to_string();
             let request = once::encode("POST", "/api/v1/sales", &[&authorization], body.as_bytes());
             let answer = once::exchange(address, &request).context("creating the sale")?;
-            ensure!(answer.status == 201, "sale {OWN_SALE} can't be created: {}", answer.text());
-            Traffic::own(token_secret, BUYER_FIRST)
+            ensure!(answer.status == 201, "sale {sale} can't be created: {}", answer.text());
+            Traffic::own_of(token_secret, *sale, BUYER_FIRST)
         }
     };
     Ok((Servers::Running { address, audit }, traffic))

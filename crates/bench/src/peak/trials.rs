@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::controller::{Load, Measurement, Phase};
 use super::judge::{Limits, Seen};
@@ -12,6 +12,7 @@ use super::{PeakOptions, PeakTarget};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
 use crate::environment;
+use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings};
 use crate::measure::{self, Surroundings};
@@ -73,7 +74,15 @@ impl<'a> Trials<'a> {
             PeakTarget::Cluster { .. } => WARM_UP_OF_CLUSTER,
             PeakTarget::Embedded | PeakTarget::Running { .. } => self.options.trial.min(WARM_UP),
         };
-        self.trial(Schedule::closed(length), self.options.users)?;
+        let (trial, _) = self.trial(Schedule::closed(length), self.options.users)?;
+        let Outcomes { won, sold_out, over_limit, .. } = trial.outcomes;
+        ensure!(
+            won > 0,
+            "of {} orders in the warm-up none was accepted, {sold_out} were told sold out and {over_limit} over the \
+             limit{}",
+            trial.outcomes.total(),
+            trial.first_surprise.map_or(String::new(), |first| format!("; the first of the others: {first}"))
+        );
         self.stand.rest()
     }
 

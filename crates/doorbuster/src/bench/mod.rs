@@ -94,7 +94,11 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
             let operator_token = operator_token(environment);
             suite::run(arguments, suite::Secrets { operator_token, redis_password })
         }
-        BenchCommand::Peak(arguments) => peak::run_peak(arguments, operator_token(environment)),
+        BenchCommand::Peak(arguments) => {
+            let token_secret = environment.get(TOKEN_SECRET).map(str::to_owned);
+            let operator_token = operator_token(environment);
+            peak::run_peak(arguments, peak::Secrets { operator_token, token_secret })
+        }
         BenchCommand::Durability(arguments) => peak::run_durability(arguments),
         BenchCommand::Producer(arguments) => tools::produce(arguments),
         BenchCommand::Consumer(arguments) => tools::consume(arguments),
@@ -109,6 +113,7 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
     result
 }
 
+const TOKEN_SECRET: &str = "DOORBUSTER_AUTH_TOKEN_SECRET";
 const REDIS_PASSWORD: &str = "DOORBUSTER_BENCH_REDIS_PASSWORD";
 /// The folder of the scripts, unless it is said otherwise. What starts no engines of a cluster does without.
 const SCRIPTS: &str = "dev";

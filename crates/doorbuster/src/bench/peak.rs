@@ -22,7 +22,7 @@ use clap::{Args, ValueEnum};
 use super::compare::share;
 use super::suite::{command_line, invalid_trial, version};
 use super::thresholds::{self, ThresholdArguments};
-use super::{SCRIPTS, check_folders, report, signals};
+use super::{SCRIPTS, TOKEN_SECRET, check_folders, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -34,6 +34,8 @@ const TRIAL_MIN: Duration = Duration::from_millis(500);
 
 /// The demo's sale and product, which the published commands order.
 const DEMO: (u64, u64) = (3, 29);
+/// Of the sale that own orders are placed in at a running server, unless it is said otherwise.
+const OWN_SALE: u64 = 7;
 
 /// Where a measurement is made, and where its report goes.
 #[derive(Args, Debug)]
@@ -68,7 +70,8 @@ After a signal the report has the loads that were judged, marked as not complete
 The settings are written to admission.toml beside the report; `doorbuster serve --config` takes them.
 
 A running server's own audit is asked for with the operator's token in DOORBUSTER_OPERATOR_TOKEN; without it no order is
-placed.
+placed. Its buyers' tokens (--order own) are signed by the secret in DOORBUSTER_AUTH_TOKEN_SECRET; the sale that is
+created for them stays, with its orders, so end it afterwards. A demo knows buyers by a header: it takes published orders.
 
 A threshold is 'peak[/target]:metric>=value' with >=, <=, > or <, and times with a unit (2s). The metrics are those of the
 report: highest passed, lowest failed, closed-loop maximum, recovery. A file has them as a list in TOML, as for
@@ -83,7 +86,8 @@ Examples:
   doorbuster bench peak --threshold 'peak:highest passed>=10000' --threshold 'peak:recovery<=5s'
   doorbuster bench peak --cluster 2 --p99 100ms
   doorbuster bench peak --quick --out first-look
-  doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`")]
+  doorbuster bench peak --target-http 127.0.0.1:8080        a running `doorbuster serve --demo`
+  doorbuster bench peak --target-http shop:8080 --order own --sale 900")]
 pub(super) struct PeakArguments {
     /// What 99 of 100 answers must keep: 50ms, 1s; from 1ms on
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = limit)]
@@ -103,11 +107,28 @@ pub(super) struct PeakArguments {
     /// Search so many servers on Redis, RocketMQ and MariaDB, instead of one embedded server
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u8).range(1..), conflicts_with = "target_http")]
     cluster: Option<u8>,
-    /// Search a running server, by the published order route of the demo's product
+    /// Search a running server, by default by the published order command for the demo's product
     #[arg(long, value_name = "ADDR", value_parser = resolve)]
     target_http: Option<SocketAddr>,
+    /// How orders are placed at the running server
+    #[arg(long, value_name = "ROUTE", requires = "target_http", default_value = "published")]
+    order: OrderRoute,
+    /// The sale at the running server: one with units enough, or with --order own a new one [default: 3, of own orders 7]
+    #[arg(long, value_name = "ID", requires = "target_http")]
+    sale: Option<u64>,
+    /// The product in it, which published orders are for [default: 29]
+    #[arg(long, value_name = "ID", requires = "target_http")]
+    product: Option<u64>,
     #[command(flatten)]
     place: PlaceArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderRoute {
+    /// POST /seckillOrder/generateOrder, all by one member, as the published command has it
+    Published,
+    /// POST /api/v1/orders, each by another buyer with a token of its own, in a sale that is created for it
+    Own,
 }
 
 /// Measure what each durability setting costs, and what SIGKILL loses under it
@@ -175,12 +196,43 @@ impl From<ExtentArgument> for Extent {
     }
 }
 
-pub(super) fn run_peak(arguments: &PeakArguments, operator_token: Option<String>) -> Result<(), Failure> {
+impl PeakArguments {
+    fn order(&self, token_secret: Option<String>) -> Result<Order, Failure> {
+        match self.order {
+            OrderRoute::Published => Ok(Order::Published {
+                sale: self.sale.unwrap_or(DEMO.0),
+                product: self.product.unwrap_or(DEMO.1),
+            }),
+            OrderRoute::Own if self.product.is_some() => Err(Failure::usage(
+                "--product is for published orders: with --order own the sale is created, with one product",
+            )),
+            OrderRoute::Own => Ok(Order::Own {
+                sale: self.sale.unwrap_or(OWN_SALE),
+                token_secret: token_secret.ok_or_else(|| {
+                    Failure::usage(format!(
+                        "--order own signs buyers' tokens: set {TOKEN_SECRET} to the content of the server's \
+                         auth.token_secret_file"
+                    ))
+                })?,
+            }),
+        }
+    }
+}
+
+/// Of a running server.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    pub(super) operator_token: Option<String>,
+    /// That buyers' tokens are signed by.
+    pub(super) token_secret: Option<String>,
+}
+
+pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<(), Failure> {
+    let operator_token = secrets.operator_token;
     let target = match (arguments.cluster, arguments.target_http) {
         (Some(servers), _) => PeakTarget::Cluster { servers: servers.into() },
         (None, Some(address)) => {
-            let (sale, product) = DEMO;
-            PeakTarget::Running { address, order: Order::Published { sale, product }, operator_token }
+            PeakTarget::Running { address, order: arguments.order(secrets.token_secret)?, operator_token }
         }
         (None, None) => PeakTarget::Embedded,
     };

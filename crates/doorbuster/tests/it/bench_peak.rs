@@ -71,6 +71,46 @@ fn a_running_demo_is_searched_by_the_published_command() {
 }
 
 #[test]
+fn a_running_shop_is_searched_by_orders_of_its_own_api() {
+    const SECRET: &str = "a-secret-of-more-than-thirty-two-bytes";
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = crate::doorbuster(directory.path());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_AUTH_TOKEN_SECRET", SECRET);
+    let serving = Serving::start(command);
+    let peak = |secret: &str, sale: &str| {
+        let address = serving.address.to_string();
+        let mut command = crate::doorbuster(directory.path());
+        command.args([
+            "bench",
+            "peak",
+            "--quick",
+            "--trial",
+            "500ms",
+            "--users",
+            "20",
+            "--target-http",
+            &address,
+        ]);
+        command.args(["--order", "own", "--sale", sale]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+        command.env("DOORBUSTER_AUTH_TOKEN_SECRET", secret);
+        crate::outcome(command.output().unwrap())
+    };
+    let (code, _, complaint) = peak("another-secret-of-more-than-thirty-two-bytes", "8");
+    assert_eq!(code, 69, "{complaint}");
+    assert!(complaint.contains("none was accepted") && complaint.contains(" 401 "), "{complaint}");
+    // Whether a peak is found and confirmed is this machine's affair.
+    let (code, output, complaint) = peak(SECRET, "9");
+    assert!(
+        [0, 1, 2].contains(&code) && output.contains("closed-loop maximum"),
+        "{code} {output} {complaint}"
+    );
+    assert!(complaint.contains("audited: every acknowledged order is there"), "{complaint}");
+    let (code, _, complaint) = peak(SECRET, "9");
+    assert!(code == 69 && complaint.contains("sale 9 can't be created: 409"), "{code} {complaint}");
+}
+
+#[test]
 fn the_settings_that_follow_from_a_peak_are_taken() {
     let directory = tempfile::tempdir().unwrap();
     for (peak, p99_us, servers) in [(12_345.6, 50_000, 1), (0.4, 1000, 3), (1e12, 60_000_000, 1)] {
