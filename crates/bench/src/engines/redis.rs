@@ -2,33 +2,49 @@
 //!
 //! Blocking and slow on purpose; never used to measure.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a long wait for an answer looks whether it was told to end.
+const TURN: Duration = Duration::from_millis(200);
 /// An answer that claims to be longer is broken. INFO has some kilobytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct Redis {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Waiting>,
+}
+
+/// Reads in short turns.
+#[derive(Debug)]
+struct Waiting {
+    stream: TcpStream,
+    patience: Duration,
+    stop: Arc<AtomicBool>,
 }
 
 impl Redis {
     pub fn connect(address: SocketAddr) -> anyhow::Result<Self> {
-        Self::connect_waiting(address, TIMEOUT)
+        Self::connect_waiting(address, TIMEOUT, &Arc::default())
     }
 
-    /// For commands that take long, such as SAVE: waits so long for an answer.
-    pub fn connect_waiting(address: SocketAddr, answer: Duration) -> anyhow::Result<Self> {
+    /// For commands that take long, such as SAVE: waits so long for an answer, unless it is to stop.
+    pub fn connect_waiting(
+        address: SocketAddr,
+        patience: Duration,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)
             .with_context(|| format!("connecting to Redis on {address}"))?;
-        stream.set_read_timeout(Some(answer))?;
+        stream.set_read_timeout(Some(TURN))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(Waiting { stream, patience, stop: stop.clone() }) })
     }
 
     /// With the password, if there is one.
@@ -120,7 +136,7 @@ impl Redis {
             request.extend_from_slice(word);
             request.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&request).context("asking Redis")
+        self.stream.get_mut().stream.write_all(&request).context("asking Redis")
     }
 
     fn line(&mut self) -> anyhow::Result<String> {
@@ -128,5 +144,65 @@ impl Redis {
         let read = self.stream.read_line(&mut line).context("reading Redis' answer")?;
         ensure!(read > 0, "Redis closed the connection");
         Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Read for Waiting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let begun = Instant::now();
+        loop {
+            match self.stream.read(buffer) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                read => return read,
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("stopped by a signal"));
+            }
+            if begun.elapsed() >= self.patience {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("it did not answer within {:?}", self.patience),
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn a_long_wait_ends_when_it_is_told_to() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let long = Duration::from_secs(600);
+        let mut redis = Redis::connect_waiting(silent.local_addr().unwrap(), long, &stop).unwrap();
+        let asked = Barrier::new(2);
+        let begun = Instant::now();
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                asked.wait();
+                stop.store(true, Ordering::Relaxed);
+            });
+            redis.send(&["SAVE"]).unwrap();
+            asked.wait();
+            redis.line()
+        });
+        assert!(format!("{:#}", answer.unwrap_err()).contains("stopped by a signal"));
+        assert!(begun.elapsed() < long / 2);
+    }
+
+    #[test]
+    fn patience_has_an_end() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, short) = (silent.local_addr().unwrap(), Duration::from_millis(1));
+        let mut redis = Redis::connect_waiting(address, short, &Arc::default()).unwrap();
+        let error = format!("{:#}", redis.ask(&["PING"]).unwrap_err());
+        assert!(error.contains("it did not answer within 1ms"), "{error}");
     }
 }

@@ -1,6 +1,8 @@
 //! A Redis Cluster of a scenario's own: six servers on one host, three masters with a replica each.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 
@@ -28,6 +30,7 @@ pub(super) struct Nodes {
     servers: Vec<Server>,
     member: SocketAddr,
     password: Option<String>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Nodes {
@@ -38,7 +41,8 @@ impl Nodes {
                 let member = addresses
                     .redis_cluster
                     .context("no address of a Redis Cluster is given: --target-redis-cluster ADDRESS")?;
-                Ok(Self { servers: Vec::new(), member, password: addresses.redis_password.clone() })
+                let password = addresses.redis_password.clone();
+                Ok(Self { servers: Vec::new(), member, password, stop: stage.stop.clone() })
             }
         }
     }
@@ -60,7 +64,7 @@ impl Nodes {
             ]);
             servers.push(Server::start(stage, &format!("redis-{index}"), port, settings)?);
         }
-        let nodes = Self { member: servers[0].address(), servers, password: None };
+        let nodes = Self { member: servers[0].address(), servers, password: None, stop: stage.stop.clone() };
         nodes.join(stage)?;
         Ok(nodes)
     }
@@ -103,7 +107,7 @@ impl Nodes {
     }
 
     fn client(&self, node: SocketAddr) -> anyhow::Result<Redis> {
-        Redis::connect_waiting(node, PATIENT)?.authenticated(self.password.as_deref())
+        Redis::connect_waiting(node, PATIENT, &self.stop)?.authenticated(self.password.as_deref())
     }
 
     /// Ours, and not somebody's that runs already.

@@ -111,7 +111,7 @@ impl Server {
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
-        Redis::connect_waiting(self.address, PATIENT)
+        Redis::connect_waiting(self.address, PATIENT, &self.stop)
     }
 
     pub(super) fn watched(&self) -> Watched {
@@ -225,7 +225,7 @@ pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result
 #[derive(Debug)]
 pub(super) enum Subject {
     Own(Box<Server>),
-    Foreign { address: SocketAddr, password: Option<String> },
+    Foreign { address: SocketAddr, password: Option<String>, stop: Arc<AtomicBool> },
 }
 
 impl Subject {
@@ -238,7 +238,7 @@ impl Subject {
                     addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
                 let password = addresses.redis_password.clone();
                 Redis::connect(address)?.authenticated(password.as_deref())?.ask(&["PING"])?;
-                Ok(Self::Foreign { address, password })
+                Ok(Self::Foreign { address, password, stop: stage.stop.clone() })
             }
         }
     }
@@ -251,7 +251,12 @@ impl Subject {
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
-        Redis::connect_waiting(self.address(), PATIENT)?.authenticated(self.password())
+        match self {
+            Self::Own(server) => server.client(),
+            Self::Foreign { address, password, stop } => {
+                Redis::connect_waiting(*address, PATIENT, stop)?.authenticated(password.as_deref())
+            }
+        }
     }
 
     pub(super) fn password(&self) -> Option<&str> {
