@@ -7,6 +7,7 @@ use server::queue::{Consumer, Options, Producer};
 
 use crate::load::Random;
 use crate::proxy::Mode;
+use crate::small_disk;
 use crate::stage::{Scenario, Stage, play};
 
 pub(crate) const KILLED: Scenario = Scenario::of("the broker killed");
@@ -15,6 +16,11 @@ pub(crate) const UNREACHABLE: Scenario = Scenario::of("the broker unreachable fo
 pub(crate) const SILENT: Scenario = Scenario::of("the broker's answers lost");
 pub(crate) const NAME_SERVER_KILLED: Scenario = Scenario::of("the broker's name server killed");
 pub(crate) const TWICE_AND_OUT_OF_ORDER: Scenario = Scenario::of("messages delivered twice and out of order");
+
+pub(crate) const DISK_FULL: Scenario =
+    Scenario { small_disk: Some(&small_disk::BROKER), ..Scenario::of("the broker's disk full") };
+
+const FULL_WITHIN: Duration = Duration::from_secs(60);
 
 /// Copies in one batch, and messages in one pull.
 const COPIES: u64 = 64;
@@ -70,6 +76,26 @@ fn the_name_server_is_killed() {
         stage.engines.kill("rocketmq-namesrv");
         Stage::wait_out();
         stage.engines.up(&["rocketmq-namesrv"]);
+    });
+}
+
+/// Filled by somebody else, faster than any look at it. What the broker is then, in whichever of its threads it met the
+/// end, is anybody's guess: one that flushes nothing any more, or one whose queues miss what it has stored. It goes on
+/// so for a while when there is room again; then an operator restarts it, and it forgets what came after the fault.
+#[test]
+fn the_brokers_disk_is_full() {
+    play(&DISK_FULL, |stage| {
+        let disk = stage.small_disk.as_ref().expect("the scenario has one");
+        disk.fill();
+        let began = Instant::now();
+        while !disk.was_met() {
+            assert!(began.elapsed() < FULL_WITHIN, "nothing was written");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Stage::wait_out();
+        disk.free();
+        Stage::wait_out();
+        disk.restart();
     });
 }
 

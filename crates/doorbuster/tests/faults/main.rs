@@ -30,7 +30,7 @@ mod verdict;
 use stage::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 23] = [
+const SCENARIOS: [Scenario; 24] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -48,6 +48,7 @@ const SCENARIOS: [Scenario; 23] = [
     broker::SILENT,
     broker::NAME_SERVER_KILLED,
     broker::TWICE_AND_OUT_OF_ORDER,
+    broker::DISK_FULL,
     ledger::KILLED,
     ledger::FROZEN,
     ledger::UNREACHABLE,

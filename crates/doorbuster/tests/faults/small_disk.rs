@@ -1,10 +1,10 @@
-//! A MariaDB of its own whose data are on a file system that can be filled: a small one in memory.
+//! A MariaDB or a broker of its own whose data are on a file system that can be filled: a small one in memory.
 //!
 //! Mounting needs the rights of root, or `sudo` without a password. A process beside this one unmounts it, however
 //! this one ends.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,13 +13,43 @@ use tempfile::TempDir;
 
 use crate::engines::Engines;
 
-/// A new MariaDB has 126 MB of data.
-const SIZE: &str = "200m";
-/// What filling leaves, in bytes: some batches of orders.
-const LEFT: u64 = 256 * 1024;
+/// Whose disk it is.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// To start, and the member of it that has the data, in this folder.
+    engine: &'static str,
+    member: &'static str,
+    data: &'static str,
+    size: &'static str,
+    /// What filling leaves, in bytes.
+    left: u64,
+    /// What its log says when it has met the end of its disk.
+    met: &'static [&'static str],
+}
+
+/// A new one has 126 MB of data. What is left takes some batches of orders.
+pub(crate) const MARIADB: Owner = Owner {
+    engine: "mariadb",
+    member: "mariadb",
+    data: "data",
+    size: "200m",
+    left: 256 * 1024,
+    met: &["error 28", "Errcode: 28", "No space left", "is full"],
+};
+
+/// Its files are maps with holes: what is missing is found out when it writes to memory.
+pub(crate) const BROKER: Owner = Owner {
+    engine: "rocketmq",
+    member: "rocketmq-broker",
+    data: "store",
+    size: "800m",
+    left: 0,
+    met: &["InternalError"],
+};
 
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
+    owner: &'static Owner,
     pub(crate) engines: Engines,
     guard: Child,
     guard_input: Option<ChildStdin>,
@@ -27,7 +57,7 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    pub(crate) fn with_mariadb() -> SmallDisk {
+    pub(crate) fn of(owner: &'static Owner) -> SmallDisk {
         let dir = tempfile::tempdir().unwrap();
         let script = r#"
             as_root=; [ "$(id -u)" = 0 ] || as_root="sudo -n"
@@ -36,7 +66,7 @@ impl SmallDisk {
         let mut guard = Command::new("setsid")
             .args(["bash", "-c", script])
             .arg(dir.path())
-            .arg(SIZE)
+            .arg(owner.size)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -45,43 +75,62 @@ impl SmallDisk {
         BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim(), "mounted", "a small file system can't be mounted: it takes root, or sudo");
         // Its data are made on the large disk, with its log, which must tell what happened; then they move.
-        let engines = Engines::private(&["mariadb"], &[]);
-        engines.kill("mariadb");
-        let data = engines.dir().join("mariadb/data");
-        let moved = Command::new("cp").arg("-a").args([&data, &dir.path().join("data")]).status().unwrap();
+        let engines = Engines::private(&[owner.engine], &[]);
+        engines.kill(owner.member);
+        let data = engines.dir().join(owner.member).join(owner.data);
+        let copy = ["-a", "--sparse=always"];
+        let moved = Command::new("cp").args(copy).args([&data, &dir.path().join("data")]).status().unwrap();
         assert!(moved.success());
         fs::remove_dir_all(&data).unwrap();
         symlink(dir.path().join("data"), &data).unwrap();
-        engines.up(&["mariadb"]);
-        SmallDisk { engines, guard_input: guard.stdin.take(), guard, dir }
+        engines.up(&[owner.engine]);
+        SmallDisk { owner, engines, guard_input: guard.stdin.take(), guard, dir }
+    }
+
+    /// Of a member of this engine, if it is the owner's.
+    pub(crate) fn address(&self, engine: &str, member: &str) -> Option<String> {
+        (self.owner.engine == engine).then(|| self.engines.address(member))
     }
 
     fn ballast(&self) -> PathBuf {
         self.dir.path().join("ballast")
     }
 
-    /// Takes almost all that is free.
+    /// Takes what is free but for what shall be left; the owner writes meanwhile.
     pub(crate) fn fill(&self) {
         let free = rustix::fs::statvfs(self.dir.path()).unwrap();
-        let bytes = (free.f_bavail * free.f_frsize).saturating_sub(LEFT);
-        let done = Command::new("fallocate").args(["-l", &bytes.to_string()]).arg(self.ballast()).status();
-        assert!(done.unwrap().success());
+        let mut left = (free.f_bavail * free.f_frsize).saturating_sub(self.owner.left);
+        let mut ballast = fs::File::create(self.ballast()).unwrap();
+        let zeros = vec![0; 1 << 20];
+        while left > 0 {
+            let chunk = &zeros[..zeros.len().min(usize::try_from(left).unwrap())];
+            match ballast.write(chunk) {
+                Ok(written) => left -= written as u64,
+                Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
-    /// Whether MariaDB has met the end of its disk, by its log.
+    /// Whether the owner has met the end of its disk, by its logs.
     pub(crate) fn was_met(&self) -> bool {
-        let log = fs::read_to_string(self.engines.dir().join("mariadb/log")).unwrap();
-        ["error 28", "Errcode: 28", "No space left", "is full"].iter().any(|text| log.contains(text))
+        let folder = self.engines.dir().join(self.owner.member);
+        let logs = ["log", "home/logs/rocketmqlogs/broker.log", "home/logs/rocketmqlogs/store.log"];
+        let said: String = logs.iter().filter_map(|log| fs::read_to_string(folder.join(log)).ok()).collect();
+        self.owner.met.iter().any(|text| said.contains(text))
     }
 
-    /// Gives back what was taken, and starts MariaDB anew: it may have ended itself, and one that waits for room to
-    /// go on with its binary log looks for it once a minute only.
+    /// Gives back what was taken.
     pub(crate) fn free(&self) {
         fs::remove_file(self.ballast()).unwrap();
-        if self.engines.member("mariadb").runs() {
-            self.engines.kill("mariadb");
+    }
+
+    /// Kills the owner, if it has not ended itself, and starts it anew.
+    pub(crate) fn restart(&self) {
+        if self.engines.member(self.owner.member).runs() {
+            self.engines.kill(self.owner.member);
         }
-        self.engines.up(&["mariadb"]);
+        self.engines.up(&[self.owner.engine]);
     }
 }
 

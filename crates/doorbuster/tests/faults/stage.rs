@@ -20,7 +20,7 @@ use crate::load::{Load, Shape};
 use crate::proxy::{Mode, Proxy, TOLD_HOST};
 use crate::report::{self, Row};
 use crate::shop::Caller;
-use crate::small_disk::SmallDisk;
+use crate::small_disk::{Owner, SmallDisk};
 use crate::verdict::{self, Outcome};
 
 const WARM_WITHIN: Duration = Duration::from_secs(30);
@@ -66,13 +66,13 @@ pub(crate) struct Scenario {
     pub(crate) gate: Gate,
     pub(crate) servers: usize,
     pub(crate) forgets: Forgets,
-    /// MariaDB is another one, whose disk can be filled.
-    pub(crate) small_disk: bool,
+    /// This one is another one, whose disk can be filled.
+    pub(crate) small_disk: Option<&'static Owner>,
 }
 
 impl Scenario {
     pub(crate) const fn of(name: &'static str) -> Scenario {
-        Scenario { name, gate: Gate::Redis, servers: 2, forgets: Forgets::Nothing, small_disk: false }
+        Scenario { name, gate: Gate::Redis, servers: 2, forgets: Forgets::Nothing, small_disk: None }
     }
 }
 
@@ -138,7 +138,8 @@ pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outco
     let ended = Instant::now();
     let back = stage.load.wait_for_orders(1, BACK_WITHIN);
     stage.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
-    let Stage { load, cluster, prefix, engines, _dir, _alone, .. } = stage;
+    // The last is dropped first: a failure tells the logs of the servers, which are in the folder.
+    let Stage { _alone, _dir, load, cluster, prefix, engines, .. } = stage;
     let attempts = load.stop();
     let silence = longest_silence(&attempts, began);
     let forgettable = forgettable(scenario.forgets, &attempts, began, ended);
@@ -160,12 +161,15 @@ impl Stage {
         let prefix = format!("faults{place}");
         let topic = prefix.clone();
         say_sql(engines, &format!("DROP DATABASE IF EXISTS {prefix}; CREATE DATABASE {prefix}"));
-        let small_disk = scenario.small_disk.then(SmallDisk::with_mariadb);
-        let ledger = match &small_disk {
-            Some(disk) => (disk.engines.address("mariadb"), "doorbuster"),
+        let small_disk = scenario.small_disk.map(SmallDisk::of);
+        let instead = |engine, member| small_disk.as_ref()?.address(engine, member);
+        let ledger = match instead("mariadb", "mariadb") {
+            Some(address) => (address, "doorbuster"),
             None => (network.mariadb.address.to_string(), prefix.as_str()),
         };
-        let config = configuration(scenario, network, ledger, &prefix, &topic);
+        let name_server = instead("rocketmq", "rocketmq-namesrv")
+            .unwrap_or_else(|| network.name_server.address.to_string());
+        let config = configuration(scenario, network, ledger, &name_server, &prefix, &topic);
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path(), &config, scenario.servers);
         Caller::calm(cluster.addresses()[0]).create_sales();
@@ -237,6 +241,7 @@ fn configuration(
     scenario: &Scenario,
     network: &Network,
     (mysql_address, mysql_database): (String, &str),
+    name_server: &str,
     prefix: &str,
     topic: &str,
 ) -> String {
@@ -248,7 +253,6 @@ fn configuration(
             ("cluster", nodes.join(", "))
         }
     };
-    let name_server = network.name_server.address;
     let servers = scenario.servers;
     let (publish, roll_forward, timeout) = if is_full() { (2000, 10_000, 1000) } else { (1000, 2000, 500) };
     format!(

@@ -6,7 +6,7 @@
 //!
 //! Called by: the cluster's threads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -49,8 +49,12 @@ pub(super) struct Consuming<'a> {
     first: HashMap<Queue, u64>,
     /// The topic's queues when the name servers were last heard.
     known: Vec<Queue>,
-    /// How many were claimed last.
-    claimed_len: usize,
+    /// Those of them that could not be read since the last claim.
+    left_alone: Vec<(Queue, u64)>,
+    /// Those whose messages are gone or damaged, until they are read again.
+    broken: HashSet<Queue>,
+    /// What the broker has stored as of a queue and does not have in it, if there is any.
+    misplaced: HashMap<Queue, u64>,
     claimed_at: Option<Instant>,
     topics_made: bool,
     /// It was told that consumption pauses.
@@ -79,7 +83,9 @@ impl<'a> Consuming<'a> {
             generations: Vec::new(),
             first: HashMap::new(),
             known: Vec::new(),
-            claimed_len: 0,
+            left_alone: Vec::new(),
+            broken: HashSet::new(),
+            misplaced: HashMap::new(),
             claimed_at: None,
             topics_made: false,
             pausing: false,
@@ -125,13 +131,35 @@ impl<'a> Consuming<'a> {
             Ok(pulled) => pulled,
             Err(error) => return self.leave_alone(error),
         };
-        if self.owned.len() == self.claimed_len {
-            self.core.health.note(Need::QueueWhole, true);
-        }
+        self.note_read(&pulled);
         if pulled.iter().all(|pulled| pulled.messages.is_empty()) {
             return Ok(());
         }
         self.commit(pulled)
+    }
+
+    /// A queue that gives messages is read; so is each if nothing is wrong while there are none.
+    fn note_read(&mut self, pulled: &[Pulled]) {
+        if pulled.is_empty() && self.left_alone.is_empty() {
+            self.broken.clear();
+        }
+        for Pulled { queue, misplaced, .. } in pulled {
+            self.broken.remove(queue);
+            let known = self.misplaced.insert(queue.clone(), *misplaced).unwrap_or_default();
+            if *misplaced > known {
+                tracing::error!(
+                    %queue,
+                    messages = misplaced - known,
+                    "the broker has stored messages that are not in their queue: orders among them come by their \
+                     reservations. A fault made it so, a full disk say; a restart of the broker ends it"
+                );
+            }
+        }
+        let misplaced: u64 = self.misplaced.values().sum();
+        self.core.counts.misplaced.set(i64::try_from(misplaced).unwrap_or(i64::MAX));
+        if self.broken.is_empty() {
+            self.core.health.note(Need::QueueWhole, true);
+        }
     }
 
     fn claim(&mut self) -> Result<(), Interrupted> {
@@ -160,7 +188,11 @@ impl<'a> Consuming<'a> {
             .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
             .collect();
         self.core.health.note(Need::Ledger, true);
-        self.claimed_len = self.owned.len();
+        self.left_alone.clear();
+        let owned = &self.owned;
+        let is_owned = |queue: &Queue| owned.iter().any(|(owned, _)| owned == queue);
+        self.broken.retain(is_owned);
+        self.misplaced.retain(|queue, _| is_owned(queue));
         self.claimed_at = Some(Instant::now());
         Ok(())
     }
@@ -178,7 +210,8 @@ impl<'a> Consuming<'a> {
             }
             match self.ends_of(&queue) {
                 Ok((first, end)) => {
-                    let owned = self.owned.iter().find(|(owned, _)| *owned == queue);
+                    let mut owned = self.owned.iter().chain(&self.left_alone);
+                    let owned = owned.find(|(owned, _)| *owned == queue);
                     backlog += owned.map_or(0, |(_, offset)| end.saturating_sub(*offset));
                     offered.push((queue.to_string(), first));
                 }
@@ -220,12 +253,15 @@ impl<'a> Consuming<'a> {
             }
             PullError::Unreachable(_) => return Err(error.into()),
         };
-        tracing::error!(%error, "a queue can't be read");
+        let is_new = error.is_retryable() || self.broken.insert(queue.clone());
+        if is_new {
+            tracing::error!(%error, "a queue can't be read");
+        }
         if !error.is_retryable() {
             self.core.health.note(Need::QueueWhole, false);
         }
         if let Some(at) = self.owned.iter().position(|(owned, _)| *owned == queue) {
-            self.owned.remove(at);
+            self.left_alone.push(self.owned.remove(at));
             self.generations.remove(at);
         }
         Ok(())
@@ -242,7 +278,7 @@ impl<'a> Consuming<'a> {
 
     fn commit(&mut self, pulled: Vec<Pulled>) -> Result<(), Interrupted> {
         let (mut progress, mut orders) = (Vec::new(), Vec::new());
-        for Pulled { queue, messages, next_offset } in pulled {
+        for Pulled { queue, messages, next_offset, .. } in pulled {
             let Some(owned) = self.owned.iter().position(|(owned, _)| *owned == queue) else { continue };
             // A transaction is bounded; what does not fit is pulled again.
             let room = ORDERS_MAX - orders.len();

@@ -25,6 +25,8 @@ pub(super) struct Counts {
     pub(super) consumed: Counter,
     /// Messages in this server's queues that were not consumed at its last look.
     pub(super) backlog: Gauge,
+    /// Messages that the broker has stored as of this server's queues, and that are not in them.
+    pub(super) misplaced: Gauge,
     pub(super) dead_letters: Counter,
     pub(super) settled: Counter,
     /// Reservations that are settled in the ledger, and at the gate later, by reconciliation.
@@ -54,6 +56,7 @@ impl Counts {
             publish_queue: Gauge::default(),
             consumed: Counter::default(),
             backlog: Gauge::default(),
+            misplaced: Gauge::default(),
             dead_letters: Counter::default(),
             settled: Counter::default(),
             settles_unheard: Counter::default(),
@@ -105,6 +108,9 @@ impl Counts {
             };
             gauge("publish_queue", "Messages that wait in this server for the broker", &self.publish_queue);
             gauge("backlog", "Messages in this server's queues that were not consumed", &self.backlog);
+            let misplaced =
+                "Messages that the broker stored as of this server's queues and does not have in them";
+            gauge("messages_misplaced", misplaced, &self.misplaced);
             gauge("gates_open", "Products whose gate sold at this server's last look", &self.gates_open);
             gauge("drift_units", "Units by which gate and ledger differ at rest", &self.drift_units);
             gauge("reconciling", "1 while this server reconciles", &self.reconciling);

@@ -123,7 +123,8 @@ impl<'a> Relay<'a> {
     }
 
     fn publishable(&self) -> Result<(), Turned> {
-        if !self.core.health.is_met(Need::Broker) || !self.core.health.is_met(Need::BrokerDisk) {
+        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
+        if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
             return Err(Turned::Unavailable);
         }
         let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();

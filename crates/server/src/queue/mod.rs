@@ -141,6 +141,9 @@ pub struct Pulled {
     pub messages: Vec<(u64, Box<[u8]>)>,
     /// To ask for next.
     pub next_offset: u64,
+    /// Messages that the broker has stored as of this queue, and that are not in it: 0 unless it met a fault. They
+    /// may have been acknowledged.
+    pub misplaced: u64,
 }
 
 /// How many of the first bodies, by their lengths, one batch can hold. 0 only if there are none, or if the first

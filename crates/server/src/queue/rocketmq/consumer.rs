@@ -169,14 +169,14 @@ impl Gathered {
         self.count >= max || now >= first_at + GATHER || !self.queues.values().any(|(_, more)| *more)
     }
 
-    fn add(&mut self, queue: &Queue, messages: Vec<(u64, Box<[u8]>)>, more: bool) -> u64 {
+    fn add(&mut self, queue: &Queue, messages: Vec<(u64, Box<[u8]>)>, more: bool, misplaced: u64) -> u64 {
         self.first_at.get_or_insert_with(Instant::now);
         self.count += messages.len();
         let next_offset = messages.last().expect("there is at least one message").0 + 1;
-        let empty = || (Pulled { queue: queue.clone(), messages: Vec::new(), next_offset }, more);
+        let empty = || (Pulled { queue: queue.clone(), messages: Vec::new(), next_offset, misplaced }, more);
         let (pulled, known_more) = self.queues.entry(queue.clone()).or_insert_with(empty);
         pulled.messages.extend(messages);
-        pulled.next_offset = next_offset;
+        (pulled.next_offset, pulled.misplaced) = (next_offset, misplaced);
         *known_more = more;
         next_offset
     }
@@ -290,9 +290,9 @@ impl Consumer {
         let found = read(answer, &queue, offset);
         let now = Instant::now();
         match found {
-            Ok(Found::Messages { messages, more }) => {
+            Ok(Found::Messages { messages, more, misplaced }) => {
                 self.asked.remove(&queue);
-                let next_offset = gathered.add(&queue, messages, more);
+                let next_offset = gathered.add(&queue, messages, more, misplaced);
                 next.insert(queue, next_offset);
             }
             Ok(nothing) => {

@@ -1,6 +1,12 @@
 //! One request for messages of one queue, and what its answer means.
 //!
-//! Must not: pass over a gap. Offsets of a queue are dense, so a gap is a loss.
+//! Must not: pass over a gap. Places in a queue are dense, so a gap is a loss.
+//!
+//! A message's place in its queue is also the offset that is stored in it. But a broker that met a fault (its disk was
+//! full, say) may have given offsets to messages that its queue does not have: what it stored after that has greater
+//! offsets than places. It gives out and counts by places, so these count here, as long as the answer has no gap.
+
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -78,6 +84,8 @@ pub(super) enum Found {
         messages: Vec<Message>,
         /// The broker has more.
         more: bool,
+        /// Messages that got an offset of this queue before these and have no place in it.
+        misplaced: u64,
     },
     Nothing,
     /// The broker wants to be asked again.
@@ -90,10 +98,13 @@ pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<Found,
     let number = |name| answer.number(name).map_err(unclear);
     match answer.code {
         SUCCESS => {
-            let end = number("maxOffset")?;
-            let messages = read_messages(&answer.body, queue, offset)?;
+            let (end, next) = (number("maxOffset")?, number("nextBeginOffset")?);
+            let (messages, misplaced) = read_messages(&answer.body, queue, offset..next)?;
             let more = messages.last().is_some_and(|(last, _)| last + 1 < end);
-            Ok(if messages.is_empty() { Found::Again } else { Found::Messages { messages, more } })
+            Ok(match messages.is_empty() {
+                true => Found::Again,
+                false => Found::Messages { messages, more, misplaced },
+            })
         }
         PULL_NOT_FOUND => Ok(Found::Nothing),
         PULL_RETRY_IMMEDIATELY => match number("nextBeginOffset")? {
@@ -113,36 +124,45 @@ pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<Found,
     }
 }
 
-/// The messages before the first that is damaged or missing. If that is the very first one, the error.
-fn read_messages(body: &[u8], queue: &Queue, offset: u64) -> Result<Vec<Message>, PullError> {
-    let mut messages = Vec::new();
-    for (expected, stored) in (offset..).zip(stored::messages(body)) {
-        match check(stored, queue, expected) {
-            Ok(body) => messages.push((expected, body)),
+/// The messages of these places before the first that is damaged or missing, and how far the offsets are ahead of the
+/// places. If the very first one is damaged or missing, the error.
+fn read_messages(body: &[u8], queue: &Queue, places: Range<u64>) -> Result<(Vec<Message>, u64), PullError> {
+    let found: Vec<_> = stored::messages(body).collect();
+    // A place whose message is gone is passed over by the broker, and counted: then there are fewer than places.
+    let is_whole = places.end.saturating_sub(places.start) == found.len() as u64;
+    let (mut messages, mut misplaced) = (Vec::new(), 0);
+    for (place, stored) in (places.start..).zip(found) {
+        match check(stored, queue, place, is_whole) {
+            Ok((body, ahead)) => {
+                messages.push((place, body));
+                misplaced = ahead;
+            }
             Err(fault) if messages.is_empty() => return Err(fault),
             // The next request begins with it, and tells it.
             Err(_) => break,
         }
     }
-    Ok(messages)
+    Ok((messages, misplaced))
 }
 
+/// The body, and how far its offset is ahead of its place.
 fn check(
     stored: Result<Stored<'_>, stored::Damaged>,
     queue: &Queue,
-    expected: u64,
-) -> Result<Box<[u8]>, PullError> {
-    let damaged = |reason: String| PullError::Damaged { queue: queue.clone(), offset: expected, reason };
-    match stored {
-        Err(error) => Err(damaged(error.to_string())),
-        Ok(stored) if stored.queue != queue.number => {
-            Err(damaged(format!("it is of queue {}", stored.queue)))
+    place: u64,
+    is_whole: bool,
+) -> Result<(Box<[u8]>, u64), PullError> {
+    let damaged = |reason: String| PullError::Damaged { queue: queue.clone(), offset: place, reason };
+    let stored = stored.map_err(|error| damaged(error.to_string()))?;
+    if stored.queue != queue.number {
+        return Err(damaged(format!("it is of queue {}", stored.queue)));
+    }
+    match stored.offset.checked_sub(place) {
+        None => Err(damaged(format!("it has offset {}", stored.offset))),
+        Some(ahead) if ahead > 0 && !is_whole => {
+            Err(PullError::Deleted { queue: queue.clone(), wanted: place, first: stored.offset })
         }
-        Ok(stored) if stored.offset > expected => {
-            Err(PullError::Deleted { queue: queue.clone(), wanted: expected, first: stored.offset })
-        }
-        Ok(stored) if stored.offset < expected => Err(damaged(format!("it has offset {}", stored.offset))),
-        Ok(stored) => Ok(stored.body.into()),
+        Some(ahead) => Ok((stored.body.into(), ahead)),
     }
 }
 
@@ -165,7 +185,7 @@ mod tests {
         };
         let moved = |min, max| read(PULL_OFFSET_MOVED, &[("minOffset", min), ("maxOffset", max)]);
         assert_eq!(read(PULL_NOT_FOUND, &[]), Ok(Found::Nothing));
-        assert_eq!(read(SUCCESS, &[("maxOffset", "10")]), Ok(Found::Again));
+        assert_eq!(read(SUCCESS, &[("maxOffset", "10"), ("nextBeginOffset", "10")]), Ok(Found::Again));
         assert_eq!(read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "10")]), Ok(Found::Again));
         for deleted in [read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "12")]), moved("12", "20")] {
             assert_eq!(

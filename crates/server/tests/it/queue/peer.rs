@@ -236,6 +236,18 @@ fn what_a_pull_finds_wrong_is_told() {
     }
 }
 
+/// A broker whose disk was full for a moment: it has given offsets to messages that its queue does not have.
+#[test]
+fn messages_are_counted_by_their_places_where_no_place_is_missing() {
+    let two = [stored(7, b"a"), stored(8, b"b")].concat();
+    let found = r#""maxOffset":"7","minOffset":"0","nextBeginOffset":"7""#;
+    let peer = Peer::start(move |opaque| (frame(0, opaque, 1, found, &two), false));
+    let mut consumer = Consumer::new(peer.options(), "t");
+    let pulled = consumer.pull(&[(queue(), 5)], 10, Duration::from_secs(5)).unwrap();
+    assert_eq!(pulled[0].messages, [(5, (*b"a").into()), (6, (*b"b").into())] as [(u64, Box<[u8]>); 2]);
+    assert_eq!((pulled[0].next_offset, pulled[0].misplaced), (7, 2));
+}
+
 #[test]
 fn a_broker_that_answers_pulls_with_garbage_is_tried_again_but_not_without_pause() {
     let peer = Peer::start(|_| (vec![0xff; 32], false));
