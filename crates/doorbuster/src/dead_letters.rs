@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use server::config::{Environment, Sources};
+use server::Secrets;
+use server::cluster::{self, PassOverError};
+use server::config::{Config, Environment, Sources};
 use server::queue::dead_letters::{DeadLetter, Read, Record, place, read_all};
-use server::queue::{Options, Producer, PullError, SendError, Topics};
+use server::queue::{Options, Producer, PullError, Queue, SendError, Topics};
 
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
@@ -25,10 +27,15 @@ A server puts a message aside that it can't read, with the reason, and goes on. 
 units are sold by the reservation that it was made from. Look at the reason first: a replay by servers that can't read
 it either makes a new dead letter. Replaying one that was read in the meantime changes nothing, for its order is known.
 
+A queue whose next message the broker has lost, or can't give whole, is not read on, and its server takes no orders: the
+log says \"a queue can't be read\". `pass-over` moves it behind what can't be read, and nothing else. Orders among that
+come to the ledger by their reservations, where the gates have kept them; do it before a gate is rebuilt.
+
 Examples:
   doorbuster dead-letters list --config doorbuster.toml
   doorbuster dead-letters replay --config doorbuster.toml broker-a/3/1742
-  doorbuster dead-letters replay --config doorbuster.toml --all")]
+  doorbuster dead-letters replay --config doorbuster.toml --all
+  doorbuster dead-letters pass-over --config doorbuster.toml broker-a/3")]
 pub(crate) struct DeadLettersArguments {
     #[command(subcommand)]
     command: DeadLettersCommand,
@@ -52,11 +59,19 @@ enum DeadLettersCommand {
         #[arg(value_name = "LETTER", required_unless_present = "all")]
         letters: Vec<String>,
     },
+    /// Read a queue on behind messages that are gone or damaged
+    PassOver {
+        #[command(flatten)]
+        broker: BrokerArguments,
+        /// BROKER/QUEUE as the log says it
+        #[arg(value_name = "QUEUE")]
+        queue: Queue,
+    },
 }
 
 #[derive(Args, Debug)]
 struct BrokerArguments {
-    /// Configuration file of the servers: its section `queue` says where the brokers are
+    /// Configuration file of the servers: its sections `queue` and `ledger` say where those are
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -79,15 +94,39 @@ pub(crate) fn run(arguments: &DeadLettersArguments, environment: &Environment) -
         DeadLettersCommand::List { broker } => list(&brokers(broker, environment)?),
         DeadLettersCommand::Replay { broker, all: true, .. } => replay_all(&brokers(broker, environment)?),
         DeadLettersCommand::Replay { broker, letters, .. } => replay(&brokers(broker, environment)?, letters),
+        DeadLettersCommand::PassOver { broker, queue } => {
+            let config = sources(broker).environment(environment).load()?;
+            pass_over(&config, environment, queue)
+        }
+    }
+}
+
+fn pass_over(config: &Config, environment: &Environment, queue: &Queue) -> Result<(), Failure> {
+    let secrets = Secrets::load_for_ledger(config, environment)?;
+    let passed = cluster::pass_over(config, &secrets, queue).map_err(|error| match error {
+        PassOverError::Sound { .. } | PassOverError::Unknown(_) | PassOverError::Moved(_) => {
+            Failure::check(error)
+        }
+        _ => Failure::unavailable(error),
+    })?;
+    output::print(&format!(
+        "passed over {} message(s) of queue {queue}: {} to {} (exclusive)\n",
+        passed.end - passed.start,
+        passed.start,
+        passed.end
+    ))
+}
+
+fn sources(arguments: &BrokerArguments) -> Sources {
+    let sources = Sources::default();
+    match &arguments.config {
+        Some(path) => sources.file(path),
+        None => sources,
     }
 }
 
 fn brokers(arguments: &BrokerArguments, environment: &Environment) -> Result<Brokers, Failure> {
-    let mut sources = Sources::default();
-    if let Some(path) = &arguments.config {
-        sources = sources.file(path);
-    }
-    let queue = sources.environment(environment).load()?.queue;
+    let queue = sources(arguments).environment(environment).load()?.queue;
     let topics = Topics::new(&queue.topic);
     let send_timeout = queue.timeout();
     Ok(Brokers {

@@ -17,6 +17,7 @@ mod consume;
 mod core;
 mod counts;
 mod health;
+mod pass_over;
 mod publish;
 mod reconcile;
 mod refresh;
@@ -33,6 +34,7 @@ use std::time::Duration;
 pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::health::Health;
+pub use self::pass_over::{PassOverError, pass_over};
 pub use self::start::{Stages, StartError};
 
 fn ms(duration: Duration) -> u64 {

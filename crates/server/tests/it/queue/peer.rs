@@ -6,9 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use server::Secrets;
+use server::cluster::{PassOverError, pass_over};
+use server::config::Sources;
+use server::ledger::{self, mysql::shared::SharedLedger};
 use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError};
 
 use super::PATIENCE;
+use crate::places::Database;
 
 const ROUTE: i64 = 105;
 const SEND: i64 = 320;
@@ -287,4 +292,47 @@ fn messages_before_a_damaged_one_are_delivered_first() {
     // Passing over it is the caller's decision; the fault is not told again.
     let quiet = consumer.pull(&[], 10, Duration::from_millis(20));
     assert_eq!(quiet.unwrap(), []);
+}
+
+/// Gone, damaged, and neither: the operator moves a queue behind what can't be read, and behind nothing else.
+#[test]
+fn a_queue_is_passed_over_where_it_can_not_be_read() {
+    let mut damaged = stored(9, b"body");
+    let body_at = damaged.len() - 4;
+    damaged[body_at] ^= 1;
+    let found = r#""maxOffset":"11","minOffset":"9","nextBeginOffset":"11""#;
+    let turn = AtomicUsize::new(0);
+    let peer = Peer::start(move |opaque| {
+        let moved = r#""maxOffset":"11","minOffset":"9","nextBeginOffset":"9""#;
+        let answer = match turn.fetch_add(1, Ordering::Relaxed) {
+            0 => frame(21, opaque, 1, moved, b""),
+            1 => frame(0, opaque, 1, found, &damaged),
+            _ => frame(0, opaque, 1, found, &stored(10, b"x")),
+        };
+        (answer, false)
+    });
+    let database = Database::shared();
+    let mut ledger = SharedLedger::open(&database.options).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.toml");
+    let ledger::mysql::Options { host, port, user, database: name, .. } = &database.options;
+    let text = format!(
+        "[auth]\nbuyer = \"member_id\"\n[cluster]\nenabled = true\n[gate]\naddresses = [\"127.0.0.1:1\"]\n\
+         [queue]\nname_servers = [\"{}\"]\ntopic = \"t\"\n[ledger]\nbackend = \"mysql\"\n\
+         mysql_address = \"{host}:{port}\"\nmysql_user = \"{user}\"\nmysql_database = \"{name}\"\n",
+        peer.address
+    );
+    std::fs::write(&file, text).unwrap();
+    let sources = Sources::default().file(&file);
+    let config = sources.load().unwrap();
+    let pass_over = || pass_over(&config, &Secrets::default(), &queue());
+    assert!(matches!(pass_over(), Err(PassOverError::Unknown(_))));
+    ledger.claim_queues(1, &[(queue().to_string(), 5)], 1).unwrap();
+    assert_eq!(pass_over().unwrap(), 5..9);
+    assert_eq!(pass_over().unwrap(), 9..10);
+    assert!(matches!(pass_over(), Err(PassOverError::Sound { next: 10, .. })));
+    assert_eq!(ledger.queue_offsets().unwrap(), [(queue().to_string(), 10)]);
+    // Whoever comes late changes nothing.
+    assert!(!ledger.pass_over(&queue().to_string(), 5..9).unwrap());
+    assert_eq!(ledger.queue_offsets().unwrap(), [(queue().to_string(), 10)]);
 }
