@@ -15,7 +15,8 @@ use engine::SkuId;
 
 use super::Core;
 use super::health::Need;
-use crate::ledger::mysql::shared::SharedLedger;
+use crate::catalog::Catalog;
+use crate::ledger::mysql::shared::{SharedLedger, SkuRow};
 use crate::stock::{Gate, NodeHealth, Seen};
 
 /// Between two looks at the gate.
@@ -105,16 +106,20 @@ pub(super) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger) {
     match ledger.stocks() {
         Ok(stocks) => {
             core.health.note(Need::Ledger, true);
-            let catalog = core.shelf.current();
-            for row in stocks {
-                if let Some(sku) = catalog.sku(row.sku) {
-                    sku.counters.publish_committed(row.stock.total(), row.stock.held(), row.stock.sold());
-                }
-            }
+            publish_stocks(&core.shelf.current(), &stocks);
         }
         Err(error) => {
             tracing::debug!(%error, "the ledger's stock could not be read");
             core.health.note(Need::Ledger, false);
+        }
+    }
+}
+
+/// Takes over what the ledger says of each SKU.
+pub(super) fn publish_stocks(catalog: &Catalog, stocks: &[SkuRow]) {
+    for row in stocks {
+        if let Some(sku) = catalog.sku(row.sku) {
+            sku.counters.publish_committed(row.stock.total(), row.stock.held(), row.stock.sold());
         }
     }
 }
