@@ -126,7 +126,7 @@ impl Problem {
         Problem::new(503, "busy", "Too busy", "Too much is waiting to be answered already; try again.")
     }
 
-    pub(super) fn unavailable(detail: &'static str) -> Problem {
+    pub(super) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(503, "unavailable", "Not serving", detail)
     }
 
