@@ -106,7 +106,8 @@ impl Problem {
     }
 
     pub(super) fn outcome_unknown() -> Problem {
-        let detail = "It could not be learnt in time whether this happened. Ask again with the same key.";
+        let detail = "It could not be learnt in time whether this happened. With the same key it is safe to ask \
+                      again; without a key, look first what came of it.";
         Problem::new(503, "outcome_unknown", "The outcome is not known", detail)
     }
 
