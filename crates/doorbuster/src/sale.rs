@@ -210,8 +210,9 @@ fn describe(sale: &Sale) -> String {
         None => "paid on placing".to_owned(),
     };
     let holds = match sale.open_holds_per_buyer_max {
+        // How the server says that there is no bound.
+        None | Some(0) => "any number of open holds".to_owned(),
         Some(max) => format!("{max} open holds per buyer at most"),
-        None => "any number of open holds".to_owned(),
     };
     writeln!(
         text,

@@ -18,8 +18,8 @@ pub struct Counters {
     sold: AtomicU64,
     total: AtomicU64,
     version: AtomicU64,
-    /// Until when nobody else can have returned units that this process has not seen. 0: nobody has told the stock
-    /// yet, and that is not sold out.
+    /// Until when nobody else can have returned units that this process has not seen. 0: nobody has told what is
+    /// available yet, and that is not sold out.
     known_until: AtomicU64,
 }
 
@@ -45,8 +45,9 @@ impl Counters {
     /// What the gate had available, which is trusted to be sold out until then only: other processes sell, and
     /// return units, too.
     pub fn publish_gate(&self, available: u64, known_until: UnixMs) {
+        let before = self.available();
         // In this order: an older zero must not be believed for longer because of what is told now.
-        let before = self.available.swap(available, Ordering::Release);
+        self.available.store(available, Ordering::Release);
         self.known_until.store(known_until.0, Ordering::Release);
         if before != available {
             self.version.fetch_add(1, Ordering::Release);
@@ -58,8 +59,13 @@ impl Counters {
         now.0 <= self.known_until.load(Ordering::Acquire) && self.available() == 0
     }
 
+    /// What can be bought. Until the gate has told it, what the ledger has left: a gate that is away or closed must
+    /// never look sold out.
     pub fn available(&self) -> u64 {
-        self.available.load(Ordering::Relaxed)
+        if self.known_until.load(Ordering::Acquire) == 0 {
+            return self.total().saturating_sub(self.held()).saturating_sub(self.sold());
+        }
+        self.available.load(Ordering::Acquire)
     }
 
     pub fn held(&self) -> u64 {
@@ -214,5 +220,20 @@ mod tests {
         // The book's word holds until its next.
         counters.publish(Stock::new(0));
         assert!(counters.is_sold_out(UnixMs(u64::MAX)));
+    }
+
+    #[test]
+    fn until_the_gate_was_read_the_ledger_tells_what_is_left() {
+        let counters = Counters::default();
+        counters.publish_committed(10, 2, 3);
+        assert_eq!(counters.available(), 5);
+        assert!(!counters.is_sold_out(UnixMs(0)) && !counters.is_sold_out(UnixMs(1)));
+        // Pages that show five are stale.
+        let version = counters.version();
+        counters.publish_gate(0, UnixMs(500));
+        assert_eq!(counters.available(), 0);
+        assert!(counters.version() > version);
+        counters.publish_committed(10, 2, 4);
+        assert_eq!(counters.available(), 0, "from now on it is the gate that tells");
     }
 }

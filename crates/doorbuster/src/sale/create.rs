@@ -66,7 +66,8 @@ pub(crate) struct CreateArguments {
     /// Time to pay a held order, or "none": paid on placing [default: the server's sale.payment_s]
     #[arg(long, value_name = "DURATION")]
     payment: Option<String>,
-    /// Unpaid orders that a buyer may hold open [default: the server's sale.open_holds_per_buyer_max]
+    /// Unpaid orders that a buyer may hold open [default: the server's sale.open_holds_per_buyer_max; in a cluster no
+    /// bound, and none can be set]
     #[arg(long = "open-holds", value_name = "N")]
     open_holds_per_buyer_max: Option<u64>,
     /// An item: product=30,title=Shoe,price=4999,list=9999,total=100,limit=1 (repeat it for more)

@@ -89,6 +89,16 @@ fn stock_changes_carry_a_key() {
 }
 
 #[test]
+fn a_sale_without_a_bound_of_open_holds_is_told_so() {
+    let unbounded: &str = SALE.replace("_per_buyer_max\":5", "_per_buyer_max\":0").leak();
+    let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, unbounded))]);
+    assert_eq!(
+        (code, stdout),
+        (0, SHOWN.replace("5 open holds per buyer at most", "any number of open holds"))
+    );
+}
+
+#[test]
 fn a_lost_answer_names_the_key_to_repeat_it_with() {
     let ((code, stdout, stderr), _) = ask(&["sale", "restock", "3", "30", "50", "--key", "k-1"], vec![None]);
     assert_eq!((code, stdout.as_str()), (69, ""));

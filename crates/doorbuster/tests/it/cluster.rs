@@ -13,12 +13,18 @@ use crate::run;
 use crate::serving::{OPERATOR, Serving};
 
 /// Longer than any step takes on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A configuration with a database, a topic and keys of its own.
-fn configure(directory: &Path, name: &str, more: &str) {
-    let engines = Engines::shared(&["redis", "mariadb", "rocketmq"]);
-    let (redis, mariadb) = (engines.address("redis"), engines.address("mariadb"));
+pub(crate) fn configure(directory: &Path, name: &str, more: &str) {
+    let redis = Engines::shared(&["redis"]).address("redis");
+    configure_on(&redis, directory, name, more);
+}
+
+/// The same on a Redis of the test's own.
+pub(crate) fn configure_on(redis: &str, directory: &Path, name: &str, more: &str) {
+    let engines = Engines::shared(&["mariadb", "rocketmq"]);
+    let mariadb = engines.address("mariadb");
     let name_server = engines.address("rocketmq-namesrv");
     let (host, port) = mariadb.rsplit_once(':').unwrap();
     let made = Command::new("mariadb")
@@ -35,14 +41,20 @@ fn configure(directory: &Path, name: &str, more: &str) {
     std::fs::write(directory.join("doorbuster.toml"), config).unwrap();
 }
 
-fn serve(directory: &Path) -> Serving {
+pub(crate) fn serve(directory: &Path) -> Serving {
     let mut command = crate::doorbuster(directory);
     command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
     command.args(["--data-dir", "secrets"]);
     Serving::start(command)
 }
 
-fn ask(server: &Serving, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+pub(crate) fn ask(
+    server: &Serving,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response {
     let mut connection = Connection::open_patient(server.address, Duration::from_secs(40)).unwrap();
     connection.exchange(method, path, headers, body).unwrap()
 }
@@ -58,13 +70,13 @@ fn buyer(server: &Serving, member: u64, key: &str, method: &str, path: &str, bod
     ask(server, method, path, &headers, &body)
 }
 
-fn place(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
+pub(crate) fn place(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
     let order = json!({"sale": 3, "product": product, "quantity": quantity});
     buyer(server, member, key, "POST", "/api/v1/orders", &order)
 }
 
 /// Places as soon as the gate is built.
-fn place_first(server: &Serving, member: u64, key: &str, product: u64) -> String {
+pub(crate) fn place_first(server: &Serving, member: u64, key: &str, product: u64) -> String {
     let started = Instant::now();
     loop {
         let placed = place(server, member, key, product, 1);
@@ -94,7 +106,7 @@ fn operator(server: &Serving, path: &str, key: &str, body: &str) -> Response {
     ask(server, "POST", path, &headers, body)
 }
 
-fn code(response: &Response) -> String {
+pub(crate) fn code(response: &Response) -> String {
     response.json()["code"].as_str().unwrap_or_default().to_owned()
 }
 

@@ -9,6 +9,7 @@ mod bench_peak;
 mod bench_signals;
 mod client;
 mod cluster;
+mod cluster_gate;
 mod crash;
 mod dead_letters;
 mod edge;

@@ -23,6 +23,10 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Between two tries while the broker takes nothing.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
+/// A server that has just started makes topics and connections first, and is not ready meanwhile: that is no fault
+/// unless it takes longer than this.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
 /// An order that holds units at the gate, or a message that is no order.
 #[derive(Debug)]
 pub(super) struct Publication {
@@ -45,6 +49,8 @@ pub(super) fn run(core: &Core, mut producer: Producer) {
     let mut answers = Answers::new(&core.mailbox);
     let (mut orders, mut messages) = (Vec::new(), Vec::new());
     let mut work = Vec::new();
+    let started = Instant::now();
+    let mut reached = false;
     loop {
         let room = core.options.publish_batch_max - orders.len().max(messages.len());
         let idle = orders.is_empty() && messages.is_empty();
@@ -63,7 +69,11 @@ pub(super) fn run(core: &Core, mut producer: Producer) {
         }
         if orders.is_empty() && messages.is_empty() {
             // So a broker that dies is known before the next order reserves, and one that is back is found.
-            core.health.note(Need::Broker, producer.is_available(&topics.orders));
+            let available = producer.is_available(&topics.orders);
+            reached |= available;
+            if reached || started.elapsed() >= START_PATIENCE {
+                core.health.note(Need::Broker, available);
+            }
             continue;
         }
         let sent = send(core, &mut producer, &topics.orders, &mut orders, &mut answers)

@@ -15,8 +15,9 @@ use engine::SkuId;
 
 use super::Core;
 use super::health::Need;
-use crate::ledger::mysql::shared::SharedLedger;
-use crate::stock::{Gate, NodeHealth, Seen};
+use crate::catalog::Catalog;
+use crate::ledger::mysql::shared::{SharedLedger, SkuRow};
+use crate::stock::{Gate, GateError, NodeHealth, Seen};
 
 /// Between two looks at the gate.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -53,39 +54,51 @@ pub(super) fn run(core: &Core, mut gate: Gate, mut ledger: SharedLedger) {
     let mut looked_slowly: Option<Instant> = None;
     while !core.stopping.load(Ordering::Acquire) {
         core.publish_sales(&mut ledger);
-        look_at_gate(core, &mut gate);
-        if looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL) {
+        let unread = look_at_gate(core, &mut gate);
+        let slowly = looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL);
+        if slowly || unread.is_some() || !core.health.is_met(Need::Gate) {
+            judge_gate(core, &mut gate, unread);
+        }
+        if slowly {
             looked_slowly = Some(Instant::now());
             look_at_ledger(core, &mut ledger);
-            let nodes = gate.health();
-            let fault = crate::stock::fault(&nodes);
-            if let Some(fault) = &fault {
-                tracing::debug!(fault, "the gate has a fault");
-            }
-            let serves = |node: &NodeHealth| node.fault.is_none() || evicts(node);
-            core.health.note(Need::Gate, nodes.iter().all(serves));
-            let keeps = !nodes.iter().any(evicts);
-            core.health.note(Need::GateKeepsKeys, keeps);
         }
         core.wait(INTERVAL);
     }
+}
+
+/// Whether orders can be taken as far as the gate goes. Nobody else says so: two that see different things would
+/// contradict each other.
+fn judge_gate(core: &Core, gate: &mut Gate, mut unread: Option<GateError>) {
+    let (evicting, nodes): (Vec<_>, Vec<_>) = gate.health().into_iter().partition(evicts);
+    let mut fault = crate::stock::fault(&nodes);
+    if fault.is_none() && unread.is_some() {
+        // A connection that was lost is there again by now.
+        unread = look_at_gate(core, gate);
+        fault = unread.map(|error| error.to_string());
+    }
+    core.health.note_fault(Need::Gate, fault);
+    core.health.note(Need::GateKeepsKeys, evicting.is_empty());
 }
 
 fn evicts(node: &NodeHealth) -> bool {
     !matches!(node.maxmemory_policy.as_str(), "" | "noeviction")
 }
 
-fn look_at_gate(core: &Core, gate: &mut Gate) {
+/// Reads the stock of all SKUs. Returns why one could not be read, if so; a gate that is closed is read.
+fn look_at_gate(core: &Core, gate: &mut Gate) -> Option<GateError> {
     let catalog = core.shelf.current();
     let numbers = 0..u32::try_from(catalog.skus.len()).expect("SKUs are numbered by u32");
     let skus: Vec<_> = numbers.map(SkuId).collect();
-    let mut open = 0;
+    let (mut open, mut unread) = (0, None);
     for (sku, state) in skus.iter().zip(gate.states(&skus)) {
-        if let Ok(Some(state)) = state
-            && state.closed.is_none()
-        {
-            core.stock.observe(core, *sku, state.seen);
-            open += 1;
+        match state {
+            Ok(Some(state)) if state.closed.is_none() => {
+                core.stock.observe(core, *sku, state.seen);
+                open += 1;
+            }
+            Ok(_) => {}
+            Err(error) => unread = Some(error),
         }
     }
     core.counts.gates_open.set(open);
@@ -99,22 +112,27 @@ fn look_at_gate(core: &Core, gate: &mut Gate) {
             Err(error) => tracing::warn!(%error, sku = sku.0, "a gate could not be fenced"),
         }
     }
+    unread
 }
 
 pub(super) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger) {
     match ledger.stocks() {
         Ok(stocks) => {
             core.health.note(Need::Ledger, true);
-            let catalog = core.shelf.current();
-            for row in stocks {
-                if let Some(sku) = catalog.sku(row.sku) {
-                    sku.counters.publish_committed(row.stock.total(), row.stock.held(), row.stock.sold());
-                }
-            }
+            publish_stocks(&core.shelf.current(), &stocks);
         }
         Err(error) => {
             tracing::debug!(%error, "the ledger's stock could not be read");
             core.health.note(Need::Ledger, false);
+        }
+    }
+}
+
+/// Takes over what the ledger says of each SKU.
+pub(super) fn publish_stocks(catalog: &Catalog, stocks: &[SkuRow]) {
+    for row in stocks {
+        if let Some(sku) = catalog.sku(row.sku) {
+            sku.counters.publish_committed(row.stock.total(), row.stock.held(), row.stock.sold());
         }
     }
 }

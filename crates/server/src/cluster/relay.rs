@@ -197,8 +197,6 @@ impl<'a> Relay<'a> {
             .collect();
         let reserved = self.gate.reserve(&requests);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
-        let closed = |reserved: &Result<_, GateError>| matches!(reserved, Ok(_) | Err(GateError::Closed(_)));
-        self.core.health.note(Need::Gate, reserved.iter().any(closed));
         for (asked, reserved) in asked.into_iter().zip(reserved) {
             self.reserved(asked, reserved, deadline);
         }

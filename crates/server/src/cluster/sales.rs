@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use engine::{Book, Entry, Event, ProductId, SaleId, Seq, SkuId};
 
+use super::refresh::publish_stocks;
 use crate::catalog::{Catalog, Shelf};
 use crate::ledger::mysql::shared::{LedgerError, SharedLedger};
 use crate::stock::SaleState;
@@ -40,14 +41,18 @@ impl Sales {
     /// Follows what the ledger has since, and publishes the catalog if there was anything. Returns whether.
     pub(super) fn catch_up(&mut self, ledger: &mut SharedLedger, shelf: &Shelf) -> Result<bool, LedgerError> {
         let entries = ledger.sale_entries(self.after)?;
-        let changed = !entries.is_empty();
+        if entries.is_empty() {
+            return Ok(false);
+        }
+        // Read before anything is followed, and told before anybody sees a new SKU: one without stock looks sold out.
+        let stocks = ledger.stocks()?;
         for entry in entries {
             self.follow(entry);
         }
-        if changed {
-            shelf.publish(Catalog::of(&self.book, &shelf.current()));
-        }
-        Ok(changed)
+        let catalog = Catalog::of(&self.book, &shelf.current());
+        publish_stocks(&catalog, &stocks);
+        shelf.publish(catalog);
+        Ok(true)
     }
 
     fn follow(&mut self, entry: Entry) {

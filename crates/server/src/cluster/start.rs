@@ -69,7 +69,7 @@ impl Stages {
         shared: writer::Shared,
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
-        let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::default()));
+        let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));
         core.follow_sales(&mut ledger)?;
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config));
         Ok(Stages { core, ledger, gate, queue, publish_threads: config.cluster.publish_threads })

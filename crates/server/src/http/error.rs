@@ -106,7 +106,8 @@ impl Problem {
     }
 
     pub(super) fn outcome_unknown() -> Problem {
-        let detail = "It could not be learnt in time whether this happened. Ask again with the same key.";
+        let detail = "It could not be learnt in time whether this happened. With the same key it is safe to ask \
+                      again; without a key, look first what came of it.";
         Problem::new(503, "outcome_unknown", "The outcome is not known", detail)
     }
 
@@ -126,7 +127,7 @@ impl Problem {
         Problem::new(503, "busy", "Too busy", "Too much is waiting to be answered already; try again.")
     }
 
-    pub(super) fn unavailable(detail: &'static str) -> Problem {
+    pub(super) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(503, "unavailable", "Not serving", detail)
     }
 

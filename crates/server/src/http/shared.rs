@@ -114,7 +114,7 @@ impl Shared {
     }
 
     /// Why orders should not come here because of an engine, if so.
-    pub(super) fn why_not_ready(&self) -> Option<&'static str> {
+    pub(super) fn why_not_ready(&self) -> Option<String> {
         self.health.why_not_ready()
     }
 

@@ -66,8 +66,8 @@ pub enum Why {
     /// A script runs for too long.
     Busy,
     OutOfMemory,
-    /// Password, user or permission.
-    Denied,
+    /// Password, user or permission; the text is the server's.
+    Denied(Box<str>),
     /// A replica whose master is away.
     MasterDown,
     /// Fewer replicas than `min-replicas-to-write` are in touch.
@@ -82,37 +82,27 @@ pub enum Why {
     Unexpected(Box<str>),
 }
 
-impl Why {
-    /// A short stable name, for metrics and logs.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Why::Unreachable => "unreachable",
-            Why::TimedOut => "timed_out",
-            Why::ConnectionLost => "connection_lost",
-            Why::Loading => "loading",
-            Why::ReadOnly => "read_only",
-            Why::ClusterDown => "cluster_down",
-            Why::SlotMoving => "slot_moving",
-            Why::DiskError => "disk_error",
-            Why::Busy => "busy",
-            Why::OutOfMemory => "out_of_memory",
-            Why::Denied => "denied",
-            Why::MasterDown => "master_down",
-            Why::NoReplicas => "no_replicas",
-            Why::ScriptMissing => "script_missing",
-            Why::RanBackwards => "ran_backwards",
-            Why::Invalid(_) => "invalid",
-            Why::Unexpected(_) => "unexpected",
-        }
-    }
-}
-
+/// For operators: what Redis said, in words.
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Why::Invalid(text) => write!(f, "invalid: {text}"),
-            Why::Unexpected(text) => write!(f, "unexpected answer: {text}"),
-            other => f.write_str(other.as_str()),
-        }
+        f.write_str(match self {
+            Why::Unreachable => "no connection can be made",
+            Why::TimedOut => "it does not answer in time",
+            Why::ConnectionLost => "the connection was lost",
+            Why::Loading => "it is loading its data (LOADING)",
+            Why::ReadOnly => "it is a replica",
+            Why::ClusterDown => "the cluster does not serve every slot (CLUSTERDOWN)",
+            Why::SlotMoving => "a slot is being moved",
+            Why::DiskError => "it refuses writes, because it can't save to its disk (MISCONF)",
+            Why::Busy => "a script runs in it for too long (BUSY)",
+            Why::OutOfMemory => "its memory is full: maxmemory is reached (OOM)",
+            Why::Denied(text) => return write!(f, "it refuses us: {text}"),
+            Why::MasterDown => "it is a replica whose master is away (MASTERDOWN)",
+            Why::NoReplicas => "fewer replicas are in touch than min-replicas-to-write (NOREPLICAS)",
+            Why::ScriptMissing => "the scripts can't be loaded",
+            Why::RanBackwards => "it answered from an older state than was seen before",
+            Why::Invalid(text) => return write!(f, "invalid: {text}"),
+            Why::Unexpected(text) => return write!(f, "unexpected answer: {text}"),
+        })
     }
 }

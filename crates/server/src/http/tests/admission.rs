@@ -110,6 +110,9 @@ fn a_failed_commit_is_unknown_and_the_key_finds_out() {
     shop.failing = true;
     let unknown = shop.send(&order(1).key("k"));
     assert_eq!(unknown.problem(), problem(503, "outcome_unknown"));
+    // A pause, say, has no key to ask with again.
+    let advice = unknown.json()["detail"].as_str().unwrap().to_owned();
+    assert!(advice.contains("With the same key") && advice.contains("without a key"), "{advice}");
     assert_eq!(unknown.header("retry-after"), Some("1"));
     shop.failing = false;
     let placed = shop.send(&order(1).key("k"));

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use redis::io::tcp::TcpSettings;
 use redis::{
-    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, ErrorKind, IntoConnectionInfo,
-    ProtocolVersion, RedisConnectionInfo, RedisError, TlsCertificates, Value,
+    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisError, TlsCertificates, Value,
 };
 
 use super::reply::{self, Verdict};
@@ -54,21 +54,37 @@ impl Connection {
     /// Connects and signs in, whoever is there.
     fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
         let client = client(config, address)?;
-        let socket = client.get_connection_with_timeout(config.connect_timeout).map_err(|error| {
-            // The server said no, or nobody was there to say anything.
-            if error.kind() == ErrorKind::AuthenticationFailed { Why::Denied } else { broken(&error) }
-        })?;
+        let socket =
+            client.get_connection_with_timeout(config.connect_timeout).map_err(|error| broken(&error))?;
         let set = socket
             .set_read_timeout(Some(config.connect_timeout))
             .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
         set.map_err(|error| broken(&error))?;
-        Ok(Connection {
+        let mut connection = Connection {
             socket,
             run: Run::new(),
             used_at: Instant::now(),
             read_timeout: config.connect_timeout,
             idle_check: config.idle_check,
-        })
+        };
+        connection.sign_in(config)?;
+        Ok(connection)
+    }
+
+    /// By a command of our own: the crate would not tell what the server answered.
+    fn sign_in(&mut self, config: &GateConfig) -> Result<(), Why> {
+        let Some(password) = &config.password else { return Ok(()) };
+        let mut command = redis::cmd("AUTH");
+        command.arg(&config.user).arg(password);
+        match self.ask(&command) {
+            Ok(_) => Ok(()),
+            // A server that does not know the command repeats what it was sent.
+            Err(Why::Unexpected(text)) if text.contains(password.as_str()) => {
+                Err(Why::Denied("it can't sign anybody in (AUTH)".into()))
+            }
+            Err(Why::Unexpected(text)) => Err(Why::Denied(text)),
+            Err(why) => Err(why),
+        }
     }
 
     /// Before use: whoever was idle asks again who is there.
@@ -128,7 +144,8 @@ impl Connection {
         match self.socket.req_command(command).map_err(|error| broken(&error))? {
             Value::ServerError(error) => Err(match reply::judge(&error) {
                 Verdict::Refused { why, .. } | Verdict::Unknown(why) => why,
-                _ => Why::Unexpected(error.to_string().into()),
+                Verdict::LoadScripts => Why::ScriptMissing,
+                _ => Why::Unexpected(reply::text(&error)),
             }),
             value => Ok(value),
         }
@@ -171,13 +188,7 @@ fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
         .rsplit_once(':')
         .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
         .ok_or(Why::Invalid("an address of the gate must be host:port"))?;
-    let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
-    if let Some(user) = &config.user {
-        settings = settings.set_username(user);
-    }
-    if let Some(password) = &config.password {
-        settings = settings.set_password(password);
-    }
+    let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
     let address = match config.tls {
         None => ConnectionAddr::Tcp(host, port),
         Some(_) => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },

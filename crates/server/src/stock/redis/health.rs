@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Gate;
 use super::connection::{Connection, field};
 use super::reply::{array, bytes};
+use super::scripts::Script;
 use crate::stock::{NodeHealth, ReplicaHealth, Why};
 
 impl Gate {
@@ -19,9 +20,9 @@ impl Gate {
                 Err(why) => faulty(address, why.to_string()),
             })
             .collect();
-        if !self.router.is_covered() {
+        if let Some(why) = self.router.uncovered() {
             let address = self.router.config().addresses.join(",");
-            nodes.push(faulty(address, "not every slot of the cluster has a master".to_owned()));
+            nodes.push(faulty(address, why.to_string()));
         }
         nodes
     }
@@ -60,13 +61,27 @@ fn look(address: &str, connection: &mut Connection) -> Result<NodeHealth, Why> {
         // It would forget keys without telling anybody.
         Some(format!("maxmemory-policy is {}, and must be noeviction", health.maxmemory_policy))
     } else if field(&replication, "role") != Some("master") {
-        Some("it is a replica".to_owned())
+        Some(Why::ReadOnly.to_string())
     } else if field(&persistence, "loading") == Some("1") {
-        Some("it is loading its data".to_owned())
+        Some(Why::Loading.to_string())
     } else {
-        None
+        probe(connection).err().map(|why| why.to_string())
     };
     Ok(health)
+}
+
+/// Whether a write would be taken. INFO tells neither all reasons why not, nor what our user may do.
+fn probe(connection: &mut Connection) -> Result<(), Why> {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(Script::Probe.sha()).arg(0);
+    match connection.ask(&command) {
+        // A server that was restarted or flushed.
+        Err(Why::ScriptMissing) => {
+            connection.load_scripts()?;
+            connection.ask(&command).map(drop)
+        }
+        answer => answer.map(drop),
+    }
 }
 
 fn append_fsync(connection: &mut Connection) -> Option<String> {

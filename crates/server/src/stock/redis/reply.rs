@@ -26,7 +26,7 @@ pub(super) fn judge(error: &ServerError) -> Verdict {
     let details = error.details().unwrap_or_default();
     // A script that fails half way has kept what it wrote before. Errors from inside a script name it.
     if details.contains("user_script") {
-        return Verdict::Unknown(Why::Unexpected(error.to_string().into()));
+        return Verdict::Unknown(Why::Unexpected(text(error)));
     }
     let refused = |why| Verdict::Refused { why, distrust: false };
     let distrusted = |why| Verdict::Refused { why, distrust: true };
@@ -43,14 +43,20 @@ pub(super) fn judge(error: &ServerError) -> Verdict {
         "BUSY" => refused(Why::Busy),
         "OOM" => refused(Why::OutOfMemory),
         "NOREPLICAS" => refused(Why::NoReplicas),
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => distrusted(Why::Denied),
+        // These texts name the user, the command or the key, and never a password.
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => distrusted(Why::Denied(text(error))),
         _ => unexpected(error),
     }
 }
 
+/// As the server said it.
+pub(super) fn text(error: &ServerError) -> Box<str> {
+    format!("{} {}", error.code(), error.details().unwrap_or_default()).trim_end().into()
+}
+
 /// An error that is not in the table says nothing about what was done.
 fn unexpected(error: &ServerError) -> Verdict {
-    Verdict::Unknown(Why::Unexpected(error.to_string().into()))
+    Verdict::Unknown(Why::Unexpected(text(error)))
 }
 
 /// Slot and address in "slot host:port".
@@ -183,9 +189,18 @@ mod tests {
             ("BUSY Redis is busy running a script.", refused(Why::Busy)),
             ("OOM command not allowed when used memory > 'maxmemory'.", refused(Why::OutOfMemory)),
             ("NOREPLICAS Not enough good replicas to write.", refused(Why::NoReplicas)),
-            ("NOAUTH Authentication required.", distrusted(Why::Denied)),
-            ("WRONGPASS invalid username-password pair", distrusted(Why::Denied)),
-            ("NOPERM User x has no permissions", distrusted(Why::Denied)),
+            (
+                "NOAUTH Authentication required.",
+                distrusted(Why::Denied("NOAUTH Authentication required.".into())),
+            ),
+            (
+                "WRONGPASS invalid username-password pair",
+                distrusted(Why::Denied("WRONGPASS invalid username-password pair".into())),
+            ),
+            (
+                "NOPERM User x has no permissions",
+                distrusted(Why::Denied("NOPERM User x has no permissions".into())),
+            ),
         ] {
             assert_eq!(told(line), verdict, "{line}");
         }

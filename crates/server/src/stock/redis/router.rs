@@ -31,6 +31,8 @@ pub(super) struct Router {
     /// The map of slots is to be read again.
     stale: bool,
     refreshed_at: Option<Instant>,
+    /// Why the map could not be read at the last try.
+    unread: Option<Why>,
     /// Of a single Redis: the position of the node that was the master last.
     master: usize,
     round: u64,
@@ -46,6 +48,7 @@ impl Router {
             slots,
             nodes: Vec::new(),
             refreshed_at: None,
+            unread: None,
             master: 0,
             round: 0,
             buffer: Vec::new(),
@@ -194,7 +197,7 @@ impl Router {
         if self.config.cluster {
             let node = self.slots[usize::from(slot)];
             if node == NO_NODE {
-                return Err(Why::ClusterDown);
+                return Err(self.unread.clone().unwrap_or(Why::ClusterDown));
             }
             let node = usize::from(node);
             return self.connect(node).map(|()| node);
@@ -272,6 +275,7 @@ impl Router {
                 }
                 Err(why) => {
                     node.connection = None;
+                    self.unread = Some(why.clone());
                     node.not_before = Some((pause_after(started), why));
                 }
             }
@@ -285,6 +289,7 @@ impl Router {
             self.slots[slots].fill(node);
         }
         self.stale = false;
+        self.unread = None;
     }
 
     /// The addresses of all masters, as far as they are known, and a connection to each or why there is none.
@@ -321,9 +326,10 @@ impl Router {
         self.nodes.get(node)?.connection.as_ref().map(|connection| connection.run.as_str())
     }
 
-    /// Whether every slot has a node, as far as is known. A single Redis has them all.
-    pub(super) fn is_covered(&self) -> bool {
-        !self.slots.contains(&NO_NODE)
+    /// Why there are slots without a node, if there are any. A single Redis has them all.
+    pub(super) fn uncovered(&self) -> Option<Why> {
+        let uncovered = self.slots.contains(&NO_NODE);
+        uncovered.then(|| self.unread.clone().unwrap_or(Why::ClusterDown))
     }
 }
 

@@ -26,9 +26,10 @@ pub enum Script {
     Find,
     Open,
     Product,
+    Probe,
 }
 
-pub(super) const ALL: [Script; 10] = [
+pub(super) const ALL: [Script; 11] = [
     Script::Reserve,
     Script::Settle,
     Script::Apply,
@@ -39,6 +40,7 @@ pub(super) const ALL: [Script; 10] = [
     Script::Find,
     Script::Open,
     Script::Product,
+    Script::Probe,
 ];
 
 struct Loaded {
@@ -59,6 +61,7 @@ impl Script {
             Script::Find => [NO_WRITES, PRELUDE, include_str!("lua/find.lua")],
             Script::Open => [NO_WRITES, PRELUDE, include_str!("lua/open.lua")],
             Script::Product => [PLAIN, "", include_str!("lua/product.lua")],
+            Script::Probe => [PLAIN, "", include_str!("lua/probe.lua")],
         }
     }
 

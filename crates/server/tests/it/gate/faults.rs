@@ -24,6 +24,15 @@ fn refused(gate: &mut Gate, why: Why) {
     assert_eq!(told, Err(GateError::NotExecuted(why)));
 }
 
+/// The health check, which writes nothing, tells the same as an order would be told.
+fn unhealthy(gate: &mut Gate, why: &Why) {
+    assert_eq!(gate.health()[0].fault, Some(why.to_string()));
+}
+
+fn healthy(gate: &mut Gate) {
+    assert_eq!(server::stock::fault(&gate.health()), None);
+}
+
 #[test]
 fn noscript_loads_the_scripts_and_sends_the_same_again() {
     let (redis, mut gate) = ready(&[]);
@@ -34,6 +43,8 @@ fn noscript_loads_the_scripts_and_sends_the_same_again() {
     assert_eq!(answers.iter().filter(|answer| is_taken(answer)).count(), 10);
     assert!(answers.iter().all(Result::is_ok));
     assert_eq!(available(&mut gate, SKU), 0);
+    redis.command::<()>(&["SCRIPT", "FLUSH"]);
+    healthy(&mut gate);
 }
 
 #[test]
@@ -42,6 +53,7 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
     redis.command::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
     refused(&mut gate, Why::OutOfMemory);
+    unhealthy(&mut gate, &Why::OutOfMemory);
     // What gives memory or units back, stops the sale or only reads goes on.
     let id = place(SKU, 1, 9, 1).id;
     assert!(gate.find(&[id])[0].is_ok());
@@ -50,6 +62,7 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
     assert_eq!(settled, [Ok(server::stock::Settled::Done)]);
     redis.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(available(&mut gate, SKU), 10);
+    healthy(&mut gate);
     assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
 }
 
@@ -66,6 +79,7 @@ fn misconf_is_told_while_the_snapshot_fails() {
     };
     until("the snapshot fails", failed);
     refused(&mut gate, Why::DiskError);
+    unhealthy(&mut gate, &Why::DiskError);
     assert_eq!(available(&mut gate, SKU), 10);
     std::fs::remove_dir(redis.dir.path().join("taken.rdb")).unwrap();
     redis.command::<String>(&["BGSAVE"]);
@@ -92,6 +106,7 @@ fn misconf_is_told_while_the_log_can_not_be_written() {
     until("the log can't be written", seen);
     refused(&mut gate, Why::DiskError);
     refused(&mut gate, Why::DiskError);
+    unhealthy(&mut gate, &Why::DiskError);
 }
 
 #[test]
@@ -107,6 +122,7 @@ fn busy_is_told_while_a_script_runs_for_too_long() {
     };
     until("a script runs for too long", busy);
     refused(&mut gate, Why::Busy);
+    unhealthy(&mut gate, &Why::Busy);
     redis.command::<()>(&["SCRIPT", "KILL"]);
     assert!(forever.join().unwrap().is_err());
     assert_eq!(available(&mut gate, SKU), 10);
@@ -131,7 +147,7 @@ fn loading_is_told_while_the_data_are_read() {
     until("it says that it is loading", || {
         reserve(&mut gate, place(SKU, 1, 9, 1)) == Err(GateError::NotExecuted(Why::Loading))
     });
-    assert_eq!(gate.health()[0].fault.as_deref(), Some("loading"));
+    unhealthy(&mut gate, &Why::Loading);
 }
 
 #[test]
@@ -152,6 +168,7 @@ fn a_replica_is_no_gate_and_its_promotion_is_another_run() {
     // A fail-over with the old master alive: it becomes a replica of the new one.
     replica.command::<()>(&["REPLICAOF", "NO", "ONE"]);
     master.command::<()>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
+    unhealthy(&mut gate, &Why::ReadOnly);
     refused(&mut gate, Why::ReadOnly);
     let other_run = Err(GateError::Closed(server::stock::Closed::OtherRun));
     until("the new master is found", || reserve(&mut both, place(SKU, 2, 9, 1)) == other_run);
@@ -186,6 +203,7 @@ fn too_few_replicas_refuse_if_redis_is_told_so() {
     let (redis, mut gate) = ready(&[]);
     redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     refused(&mut gate, Why::NoReplicas);
+    unhealthy(&mut gate, &Why::NoReplicas);
     redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     assert!(is_taken(&reserve(&mut gate, place(SKU, 99, 9, 1))));
 }
@@ -202,13 +220,41 @@ fn a_wrong_or_missing_password_is_denied() {
         Gate::new(config)
     };
     assert!(is_taken(&reserve(&mut with(Some("shop"), Some("secret")), place(SKU, 1, 9, 1))));
-    refused(&mut with(Some("shop"), Some("wrong")), Why::Denied);
-    refused(&mut with(Some("poor"), Some("secret")), Why::Denied);
+    // What Redis says is told: an operator has to find the cause in it.
+    let denied = |gate: &mut Gate, text: &str| {
+        let told = reserve(gate, place(SKU, 99, 9, 1));
+        let Err(GateError::NotExecuted(why @ Why::Denied(_))) = told else { panic!("{told:?}") };
+        assert!(why.to_string().contains(text), "{why}");
+        unhealthy(gate, &why);
+    };
+    denied(&mut with(Some("shop"), Some("wrong")), "WRONGPASS");
+    denied(&mut with(None, Some("secret")), "without any password configured for the default user");
+    denied(&mut with(Some("poor"), Some("secret")), "no permissions to run the 'evalsha' command");
     redis.command::<()>(&["CONFIG", "SET", "requirepass", "other"]);
-    refused(&mut with(None, None), Why::Denied);
+    denied(&mut with(None, None), "NOAUTH");
     assert!(is_taken(&reserve(&mut with(None, Some("other")), place(SKU, 2, 9, 1))));
     // A connection from before is signed in still.
     assert_eq!(available(&mut gate, SKU), 8);
+}
+
+#[test]
+fn a_server_that_can_not_sign_in_never_makes_us_tell_the_password() {
+    // It repeats what it was sent, as it does for any command that it does not know.
+    let redis = Redis::start(&["--rename-command", "AUTH", ""]);
+    let mut gate = Gate::new(GateConfig { password: Some("secret".into()), ..redis.config() });
+    let fault = server::stock::fault(&gate.health()).unwrap();
+    assert!(fault.contains("AUTH") && !fault.contains("secret"), "{fault}");
+}
+
+#[test]
+fn a_single_redis_that_is_taken_for_a_cluster_says_so() {
+    let redis = Redis::start(&[]);
+    let mut gate = Gate::new(GateConfig { cluster: true, ..redis.config() });
+    let told = reserve(&mut gate, place(SKU, 99, 9, 1)).unwrap_err();
+    let fault = server::stock::fault(&gate.health()).unwrap();
+    for told in [told.to_string(), fault] {
+        assert!(told.contains("cluster support disabled"), "{told}");
+    }
 }
 
 #[test]

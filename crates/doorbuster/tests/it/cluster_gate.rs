@@ -1,0 +1,161 @@
+//! A gate that is there and can't be used, or that is away: what operators are told about it, and that buyers are
+//! never told it is sold out.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::cluster::{SOON, ask, code, configure, configure_on, place, place_first};
+use crate::engines::Engines;
+use crate::serving::Serving;
+
+/// A server whose log goes into a file.
+fn serve_logged(directory: &Path, password: &str) -> Serving {
+    let mut command = Command::new("/bin/sh");
+    command.current_dir(directory).env_clear().envs(gate_password(password));
+    command.args(["-c", "exec \"$0\" \"$@\" 2>>log", env!("CARGO_BIN_EXE_doorbuster")]);
+    command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    command.args(["--data-dir", "secrets"]);
+    Serving::start_unseen(command)
+}
+
+fn gate_password(password: &str) -> Option<(&'static str, &str)> {
+    (!password.is_empty()).then_some(("DOORBUSTER_GATE_PASSWORD", password))
+}
+
+/// Lines of the log that hold this.
+fn logged(directory: &Path, text: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(directory.join("log")).unwrap();
+    log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+fn redis(engines: &Engines, command: &str) {
+    let mut stream = TcpStream::connect(engines.address("redis")).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    write!(stream, "{command}\r\n").unwrap();
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n", "{command}");
+}
+
+/// Asks until the answer is as it should be.
+fn until(what: &str, mut told: impl FnMut() -> (bool, String)) {
+    let started = Instant::now();
+    loop {
+        let (is, text) = told();
+        if is {
+            return;
+        }
+        assert!(started.elapsed() < SOON, "{what}: {text}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn get(server: &Serving, path: &str) -> (u16, String) {
+    let response = ask(server, "GET", path, &[], "");
+    (response.status, response.body)
+}
+
+fn until_ready(server: &Serving) {
+    until("it is ready", || {
+        let (status, body) = get(server, "/readyz");
+        (status == 200, body)
+    });
+}
+
+#[test]
+fn a_full_redis_is_not_ready_and_says_why_as_long_as_it_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["redis"], &[]);
+    configure_on(&engines.address("redis"), dir.path(), "full", "");
+    let server = serve_logged(dir.path(), "");
+    until_ready(&server);
+    place_first(&server, 1, "", 29);
+    assert_eq!(logged(dir.path(), "not ready"), Vec::<String>::new(), "a start is no fault");
+
+    redis(&engines, "CONFIG SET maxmemory 1mb");
+    until("it is not ready", || {
+        let (status, body) = get(&server, "/readyz");
+        (status == 503 && body.contains("its memory is full"), body)
+    });
+    // Orders come all the while, and several looks at Redis: nobody contradicts what was told.
+    let started = Instant::now();
+    let mut member = 1;
+    while started.elapsed().as_secs() < 3 {
+        member += 1;
+        let key = if member % 2 == 0 { "k" } else { "" };
+        assert_eq!(place(&server, member, key, 29, 1).status, 503);
+        let (status, body) = get(&server, "/readyz");
+        assert!(status == 503 && body.contains("its memory is full"), "{body}");
+    }
+    redis(&engines, "CONFIG SET maxmemory 0");
+    until_ready(&server);
+    assert_eq!(place(&server, member + 1, "", 29, 1).status, 202);
+    let told = logged(dir.path(), "not ready");
+    assert!(matches!(&told[..], [line] if line.contains("its memory is full")), "{told:?}");
+    assert_eq!(logged(dir.path(), "over: ").len(), 1);
+}
+
+#[test]
+fn what_redis_says_reaches_the_operator_and_the_password_does_not() {
+    for (name, setting, password, said) in [
+        ("taken_for_cluster", "mode = \"cluster\"", "", "cluster support disabled"),
+        ("nobody", "user = \"nobody\"", "a-wrong-secret", "WRONGPASS"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        configure(dir.path(), name, "");
+        let path = dir.path().join("doorbuster.toml");
+        let config = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, config.replace("[gate]\n", &format!("[gate]\n{setting}\n"))).unwrap();
+        let server = serve_logged(dir.path(), password);
+        until(name, || {
+            let (status, body) = get(&server, "/readyz");
+            (status == 503 && body.contains(said), body)
+        });
+        until(name, || {
+            let mut audit = crate::doorbuster(dir.path());
+            audit.args(["audit", "--config", "doorbuster.toml"]).envs(gate_password(password));
+            let (code, _, errors) = crate::outcome(audit.output().unwrap());
+            assert!(password.is_empty() || !errors.contains(password), "{errors}");
+            (code == 69 && errors.contains(said), errors)
+        });
+        assert_eq!(server.stop(), 0);
+        let told = logged(dir.path(), "not ready: the stock gate");
+        assert!(matches!(&told[..], [line] if line.contains(said)), "{told:?}");
+        assert!(password.is_empty() || logged(dir.path(), password).is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["redis"], &[]);
+    configure_on(&engines.address("redis"), dir.path(), "away", "");
+    let first = serve_logged(dir.path(), "");
+    until_ready(&first);
+    place_first(&first, 1, "", 29);
+    let left = |server: &Serving| get(server, "/cache/stock?productId=29").1;
+    until("the order is in the ledger", || {
+        let sold = ask(&first, "GET", "/metrics", &[], "").body;
+        (sold.contains("doorbuster_units_held 1"), sold)
+    });
+    assert_eq!(left(&first), "9999999");
+    assert_eq!(first.stop(), 0);
+    engines.kill("redis");
+
+    let server = serve_logged(dir.path(), "");
+    // From the first answer on.
+    assert_eq!(left(&server), "9999999");
+    let (_, stock) = get(&server, "/api/v1/stock?sale=3&product=29");
+    assert!(stock.contains("\"available\":9999999,"), "{stock}");
+    let (status, page) = get(&server, "/seckill_3_29.html");
+    assert!(status == 200 && !page.contains("Sold out"), "{page}");
+    let refused = place(&server, 2, "", 29, 1);
+    assert_eq!((refused.status, code(&refused).as_str()), (503, "unavailable"));
+    assert_eq!(left(&server), "9999999");
+    engines.up(&["redis"]);
+    until_ready(&server);
+    place_first(&server, 2, "", 29);
+}
