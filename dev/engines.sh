@@ -91,10 +91,11 @@ member_pid() {
 
 # Prints the pids of what lives on of a member whose first process was killed: nginx's workers, whose command lines
 # tell no folder. They hold the lock of `launch`; and as long as one of them lives, the number of their group, which
-# was the first one's pid, is nobody else's.
+# was the first one's pid, is nobody else's. Only in another container it means somebody else.
 member_rest() {
 	local dir=$dev_dir/$1 held=0 group pid
-	! member_pid "$1" >/dev/null && [ -s "$dir/pid" ] && [ -e "$dir/lock" ] || return 0
+	! member_pid "$1" >/dev/null && [ -s "$dir/pid" ] && [ -s "$dir/lock" ] || return 0
+	[ "$(cat "$dir/lock")" = "$(readlink /proc/self/ns/pid)" ] || return 0
 	flock --shared --nonblock "$dir/lock" true || held=$?
 	[ "$held" -eq 1 ] || return 0
 	read -r group <"$dir/pid"
@@ -139,7 +140,7 @@ launch() {
 			fd=${fd##*/}
 			if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi
 		done
-		cd "$dir" && exec 9>lock && flock --wait 2 9 || exit 1
+		cd "$dir" && exec 9>lock && flock --wait 2 9 && readlink /proc/self/ns/pid >&9 || exit 1
 		echo $$ >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid" && exec "$@"
 	' launch "$dir" "$@"
 	local deadline=$((SECONDS + check_seconds_max))
@@ -154,7 +155,8 @@ explain() {
 	local log=$dev_dir/$1/log
 	echo "error: $1 $2. The end of its log, $log:" >&2
 	tail -n 20 "$log" 2>/dev/null | sed 's/^/  | /' >&2
-	[ "$(kind_of "$1")" = server ] || echo "       Try \`dev/up $1\` again; to start it from nothing, losing its data: \`dev/down --wipe $1\` first." >&2
+	[ "$(kind_of "$1")" = server ] ||
+		echo "       Try \`dev/up $1\` again; to start it from nothing, losing its data: \`dev/down --wipe $1\` first." >&2
 	return 1
 }
 
@@ -228,7 +230,8 @@ end_rest() {
 	echo "ended what a killed $1 had left (pid ${pids[*]})" >&2
 }
 
-# Stops a member by its pid, and then whatever it left. RocketMQ takes 18 to 40 s over a SIGTERM, and its store is thrown away: no SIGTERM there.
+# Stops a member by its pid, then what it left. RocketMQ takes 18 to 40 s over a SIGTERM, and its store is thrown away:
+# no SIGTERM there.
 stop_member() {
 	local member=$1 pid signal=TERM
 	if pid=$(member_pid "$member"); then
