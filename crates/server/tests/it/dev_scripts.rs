@@ -16,6 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::engines::{Engines, Member};
 
 const SOON: Duration = Duration::from_secs(20);
+/// More than what makes a server count as ready, if all are answered well.
+const LOOKS: usize = 10;
 /// More than a run prints.
 const LINES_MAX: usize = 100;
 
@@ -147,7 +149,7 @@ dir=$(dirname "$4")
 cat >"$dir/server.conf" <<CONF
 user root; daemon off; worker_processes 1; pid "$dir/server.pid"; error_log stderr;
 events {}
-http { access_log off; server { listen $8; location / {
+http { access_log "$dir/asked"; server { listen $8; location / {
 	if (!-f "$dir/../open") { return 503; }
 	return 200;
 } } }
@@ -211,7 +213,11 @@ fn servers(engines: &Engines) -> Vec<u32> {
 fn a_cluster_serves_when_its_servers_do_and_suffers_no_second_one() {
     let engines = Engines::private(&["nginx"], &[]);
     let mut first = Cluster::start(&engines);
-    soon("two servers run", || servers(&engines).len() == 2);
+    let is_asked = |server: &str| {
+        let asked = fs::read_to_string(engines.dir().join(server).join("asked")).unwrap_or_default();
+        asked.lines().filter(|line| line.contains("GET /readyz")).count() > LOOKS
+    };
+    soon("both servers are asked again and again", || is_asked("server-1") && is_asked("server-2"));
     assert!(!first.has_said("serving "), "no server is ready: {:?}", first.said);
     fs::write(engines.dir().join("open"), "").unwrap();
     first.serves();
