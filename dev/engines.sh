@@ -5,6 +5,8 @@
 #   ports_MEMBER     the ports that it listens on; the first one is its address
 #   launch_MEMBER    writes its settings, makes its data if there are none, and calls `launch`
 #   ready_MEMBER     says whether it serves; one look, bounded in time
+#   outdated_MEMBER  says whether it runs with other settings than are wanted now, and must be started anew; most have
+#                    none, and run on as they are
 # Sourced only; it never stops a process that no pid file of its own names.
 set -euo pipefail
 
@@ -24,6 +26,7 @@ lock_seconds_max=300
 check_seconds_max=5 # one look of a ready check
 
 members_all=(redis redis-cluster-{0..5} mariadb rocketmq-namesrv rocketmq-broker redis-edge nginx)
+servers_all=(server-1 server-2) # only dev/run-cluster starts them
 
 fail() {
 	echo "error: $*" >&2
@@ -38,6 +41,7 @@ esac
 kind_of() {
 	case $1 in
 	redis-cluster-*) echo redis_cluster ;;
+	server-*) echo server ;;
 	*) echo "${1//-/_}" ;;
 	esac
 }
@@ -85,6 +89,23 @@ member_pid() {
 	echo "$pid"
 }
 
+# Prints the pids of what lives on of a member whose first process was killed: nginx's workers, whose command lines
+# tell no folder. They hold the lock of `launch`; and as long as one of them lives, the number of their group, which
+# was the first one's pid, is nobody else's. Only in another container it means somebody else.
+member_rest() {
+	local dir=$dev_dir/$1 held=0 group pid
+	! member_pid "$1" >/dev/null && [ -s "$dir/pid" ] && [ -s "$dir/lock" ] || return 0
+	[ "$(cat "$dir/lock")" = "$(readlink /proc/self/ns/pid)" ] || return 0
+	flock --shared --nonblock "$dir/lock" true || held=$?
+	[ "$held" -eq 1 ] || return 0
+	read -r group <"$dir/pid"
+	# After the name, which is in brackets and may hold anything: the state, the parent, the group.
+	for pid in $(cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v group="$group" '{ pid = $1; sub(/.*\) /, "") } $3 == group { print pid }'); do
+		is_gone "$pid" || echo "$pid"
+	done
+}
+
 # Fails, naming the port and its holder, if somebody listens on one of a member's ports: on 127.0.0.1, on ::1, or on
 # all addresses. Another loopback address is another place.
 check_ports_free() {
@@ -105,6 +126,7 @@ check_ports_free() {
 
 # launch MEMBER COMMAND...: starts a process that outlives this shell, its terminal and whoever reads its output.
 # Every inherited descriptor is closed: a lock, or a pipe that a caller reads to its end, must not live on in it.
+# It leads a group of its own; it and whatever it starts there hold the lock in its folder as long as they live.
 launch() {
 	local dir=$dev_dir/$1
 	shift
@@ -118,7 +140,7 @@ launch() {
 			fd=${fd##*/}
 			if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi
 		done
-		cd "$dir" || exit 1
+		cd "$dir" && exec 9>lock && flock --wait 2 9 && readlink /proc/self/ns/pid >&9 || exit 1
 		echo $$ >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid" && exec "$@"
 	' launch "$dir" "$@"
 	local deadline=$((SECONDS + check_seconds_max))
@@ -133,7 +155,8 @@ explain() {
 	local log=$dev_dir/$1/log
 	echo "error: $1 $2. The end of its log, $log:" >&2
 	tail -n 20 "$log" 2>/dev/null | sed 's/^/  | /' >&2
-	echo "       Try \`dev/up $1\` again; to start it from nothing, losing its data: \`dev/down --wipe $1\` first." >&2
+	[ "$(kind_of "$1")" = server ] ||
+		echo "       Try \`dev/up $1\` again; to start it from nothing, losing its data: \`dev/down --wipe $1\` first." >&2
 	return 1
 }
 
@@ -155,6 +178,12 @@ wait_until() { # wait_until WHAT COMMAND...
 	done
 }
 
+is_outdated() {
+	local look
+	look=outdated_$(kind_of "$1")
+	declare -F "$look" >/dev/null && "$look" "$1"
+}
+
 # Starts a member, or finds that it runs already, and waits until it serves.
 start_member() {
 	local member=$1 dir=$dev_dir/$1 address
@@ -163,7 +192,10 @@ start_member() {
 	if member_pid "$member" >/dev/null; then
 		[ "$(cat "$dir/address")" = "$address" ] ||
 			fail "$member runs at $(cat "$dir/address"), not at $address: \`dev/down $member\` first"
-	else
+		! is_outdated "$member" || stop_member "$member"
+	fi
+	if ! member_pid "$member" >/dev/null; then
+		end_rest "$member"
 		check_ports_free "$member" || return 1
 		echo "$address" >"$dir/address"
 		"launch_$(kind_of "$member")" "$member" || { explain "$member" "could not be started"; return 1; }
@@ -186,7 +218,20 @@ is_gone_within() { # is_gone_within SECONDS PID
 	done
 }
 
-# Stops a member by its pid. RocketMQ takes 18 to 40 s over a SIGTERM, and its store is thrown away: no SIGTERM there.
+# Ends what a member's first process left when it was killed.
+end_rest() {
+	local pid pids
+	mapfile -t pids < <(member_rest "$1")
+	[ "${#pids[@]}" -gt 0 ] || return 0
+	kill -KILL -- "-$(cat "$dev_dir/$1/pid")" 2>/dev/null || true
+	for pid in "${pids[@]}"; do
+		is_gone_within "$check_seconds_max" "$pid" || fail "pid $pid, which a killed $1 left, survives SIGKILL"
+	done
+	echo "ended what a killed $1 had left (pid ${pids[*]})" >&2
+}
+
+# Stops a member by its pid, then what it left. RocketMQ takes 18 to 40 s over a SIGTERM, and its store is thrown away:
+# no SIGTERM there.
 stop_member() {
 	local member=$1 pid signal=TERM
 	if pid=$(member_pid "$member"); then
@@ -199,6 +244,7 @@ stop_member() {
 		fi
 		echo "stopped $member (pid $pid)" >&2
 	fi
+	end_rest "$member"
 	rm -f "$dev_dir/$member/pid"
 }
 
@@ -220,6 +266,6 @@ for_all() { # for_all COMMAND MEMBER...
 }
 
 for engine in redis mariadb rocketmq nginx; do
-	# shellcheck source=/dev/null
+	# shellcheck source=engines/redis.sh
 	. "$repo/dev/engines/$engine.sh"
 done

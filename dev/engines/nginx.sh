@@ -4,13 +4,31 @@
 
 ports_nginx() { echo $((port_base + 60)); }
 
-launch_nginx() {
+render_nginx() {
 	local dir=$dev_dir/$1
 	[ -n "${EDGE_TOKEN_SECRET_FILE:-}" ] || local -x EDGE_DEMO=true
 	EDGE_DIR=$dir EDGE_LISTEN=127.0.0.1:$((port_base + 60)) EDGE_REDIS_PORT=$((port_base + 1)) \
 		EDGE_SERVERS=${EDGE_SERVERS:-127.0.0.1:$((port_base + 61)) 127.0.0.1:$((port_base + 62))} \
-		EDGE_PAGES=${EDGE_PAGES:-$dir/pages} "$repo/edge/render" >"$dir/nginx.conf" || return 1
+		EDGE_PAGES=${EDGE_PAGES:-$dir/pages} "$repo/edge/render"
+}
+
+launch_nginx() {
+	local dir=$dev_dir/$1
+	render_nginx "$1" >"$dir/nginx.conf" || return 1
 	launch "$1" nginx -p "$dir/" -e "$dir/log" -c "$dir/nginx.conf"
+}
+
+# Another edge than the one that was asked for refuses orders or shows another sale's pages, and nothing tells. One
+# that stands before the servers of a run-cluster is theirs.
+outdated_nginx() {
+	local wanted server
+	wanted=$(render_nginx "$1") || fail "nginx can't have these settings: see above"
+	[ "$wanted" != "$(cat "$dev_dir/$1/nginx.conf")" ] || return 1
+	for server in "${servers_all[@]}"; do
+		! member_pid "$server" >/dev/null ||
+			fail "nginx serves a dev/run-cluster, with other settings than are wanted here: end that first"
+	done
+	echo "nginx runs with other settings than are wanted here: starting it anew" >&2
 }
 
 # Every edge answers this itself, whatever is behind it.

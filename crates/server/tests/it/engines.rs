@@ -99,12 +99,7 @@ impl Engines {
         if names.iter().all(all_run) {
             return;
         }
-        let mut command = Command::new(repository().join("dev/up"));
-        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        command.args(names).envs(settings);
-        command.env("DOORBUSTER_DEV_DIR", &self.dir);
-        command.env("DOORBUSTER_DEV_PORT_BASE", self.port_base.to_string());
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        let output = self.script("up").args(names).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "dev/up {names:?} failed:\n{out}{err}");
         for line in out.lines() {
@@ -114,6 +109,16 @@ impl Engines {
             members.retain(|member| member.name != name);
             members.push(Member { name: name.into(), address: address.into(), pid });
         }
+    }
+
+    /// One of `dev/` for this set, with its settings.
+    pub(crate) fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(repository().join("dev").join(name));
+        command.envs(self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        command.env("DOORBUSTER_DEV_DIR", &self.dir);
+        command.env("DOORBUSTER_DEV_PORT_BASE", self.port_base.to_string());
+        command.stdin(Stdio::null());
+        command
     }
 
     /// A setting of `dev/up` for what is started after this.

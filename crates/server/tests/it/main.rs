@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
 mod browser;
+mod dev_scripts;
 mod engines;
 mod faults;
 mod gate;
