@@ -53,7 +53,7 @@ pub enum End {
     Met,
     /// A threshold is missed.
     Missed,
-    /// A trial says nothing about its target: see its flags.
+    /// A trial says nothing about its target: see its flags, and [`Report::carried_nothing`].
     Invalid,
     /// A scenario could not be run.
     Unavailable,
@@ -145,7 +145,7 @@ fn part_of(scenario: &Scenario, cases: Vec<Case>, error: &str) -> Option<Scenari
 fn end_of(report: &Report) -> End {
     if !report.failures.is_empty() {
         End::Unavailable
-    } else if !report.is_valid() {
+    } else if !report.is_valid() || report.carried_nothing().is_some() {
         End::Invalid
     } else if report.thresholds.iter().any(|threshold| !threshold.met) {
         End::Missed

@@ -65,6 +65,15 @@ impl Report {
         self.scenarios.iter().any(|scenario| !scenario.cases.is_empty())
     }
 
+    /// A case of a scenario with a trial in which not one request was carried: then nothing was measured but refusals
+    /// and failures, whatever the figures. A search judges its own, and so does the price list.
+    pub fn carried_nothing(&self) -> Option<String> {
+        let cases = self.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
+        let nothing = |trial: &Trial| trial.not_carried().is_some_and(|(requests, of)| requests == of);
+        let (scenario, case) = cases.into_iter().find(|(_, case)| case.trials.iter().any(nothing))?;
+        Some(format!("{}/{}", scenario.name, case.name))
+    }
+
     /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.
     pub fn is_valid(&self) -> bool {
         let of_scenarios = self.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);

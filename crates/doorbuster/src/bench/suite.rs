@@ -31,15 +31,16 @@ setting is read back from them. With --target-... options running servers are me
 but for the keys, topics, tables and orders of the scenarios: never point them at servers that hold anything of worth.
 
 A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times have a unit (50ms). It is judged by the
-median. Without a case it holds for each case that has the metric; a figure that was not measured misses it. A file
-has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
+median. Without a case it holds for each case that has the metric; a figure that was not measured misses it, and so
+does a time where more than 1% of the requests were not carried (flash-crowd: 'p99 of all answers' counts those too).
+A file has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
 
 The report is written after every scenario: the cases that were measured before a signal or a failure are kept (orders:
 after their audit), and marked as not complete. A run that measures nothing leaves an earlier report as it is. After a
 broken audit no score is printed.
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 a
-trial is invalid (the report says why); 64 wrong arguments; 69 a scenario could not be run.
+trial is invalid (the report says why), or carried not one request; 64 wrong arguments; 69 a scenario could not be run.
 
 Examples:
   doorbuster bench run --all --quick
@@ -188,7 +189,11 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
         }
         End::Met => Ok(()),
         End::Missed => thresholds::check(report),
-        End::Invalid => Err(invalid_trial()),
+        End::Invalid => Err(report.carried_nothing().map_or_else(invalid_trial, |case| {
+            Failure::Invalid(format!(
+                "{case}: not one request of a trial was carried, all were refused, failed or are unknown; see the report"
+            ))
+        })),
         End::Unavailable => Err(Failure::unavailable(format!(
             "{} scenario(s) could not be run; the last: {}",
             report.failures.len(),
@@ -315,7 +320,9 @@ fn without_password(argument: &str) -> String {
 mod tests {
     use std::process::ExitCode;
 
-    use ::bench::report::model::{FailedScenario, ThresholdResult};
+    use ::bench::load::record::Record;
+    use ::bench::load::schedule::Schedule;
+    use ::bench::report::model::{Case, FailedScenario, Flag, ScenarioReport, ThresholdResult, Trial};
 
     use super::*;
 
@@ -353,6 +360,37 @@ mod tests {
         }
         report.failures.clear();
         assert!(matches!(verdict(&report, End::Met, Path::new("out")), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn a_run_that_carried_nothing_says_so() {
+        let mut report = read();
+        let schedule = Schedule::closed_requests(9);
+        let mut trial = Trial::new(1, &schedule, &Record::default(), None);
+        trial.flags.push(Flag::NotCarried { requests: 9, of: 9 });
+        let case = Case {
+            name: "embedded".to_owned(),
+            series: String::new(),
+            x: None,
+            metrics: Vec::new(),
+            trials: vec![trial],
+        };
+        report.scenarios.push(ScenarioReport {
+            name: "order-http".to_owned(),
+            title: String::new(),
+            reference: None,
+            scaled_down: Vec::new(),
+            notes: Vec::new(),
+            engines: Vec::new(),
+            cases: vec![case],
+            shapes: Vec::new(),
+            audit: None,
+            limiter: None,
+        });
+        let Err(Failure::Invalid(said)) = verdict(&report, End::Invalid, Path::new("out")) else {
+            panic!("it is invalid")
+        };
+        assert!(said.starts_with("order-http/embedded: not one request of a trial was carried"), "{said}");
     }
 
     /// Nothing but a failure and a missed threshold in it.
