@@ -15,7 +15,7 @@ use crate::{doorbuster, run};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ports that no other test has, and the lock that keeps them: the other tests lock the same files.
-fn ports() -> (String, File) {
+pub(crate) fn ports() -> (String, File) {
     let locks = std::env::temp_dir().join("doorbuster-test-ports");
     std::fs::create_dir_all(&locks).unwrap();
     let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
