@@ -234,6 +234,12 @@ fn one(
     // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.
     scenario.name.clone_into(&mut measured.name);
     measured.reference = scenario.reference.map(str::to_owned);
+    debug_assert_eq!(
+        scenario.unlisted(&measured),
+        None,
+        "thresholds are checked by {}'s table",
+        scenario.name
+    );
     if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
         anyhow::bail!("{AUDIT_FAILED}: {broken}");
     }

@@ -28,7 +28,8 @@ fn measured(stage: &Stage) -> ScenarioReport {
 }
 
 const fn scenario(name: &'static str, run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> Scenario {
-    Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], run }
+    let metrics = &["throughput", "p99"];
+    Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], metrics, run }
 }
 
 static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage)));

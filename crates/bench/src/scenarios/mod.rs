@@ -30,6 +30,8 @@ pub struct Scenario {
     /// The file of published figures that it reproduces.
     pub reference: Option<&'static str>,
     pub needs: &'static [Engine],
+    /// The names of all figures that its cases may have: what a threshold on it can name.
+    pub metrics: &'static [&'static str],
     pub run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>,
 }
 
@@ -114,6 +116,15 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     all().find(|scenario| scenario.name == name)
 }
 
+impl Scenario {
+    /// A figure of this report that its table has not: no threshold could be set on it.
+    pub(crate) fn unlisted<'a>(&self, report: &'a ScenarioReport) -> Option<&'a str> {
+        let mut metrics =
+            report.cases.iter().flat_map(|case| &case.metrics).map(|metric| metric.name.as_str());
+        metrics.find(|name| !self.metrics.contains(name))
+    }
+}
+
 impl Stage {
     /// Whether a case of this name is to be run.
     pub fn wants(&self, case: &str) -> bool {
@@ -166,4 +177,30 @@ fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioRep
     let asked = listener.accept().map(drop).unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::json;
+
+    /// Thresholds are checked by these before an hour of measuring.
+    #[test]
+    fn the_names_of_metrics_are_known_before_they_are_measured() {
+        for text in [
+            include_str!("../../../../docs/results/suite.json"),
+            include_str!("../../../../docs/results/flash-crowd.json"),
+        ] {
+            for mut measured in json::from_text(text).unwrap().scenarios {
+                let scenario = find(&measured.name).unwrap();
+                for metric in measured.cases.iter_mut().flat_map(|case| &mut case.metrics) {
+                    // Renamed after it was measured.
+                    if scenario.name == "flash-crowd" && ["p50", "p99"].contains(&metric.name.as_str()) {
+                        metric.name += crate::report::thresholds::OF_ALL_ANSWERS;
+                    }
+                }
+                assert_eq!(scenario.unlisted(&measured), None, "{}", scenario.name);
+            }
+        }
+    }
 }

@@ -128,13 +128,32 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
         (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),
     ] {
-        let arguments: Vec<&str> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
-        let (code, stdout, stderr) = run(folder.path(), &arguments);
-        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
-        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
-        assert!(stderr.lines().count() <= 2, "{arguments:?}: {stderr}");
+        refused(folder.path(), arguments, reason);
     }
     assert!(!folder.path().join("bench-report").exists(), "nothing ran");
+}
+
+#[test]
+fn a_threshold_on_what_no_case_has_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (threshold, reason) in [
+        ("stock:nosuch<=5ms", "stock has no such metric; there are: throughput; mean"),
+        ("stock:CPU per answer, serve<=5", "did you mean CPU per answer, server?"),
+        ("flash-crowd:p99<=50ms", "flash-crowd has no such metric"),
+    ] {
+        refused(folder.path(), &["run", "--all", "--threshold", threshold], reason);
+    }
+    assert!(!folder.path().join("bench-report").exists(), "nothing ran");
+}
+
+/// With exit code 64, in a line or two.
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], reason: &str) {
+    let arguments: Vec<&str> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
+    let (code, stdout, stderr) = run(folder, &arguments);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+    assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+    assert!(stderr.lines().count() <= 2, "{arguments:?}: {stderr}");
 }
 
 #[test]

@@ -26,6 +26,19 @@ use crate::traffic::Traffic;
 const REFERENCE: Option<&str> = Some("seckill-tiers.csv");
 const NEEDS: &[Engine] =
     &[Engine::Doorbuster, Engine::Nginx, Engine::Redis, Engine::RocketMq, Engine::MariaDb];
+/// Of each tier; see [`case()`].
+const METRICS: &[&str] = &[
+    "throughput",
+    "mean",
+    "p50",
+    "p95",
+    "p99",
+    "max",
+    "failed or unknown",
+    "CPU per answer, load",
+    "CPU per answer, server",
+    "CPU per answer, nginx",
+];
 /// Before the measurements of a case: a Java program that was just started is slow at first.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Of the published number of requests, with `--quick`.
@@ -37,6 +50,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the static sale page, about 10 KB (ab -c 100 -n 30000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &STATIC_PAGE),
     },
     Scenario {
@@ -44,6 +58,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the product page for a member (ab -c 200 -n 100000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &PRODUCT_PAGE),
     },
     Scenario {
@@ -51,6 +66,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the stock, a few bytes (ab -c 200 -n 100000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &STOCK),
     },
     Scenario {
@@ -58,6 +74,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "one message to the broker by POST /seckillOrder/pressureMQ (ab -c 20 -n 10000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &MESSAGE),
     },
     Scenario {
@@ -65,6 +82,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "one order by POST /seckillOrder/generateOrder (ab -c 1000 -n 10000), audited",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &ORDER),
     },
     Scenario {
@@ -72,6 +90,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "a spike of buyers with retries, a hot product and bots, on a stock that does not suffice, audited",
         reference: None,
         needs: NEEDS,
+        metrics: &[
+            "p99 of all answers",
+            "p50 of all answers",
+            "orders",
+            "told sold out",
+            "over the limit",
+            "told to try again",
+            "further attempts",
+            "gave up after the last attempt",
+            "failed or unknown",
+            "requests in the busiest second",
+        ],
         run: crowd::run,
     },
 ];
