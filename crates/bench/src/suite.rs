@@ -70,7 +70,7 @@ pub fn run(options: &SuiteOptions, kept: &mut Folder) -> anyhow::Result<(Report,
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("{}: can't be made", options.folder.display()))?;
     let begun = Instant::now();
-    let mut report = empty(options.about(), &options.folder, &options.scripts);
+    let mut report = empty(options.about(), &options.folder);
     let mut stopped_by = None;
     let mut partial = false;
     for (index, scenario) in options.scenarios.iter().enumerate() {
@@ -166,15 +166,14 @@ pub struct About {
     pub co_located: bool,
 }
 
-/// A report without figures, and not complete. `data` lies on the disk that is measured; the sources' revision is
-/// that of the folder `sources`.
-pub fn empty(about: About, data: &Path, sources: &Path) -> Report {
+/// A report without figures, and not complete. `data` lies on the disk that is measured.
+pub fn empty(about: About, data: &Path) -> Report {
     #[expect(clippy::disallowed_methods, reason = "the date of a report; nothing is measured with it")]
     let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
     Report {
         schema: SCHEMA.to_owned(),
         program: about.version,
-        git_revision: environment::git_revision(sources),
+        git_revision: environment::own_revision(),
         command: about.command,
         started_unix_s: started.map_or(0, |since| since.as_secs()),
         elapsed_s: 0.0,

@@ -20,7 +20,7 @@ pub const SCHEMA: &str = "doorbuster-bench/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Version of this program, and the revision of its sources if they are at hand.
+    /// Version of this program, and the revision of the repository that it lies in, if it lies in one.
     pub program: String,
     pub git_revision: Option<String>,
     /// As it was called.

@@ -161,7 +161,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("program", report.program.clone()),
         ("build", said(&environment.build)),
-        ("sources", report.git_revision.clone().unwrap_or_else(|| "not at hand".to_owned())),
+        ("sources", report.git_revision.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),
         ("took", duration(report.elapsed_s)),

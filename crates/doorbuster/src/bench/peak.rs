@@ -390,7 +390,7 @@ impl PlaceArguments {
             seed: 0,
             co_located,
         };
-        Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
+        Report { complete: true, ..suite::empty(about, &self.data()) }
     }
 
     /// An end before all was measured. What was is kept, but never after a broken audit.
