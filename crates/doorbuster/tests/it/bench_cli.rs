@@ -173,6 +173,25 @@ fn a_report_is_shown_and_written_in_every_form() {
 }
 
 #[test]
+fn no_form_of_a_report_overwrites_it_or_another_form() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "report.json", &report(&STEADY));
+    std::os::unix::fs::symlink("report.json", folder.path().join("link")).unwrap();
+    let before = std::fs::read(folder.path().join("report.json")).unwrap();
+    for forms in [
+        ["--html", "report.json", "--csv", "r.csv"],
+        ["--csv", "r.csv", "--markdown", "./report.json"],
+        ["--csv", "r.csv", "--markdown", "link"],
+        ["--html", "new", "--markdown", "./new"],
+    ] {
+        let arguments = [&["report", "report.json"][..], &forms].concat();
+        refused(folder.path(), &arguments, "need a file of their own");
+    }
+    assert_eq!(std::fs::read(folder.path().join("report.json")).unwrap(), before);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing was written");
+}
+
+#[test]
 fn a_comparison_exits_by_what_it_finds() {
     let folder = tempfile::tempdir().unwrap();
     let compare = |before: &Value, after: &Value, more: &[&str]| {
