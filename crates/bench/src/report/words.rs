@@ -259,7 +259,11 @@ pub(super) fn lists_of_peak(of: &PeakReport) -> Vec<(String, Vec<String>)> {
     lists
 }
 
+/// What a search found is whole sentences, which can't go on from a title's words.
 fn limiter(of: &Limiter) -> (String, Vec<String>) {
+    if of.what.ends_with('.') {
+        return ("The limit".to_owned(), [std::slice::from_ref(&of.what), &of.evidence].concat());
+    }
     (format!("Limited by {}", of.what), of.evidence.clone())
 }
 

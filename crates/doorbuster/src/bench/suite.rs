@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::bench::address::{self, resolve};
-use ::bench::report::model::{Report, Size};
+use ::bench::report::model::{Report, ScenarioReport, Size};
 use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
@@ -172,11 +172,11 @@ pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Fail
         }
         output::print(&text)?;
     }
-    verdict(&report, end, &arguments.out)
+    verdict(&report, end, arguments.only.as_deref(), &arguments.out)
 }
 
 /// The exit code, with the reason.
-fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
+fn verdict(report: &Report, end: End, only: Option<&str>, out: &Path) -> Result<(), Failure> {
     let file = out.join("report.json");
     let last = || {
         report.failures.last().map(|failed| format!("{}: {}", failed.name, failed.error)).unwrap_or_default()
@@ -184,9 +184,7 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     let nothing = !report.has_cases() && report.failures.is_empty();
     match end {
         // Whoever asked for something must not take silence for success.
-        End::Met | End::Missed if nothing => {
-            Err(Failure::usage("nothing was measured: no case was asked for by --only"))
-        }
+        End::Met | End::Missed if nothing => Err(nothing_measured(report, only)),
         End::Met => Ok(()),
         End::Missed => thresholds::check(report),
         End::Invalid => Err(report.carried_nothing().map_or_else(invalid_trial, |case| {
@@ -208,6 +206,17 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
         // The message has AUDIT FAILED in it.
         End::AuditFailed => Err(Failure::check(format!("{}\nNo figure of this run counts.", last()))),
     }
+}
+
+/// Because nobody asked for a case that there is, or because none could be measured here: then a note says why.
+fn nothing_measured(report: &Report, only: Option<&str>) -> Failure {
+    let of = |scenario: &ScenarioReport| {
+        scenario.notes.iter().map(|note| format!("{}: {note}", scenario.name)).collect::<Vec<_>>()
+    };
+    let notes = report.scenarios.iter().flat_map(of);
+    let asked = only.map(|text| format!("no case was asked for by --only '{}'", output::plain(text)));
+    let why: Vec<String> = asked.map_or_else(|| notes.collect(), |asked| vec![asked]);
+    Failure::usage(format!("nothing was measured: {}", why.join("; ")))
 }
 
 pub(super) fn invalid_trial() -> Failure {
@@ -329,7 +338,7 @@ mod tests {
 
     use ::bench::load::record::Record;
     use ::bench::load::schedule::Schedule;
-    use ::bench::report::model::{Case, FailedScenario, Flag, ScenarioReport, ThresholdResult, Trial};
+    use ::bench::report::model::{Case, FailedScenario, Flag, ThresholdResult, Trial};
 
     use super::*;
 
@@ -361,12 +370,12 @@ mod tests {
             (End::Stopped, 1),
             (End::AuditFailed, 1),
         ] {
-            let ended = verdict(&report, end, Path::new("out"));
+            let ended = verdict(&report, end, None, Path::new("out"));
             let ended = ended.map_or_else(|failure| failure.exit_code(), |()| ExitCode::SUCCESS);
             assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(code)), "{end:?}");
         }
         report.failures.clear();
-        assert!(matches!(verdict(&report, End::Met, Path::new("out")), Err(Failure::Usage(_))));
+        assert!(matches!(verdict(&report, End::Met, None, Path::new("out")), Err(Failure::Usage(_))));
     }
 
     #[test]
@@ -394,7 +403,7 @@ mod tests {
             audit: None,
             limiter: None,
         });
-        let Err(Failure::Invalid(said)) = verdict(&report, End::Invalid, Path::new("out")) else {
+        let Err(Failure::Invalid(said)) = verdict(&report, End::Invalid, None, Path::new("out")) else {
             panic!("it is invalid")
         };
         assert!(said.starts_with("order-http/embedded: not one request of a trial was carried"), "{said}");

@@ -134,6 +134,24 @@ fn wrong_arguments_are_refused_before_anything_runs() {
 }
 
 #[test]
+fn a_run_that_measured_nothing_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, reason) in [
+        (
+            &["redis-recovery", "--target-redis", "127.0.0.1:1"][..],
+            "redis-recovery: Left out: a server that is not",
+        ),
+        (&["static-page", "--only", "no such"], "no case was asked for by --only 'no such'"),
+    ] {
+        let arguments = [&["bench", "run"], arguments].concat();
+        let (code, _, stderr) = run(folder.path(), &arguments);
+        assert_eq!(code, 64, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(&format!("nothing was measured: {reason}")), "{stderr}");
+        assert_eq!(stderr.contains("--only"), arguments.contains(&"--only"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_threshold_on_what_no_case_has_is_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     for (threshold, reason) in [
