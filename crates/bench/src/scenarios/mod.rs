@@ -157,26 +157,32 @@ fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioRep
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let addresses = Addresses { http: Some(listener.local_addr().unwrap()), ..Addresses::default() };
-    let mut stage = Stage {
+    let mut stage = stage_at(listener.local_addr().unwrap(), folder.path());
+    let error = format!("{:#}", run(&mut stage).unwrap_err());
+    let asked = listener.accept().map(drop).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
+    error
+}
+
+/// For a quick run at an HTTP server that runs, whose audit can't be asked for.
+#[cfg(test)]
+fn stage_at(http: SocketAddr, folder: &std::path::Path) -> Stage {
+    let addresses = Addresses { http: Some(http), ..Addresses::default() };
+    Stage {
         size: Size::Quick,
         repeats: 1,
         seed: 1,
         target: Target::Running(addresses),
         program: "doorbuster".into(),
         scripts: "dev".into(),
-        folder: folder.path().to_owned(),
+        folder: folder.to_owned(),
         port_base: 21_000,
         only: None,
         allow_swap: false,
         progress: Progress::start(),
         stop: Arc::default(),
         finished: RefCell::default(),
-    };
-    let error = format!("{:#}", run(&mut stage).unwrap_err());
-    let asked = listener.accept().map(drop).unwrap_err();
-    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
-    error
+    }
 }
 
 #[cfg(test)]

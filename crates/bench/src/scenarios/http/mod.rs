@@ -165,15 +165,20 @@ impl Tier {
         if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
     }
 
-    fn traffic(&self, address: SocketAddr) -> anyhow::Result<Traffic> {
-        let path = match self.kind {
-            Kind::Page(path) => path,
-            Kind::Message => return Ok(Traffic::message()),
-            Kind::Order => return Ok(Traffic::published()),
-        };
+    /// What every answer must be like, asked for once: the server may be in no state to show it between two trials.
+    fn sample(&self, address: SocketAddr) -> anyhow::Result<Option<Vec<u8>>> {
+        let Kind::Page(path) = self.kind else { return Ok(None) };
         let shown = once::exchange(address, &once::encode("GET", path, &[], &[])).context("the page")?;
         ensure!(shown.status == 200, "GET {path} is answered with {}", shown.text());
-        Ok(Traffic::read(path, &[], Some(&shown.body)))
+        Ok(Some(shown.body))
+    }
+
+    fn traffic(&self, sample: Option<&[u8]>) -> Traffic {
+        match self.kind {
+            Kind::Page(path) => Traffic::read(path, &[], sample),
+            Kind::Message => Traffic::message(),
+            Kind::Order => Traffic::published(),
+        }
     }
 }
 
@@ -267,11 +272,12 @@ fn measure(
         progress: Some(&stage.progress),
     };
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
+    let sample = tier.sample(address)?;
     let mut generator = None;
     let mut trials = Vec::new();
     for repeat in 0..=stage.repeats {
         stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
-        let mut traffic = tier.traffic(address)?;
+        let mut traffic = tier.traffic(sample.as_deref());
         let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
@@ -326,7 +332,42 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// Answers every request of its first connections with a page, and of later ones with 503.
+    fn serve(listener: &TcpListener, connections: usize) {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let status = if number < connections { "200 OK" } else { "503 Busy" };
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while let Some(Ok(line)) = lines.next() {
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\npage");
+                    if line.is_empty() && stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_sample_page_is_asked_for_once_a_case() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let tier = Tier { connections: 2, requests: 100, kind: Kind::Page("/page"), ..STATIC_PAGE };
+        // One for the sample, and those of the load.
+        std::thread::spawn(move || serve(&listener, 1 + 2));
+        let folder = tempfile::tempdir().unwrap();
+        let mut stage = crate::scenarios::stage_at(address, folder.path());
+        (stage.repeats, stage.only) = (2, Some(", keep-alive".to_owned()));
+        let report = run(&mut stage, &tier).unwrap();
+        let won: Vec<u64> = report.cases[0].trials.iter().map(|trial| trial.outcomes.served).collect();
+        assert_eq!(won, [100, 100]);
+    }
 
     #[test]
     fn no_order_is_placed_where_it_can_not_be_audited() {
