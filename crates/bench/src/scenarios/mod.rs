@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::address;
 use crate::progress::Progress;
 use crate::report::model::{Case, ScenarioReport, Size};
 
@@ -55,12 +56,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// On this machine, as far as its addresses tell.
+    /// On this machine, all of it.
     pub fn is_local(&self) -> bool {
         let Self::Running(of) = self else { return true };
         let sockets = [of.http, of.redis, of.redis_cluster, of.rocketmq_namesrv];
-        let database = of.mysql.iter().all(|url| url.contains("@127.") || url.contains("@localhost"));
-        database && sockets.iter().flatten().all(|address| address.ip().is_loopback())
+        let database = of.mysql.iter().all(|url| address::of_mysql(url).is_ok_and(address::is_local));
+        database && sockets.into_iter().flatten().all(address::is_local)
     }
 }
 
@@ -189,6 +190,20 @@ fn stage_at(http: SocketAddr, folder: &std::path::Path) -> Stage {
 mod tests {
     use super::*;
     use crate::report::json;
+
+    #[test]
+    fn a_target_is_local_if_all_of_it_is() {
+        let of = |redis: &str, mysql: Option<&str>| {
+            let redis = Some(redis.parse().unwrap());
+            let mysql = mysql.map(str::to_owned);
+            Target::Running(Addresses { redis, mysql, ..Addresses::default() })
+        };
+        assert!(of("127.0.0.1:6379", None).is_local());
+        assert!(of("127.0.0.1:6379", Some("mysql://root@127.0.0.1/shop")).is_local());
+        // The password is no host.
+        assert!(!of("127.0.0.1:6379", Some("mysql://root:a@127.0.0.1@192.0.2.1/shop")).is_local());
+        assert!(!of("192.0.2.1:6379", None).is_local());
+    }
 
     /// Thresholds are checked by these before an hour of measuring.
     #[test]

@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 
 use self::stand::{Profile, Shop, Stand};
 use super::{Engine, Scenario, Stage, cases, limit};
+use crate::address::is_local;
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
 use crate::environment;
@@ -267,7 +268,7 @@ fn measure(
     let around = Surroundings {
         watched: &watched,
         disk: disk.as_deref(),
-        co_located: address.ip().is_loopback(),
+        co_located: is_local(address),
         stop: &stage.stop,
         progress: Some(&stage.progress),
     };
