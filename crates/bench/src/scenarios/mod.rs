@@ -118,6 +118,11 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 impl Scenario {
+    /// Some case of it runs on engines that `dev/up` starts; a Redis or a Redis Cluster alone is started without.
+    pub fn needs_scripts(&self) -> bool {
+        self.needs.iter().any(|engine| matches!(engine, Engine::RocketMq | Engine::MariaDb))
+    }
+
     /// A figure of this report that its table has not: no threshold could be set on it.
     pub(crate) fn unlisted<'a>(&self, report: &'a ScenarioReport) -> Option<&'a str> {
         let mut metrics =

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::bench::address::{self, resolve};
+use ::bench::engines::find_scripts;
 use ::bench::report::model::{Report, ScenarioReport, Size};
 use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
@@ -227,6 +228,15 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
     let scenarios = chosen(arguments)?;
     check_folders(&arguments.place.scripts, arguments.place.folder.as_deref())?;
     let thresholds = thresholds(arguments, &scenarios)?;
+    let target = target(&arguments.target, secrets)?;
+    // With --only it may be cases that need no engines.
+    if target == Target::Spawn
+        && arguments.only.is_none()
+        && let Some(scenario) = scenarios.iter().find(|scenario| scenario.needs_scripts())
+    {
+        find_scripts(&arguments.place.scripts)
+            .map_err(|error| Failure::usage(format!("{}: {error:#}", scenario.name)))?;
+    }
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
     let repeats = arguments.repeats.unwrap_or(if arguments.full { REPEATS_FULL } else { 1 });
@@ -235,7 +245,7 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         size,
         repeats: repeats.into(),
         seed: arguments.seed,
-        target: target(&arguments.target, secrets)?,
+        target,
         program,
         version: version(),
         command: command_line(std::env::args()),

@@ -95,6 +95,7 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["run", "--all", "--thresholds", "none.toml"], "none.toml: can't be read"),
         (&["run", "redis-get-set", "--folder", "none/of/it"], "there is no folder none/of"),
         (&["peak", "--folder", "none/of/it"], "there is no folder none/of"),
+        (&["run", "redis-memory", "mysql-commit"], "mysql-commit: dev has no script `up`"),
         (&["run", "submit-order", "--scripts", "nowhere"], "nowhere has no script `up`"),
         (&["durability", "--scripts", "nowhere"], "nowhere has no script `up`"),
         (&["peak", "--p99", "50"], "write a time with its unit"),
