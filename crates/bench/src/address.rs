@@ -70,7 +70,7 @@ mod tests {
             assert!(is_local((address, 80).into()), "{address}");
         }
         // Of the range for documentation: nobody has it.
-        assert!(!is_local(([192, 0, 2, 1], 80).into()));
+        assert!(!is_local(([203, 0, 113, 77], 80).into()));
     }
 
     #[test]
