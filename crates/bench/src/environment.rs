@@ -79,7 +79,7 @@ impl Environment {
     }
 }
 
-/// Of the repository that this program lies in: see [`git_revision()`].
+/// Of the repository that this program lies in.
 pub fn own_revision() -> Option<String> {
     git_revision(&std::env::current_exe().ok()?)
 }

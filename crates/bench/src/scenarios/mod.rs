@@ -102,7 +102,7 @@ pub struct Stage {
     pub progress: Progress,
     /// Raised on SIGINT and SIGTERM: end with an error, soon, and leave nothing running.
     pub stop: Arc<AtomicBool>,
-    /// See [`Stage::keep`].
+    /// See `Stage::keep`.
     pub finished: RefCell<Vec<Case>>,
 }
 
