@@ -1,8 +1,9 @@
-//! Addresses that people write, `host:port` with a name or a number, as the sockets that they mean.
+//! Addresses that people write, `host:port` with a name or a number, as the sockets that they mean; and whether those
+//! are on this machine.
 //!
-//! Called by the command line, before anything is started.
+//! Called by the command line, before anything is started, and by whatever says where its target runs.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// # Errors
 /// If it is no `host:port`, or the name stands for no address: which one.
@@ -41,9 +42,36 @@ pub fn of_mysql(url: &str) -> Result<SocketAddr, String> {
     resolve_host(&options.get_ip_or_hostname(), options.get_tcp_port())
 }
 
+/// On this machine, by whichever of its addresses: one that a socket of ours can have.
+pub fn is_local(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    UdpSocket::bind(address).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
+
+    /// Those of this machine, as the kernel lists them: `|-- 10.0.0.5`, then `/32 host LOCAL`.
+    fn own_addresses() -> Vec<IpAddr> {
+        let list = std::fs::read_to_string("/proc/net/fib_trie").unwrap();
+        let lines: Vec<&str> = list.lines().map(str::trim).collect();
+        let own = lines.windows(2).filter(|lines| lines[1] == "/32 host LOCAL");
+        own.map(|lines| lines[0].trim_start_matches("|-- ").parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn each_address_of_this_machine_is_local() {
+        let own = own_addresses();
+        assert!(own.contains(&Ipv4Addr::LOCALHOST.into()), "{own:?}");
+        for address in own {
+            assert!(is_local((address, 80).into()), "{address}");
+        }
+        // Of the range for documentation: nobody has it.
+        assert!(!is_local(([203, 0, 113, 77], 80).into()));
+    }
 
     #[test]
     fn names_and_numbers_are_addresses() {

@@ -5,6 +5,7 @@
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,17 +79,29 @@ impl Environment {
     }
 }
 
-/// The revision of the sources that `folder` lies in; `-dirty` if they were changed since. `None` outside of a
-/// repository, or without git.
-pub fn git_revision(folder: &Path) -> Option<String> {
+/// Of the repository that this program lies in.
+pub fn own_revision() -> Option<String> {
+    git_revision(&std::env::current_exe().ok()?)
+}
+
+/// The revision of the repository that a program lies in; `-dirty` if files in it were changed, and [`STALE`] if the
+/// program is older than the revision, so that it can't be built of it. `None` outside of a repository, or without git.
+fn git_revision(program: &Path) -> Option<String> {
+    let folder = program.parent()?;
     let git = |arguments: &[&str]| {
         let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let revision = git(&["rev-parse", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|list| !list.is_empty());
-    Some(if changed { format!("{revision}-dirty") } else { revision })
+    let dirty = if changed { "-dirty" } else { "" };
+    let committed: u64 = git(&["log", "-1", "--format=%ct"])?.parse().ok()?;
+    let built = std::fs::metadata(program).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let stale = if built < committed { STALE } else { "" };
+    Some(format!("{revision}{dirty}{stale}"))
 }
+
+const STALE: &str = "-newer-than-the-program";
 
 fn mib_of(name: &str) -> u64 {
     value_of("/proc/meminfo", name)
@@ -157,6 +170,9 @@ fn file_system(data: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -178,9 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_a_repository_says_whether_it_was_changed() {
+    fn the_revision_of_a_program_says_whether_it_can_be_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(git_revision(folder.path()), None);
+        let program = folder.path().join("program");
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(git_revision(&program), None);
         let git = |arguments: &[&str]| {
             let identity =
                 ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
@@ -192,9 +210,14 @@ mod tests {
         std::fs::write(folder.path().join("file"), "1").unwrap();
         git(&["add", "file"]);
         git(&["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "first"]);
-        let clean = git_revision(folder.path()).unwrap();
+        let built = |time| File::options().write(true).open(&program).unwrap().set_modified(time).unwrap();
+        let committed = folder.path().join(".git/HEAD").metadata().unwrap().modified().unwrap();
+        built(committed + Duration::from_secs(60));
+        let clean = git_revision(&program).unwrap();
         assert_eq!(clean.len(), 40, "{clean}");
         std::fs::write(folder.path().join("file"), "2").unwrap();
-        assert_eq!(git_revision(folder.path()).unwrap(), format!("{clean}-dirty"));
+        assert_eq!(git_revision(&program).unwrap(), format!("{clean}-dirty"));
+        built(committed - Duration::from_secs(60));
+        assert_eq!(git_revision(&program).unwrap(), format!("{clean}-dirty-newer-than-the-program"));
     }
 }

@@ -34,6 +34,15 @@ pub(crate) fn started(pid: u32) -> io::Result<u64> {
     fields.get(19).copied().ok_or_else(|| io::Error::other("a short stat file"))
 }
 
+/// Whether a signal of this number is ignored by this process.
+pub fn ignores(signal: i32) -> io::Result<bool> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let mask = mask.ok_or_else(|| io::Error::other("no SigIgn in /proc/self/status"))?;
+    Ok(mask >> (signal - 1) & 1 == 1)
+}
+
 /// All that can be seen.
 pub(crate) fn all() -> io::Result<Vec<u32>> {
     let entries = std::fs::read_dir("/proc")?;

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 
 use crate::load::trial::Second;
 
+/// A line on stderr that is lost if nobody can read it any more: `eprintln!` would panic in the middle of a stop.
+pub fn say(line: &str) {
+    drop(std::io::stderr().write_all(format!("{line}\n").as_bytes()));
+}
+
 /// Without a terminal, seconds are told this seldom.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// A line that wraps can't be replaced; the width isn't asked for, so the narrowest usual one is assumed.

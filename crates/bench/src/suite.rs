@@ -53,7 +53,7 @@ pub enum End {
     Met,
     /// A threshold is missed.
     Missed,
-    /// A trial says nothing about its target: see its flags.
+    /// A trial says nothing about its target: see its flags, and [`Report::carried_nothing`].
     Invalid,
     /// A scenario could not be run.
     Unavailable,
@@ -70,7 +70,7 @@ pub fn run(options: &SuiteOptions, kept: &mut Folder) -> anyhow::Result<(Report,
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("{}: can't be made", options.folder.display()))?;
     let begun = Instant::now();
-    let mut report = empty(options.about(), &options.folder, &options.scripts);
+    let mut report = empty(options.about(), &options.folder);
     let mut stopped_by = None;
     let mut partial = false;
     for (index, scenario) in options.scenarios.iter().enumerate() {
@@ -145,7 +145,7 @@ fn part_of(scenario: &Scenario, cases: Vec<Case>, error: &str) -> Option<Scenari
 fn end_of(report: &Report) -> End {
     if !report.failures.is_empty() {
         End::Unavailable
-    } else if !report.is_valid() {
+    } else if !report.is_valid() || report.carried_nothing().is_some() {
         End::Invalid
     } else if report.thresholds.iter().any(|threshold| !threshold.met) {
         End::Missed
@@ -166,15 +166,14 @@ pub struct About {
     pub co_located: bool,
 }
 
-/// A report without figures, and not complete. `data` lies on the disk that is measured; the sources' revision is
-/// that of the folder `sources`.
-pub fn empty(about: About, data: &Path, sources: &Path) -> Report {
+/// A report without figures, and not complete. `data` lies on the disk that is measured.
+pub fn empty(about: About, data: &Path) -> Report {
     #[expect(clippy::disallowed_methods, reason = "the date of a report; nothing is measured with it")]
     let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
     Report {
         schema: SCHEMA.to_owned(),
         program: about.version,
-        git_revision: environment::git_revision(sources),
+        git_revision: environment::own_revision(),
         command: about.command,
         started_unix_s: started.map_or(0, |since| since.as_secs()),
         elapsed_s: 0.0,
@@ -234,6 +233,12 @@ fn one(
     // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.
     scenario.name.clone_into(&mut measured.name);
     measured.reference = scenario.reference.map(str::to_owned);
+    debug_assert_eq!(
+        scenario.unlisted(&measured),
+        None,
+        "thresholds are checked by {}'s table",
+        scenario.name
+    );
     if let Some(broken) = measured.audit.as_ref().and_then(|audit| audit.broken()) {
         anyhow::bail!("{AUDIT_FAILED}: {broken}");
     }

@@ -28,7 +28,8 @@ fn measured(stage: &Stage) -> ScenarioReport {
 }
 
 const fn scenario(name: &'static str, run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> Scenario {
-    Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], run }
+    let metrics = &["throughput", "p99"];
+    Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], metrics, run }
 }
 
 static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage)));
@@ -37,6 +38,16 @@ static LATE: Scenario = scenario("late", |stage| {
     report.cases[0].trials[0].flags.push(Flag::Unsent { requests: 3 });
     Ok(report)
 });
+/// All but one request of one trial were refused, and in the other scenario that one too.
+static REFUSES: Scenario = scenario("refuses", |stage| Ok(refused(stage, 8)));
+static REFUSES_ALL: Scenario = scenario("refuses all", |stage| Ok(refused(stage, 9)));
+
+fn refused(stage: &Stage, requests: u64) -> ScenarioReport {
+    let mut report = measured(stage);
+    report.cases[1].trials[2].flags.push(Flag::NotCarried { requests, of: 9 });
+    report
+}
+
 static MISSING: Scenario = scenario("missing", |_stage| anyhow::bail!("redis-server: not found"));
 static LOSES: Scenario =
     scenario("loses", |_stage| Err(anyhow::anyhow!("AUDIT FAILED: 3 lost").context("orders")));
@@ -126,6 +137,15 @@ fn a_missed_threshold_is_told_apart_from_an_invalid_trial() {
     assert_eq!(missed.end, End::Missed);
     assert_eq!(missed.report.thresholds.iter().map(|of| of.met).collect::<Vec<_>>(), [false, true]);
     assert_eq!(ran(&[&FINE, &LATE], &["fine:throughput>=1000000"]).end, End::Invalid);
+}
+
+#[test]
+fn a_run_that_carried_nothing_is_no_success() {
+    let some = ran(&[&REFUSES], &[]);
+    assert_eq!((some.end, some.report.carried_nothing()), (End::Met, None));
+    let nothing = ran(&[&FINE, &REFUSES_ALL], &["fine:throughput>=1"]);
+    assert_eq!(nothing.end, End::Invalid);
+    assert_eq!(nothing.report.carried_nothing().as_deref(), Some("refuses all/set, 50 threads"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ use self::rocketmq::Broker;
 use crate::leftovers;
 use crate::process::log_tail;
 use crate::procfs;
+use crate::progress::say;
 use crate::usage::Watched;
 
 /// What reports show of each engine.
@@ -365,7 +366,7 @@ impl Drop for EngineSet {
             Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
             Err(error) => error.to_string(),
         };
-        eprintln!("error: the engines in {} may run on: {complaint}", self.place.folder.display());
+        say(&format!("error: the engines in {} may run on: {complaint}", self.place.folder.display()));
     }
 }
 

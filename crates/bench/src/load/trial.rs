@@ -83,9 +83,15 @@ impl Trial {
     pub fn is_valid(&self) -> bool {
         !self.flags.iter().any(Flag::invalidates)
     }
-}
 
-impl Trial {
+    /// Requests that were not carried, and all of them, if they were too many: see [`Flag::NotCarried`].
+    pub fn not_carried(&self) -> Option<(u64, u64)> {
+        self.flags.iter().find_map(|flag| match flag {
+            Flag::NotCarried { requests, of } => Some((*requests, *of)),
+            _ => None,
+        })
+    }
+
     /// Without flags: see `measure.rs`.
     pub fn new(repeat: usize, schedule: &Schedule, record: &Record, usage: Option<Usage>) -> Self {
         Self {

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
+use crate::address::is_local;
 use crate::audit::Told;
 use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
@@ -76,7 +77,7 @@ impl Stand {
 
     /// The generator shares the machine with what it measures.
     pub(super) fn is_local(&self) -> bool {
-        self.addresses().iter().all(|address| address.ip().is_loopback())
+        self.addresses().into_iter().all(is_local)
     }
 
     /// Between two trials: what was accepted is taken in, so that no trial pays for the one before.

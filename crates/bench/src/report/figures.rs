@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Better, DurabilityRow, PeakReport, Published, Report};
+use super::model::{Better, DurabilityRow, PeakReport, Published, Report, Trial};
 use super::statistics::{self, Interval};
 
 /// One metric of one case, with all that was measured of it.
@@ -22,6 +22,8 @@ pub struct Figure {
     pub better: Better,
     pub values: Vec<f64>,
     pub published: Option<Published>,
+    /// Of the case's trials in which too many were not carried: how many were not, and of how many.
+    pub not_carried: Option<(u64, u64)>,
 }
 
 impl Figure {
@@ -49,6 +51,7 @@ pub fn all(report: &Report) -> Vec<Figure> {
     let mut figures = Vec::new();
     for scenario in &report.scenarios {
         for case in &scenario.cases {
+            let not_carried = not_carried(&case.trials);
             figures.extend(case.metrics.iter().map(|metric| Figure {
                 scenario: scenario.name.clone(),
                 case: case.name.clone(),
@@ -59,12 +62,18 @@ pub fn all(report: &Report) -> Vec<Figure> {
                 better: metric.better,
                 values: metric.values.clone(),
                 published: metric.published.clone(),
+                not_carried,
             }));
         }
     }
     figures.extend(report.peak.iter().flat_map(of_peak));
     figures.extend(report.durability.iter().flat_map(of_durability));
     figures
+}
+
+fn not_carried(trials: &[Trial]) -> Option<(u64, u64)> {
+    let flagged = trials.iter().filter_map(Trial::not_carried);
+    flagged.reduce(|(some, of), (more, of_more)| (some + more, of + of_more))
 }
 
 /// Name, unit and direction of each figure of a search.
@@ -107,6 +116,8 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
         better,
         values: value.into_iter().collect(),
         published: None,
+        // Each load of a search was judged by what it carried.
+        not_carried: None,
     };
     PEAK.into_iter().zip(values).map(figure).collect()
 }
@@ -123,6 +134,7 @@ pub fn combination_name(profile: &str, settings: &BTreeMap<String, String>) -> S
 }
 
 fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
+    let not_carried = not_carried(&row.trials);
     let figure = |metric: &str, values: Vec<f64>, unit: &str, better| Figure {
         scenario: "durability".to_owned(),
         case: combination(row),
@@ -133,6 +145,7 @@ fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
         better,
         values,
         published: None,
+        not_carried,
     };
     let mut figures = vec![
         figure("throughput", row.orders_per_s.clone(), "1/s", Better::Higher),

@@ -10,7 +10,7 @@ use super::json;
 use super::model::Report;
 
 const LOCK: &str = ".bench.lock";
-/// What a run may leave here.
+/// What a run may leave here; the first is replaced, never removed before.
 const FILES: [&str; 5] = ["report.json", "report.html", "report.md", "report.csv", "admission.toml"];
 
 /// Held as long as a run may still write.
@@ -56,16 +56,24 @@ impl Folder {
     /// Writes the JSON. With the first one nothing is left that an earlier run wrote.
     pub fn write(&mut self, report: &Report) -> anyhow::Result<()> {
         // Found out first: what can't be written must cost no earlier report.
-        let text = json::to_text(report)?;
+        let written = json::beside(&json::to_text(report)?, &self.json())?;
         if self.stale {
-            self.clear()?;
+            self.remove(&FILES[1..])?;
         }
-        json::write_text(&text, &self.json())
+        json::put(written, &self.json())?;
+        self.stale = false;
+        Ok(())
     }
 
     /// Whatever comes next, nothing of an earlier run can be taken for its result.
     pub fn clear(&mut self) -> anyhow::Result<()> {
-        for name in FILES {
+        self.remove(&FILES)?;
+        self.stale = false;
+        Ok(())
+    }
+
+    fn remove(&self, names: &[&str]) -> anyhow::Result<()> {
+        for name in names {
             let file = self.path.join(name);
             match std::fs::remove_file(&file) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -75,7 +83,6 @@ impl Folder {
                 _ => {}
             }
         }
-        self.stale = false;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use tempfile::NamedTempFile;
 
 use super::model::{Report, SCHEMA};
 
@@ -40,14 +41,27 @@ pub fn write(report: &Report, file: &Path) -> anyhow::Result<()> {
 }
 
 pub fn write_text(text: &str, file: &Path) -> anyhow::Result<()> {
+    put(beside(text, file)?, file)
+}
+
+/// The whole text in a temporary file beside the one that it is to replace: a full disk is found out here.
+pub(super) fn beside(text: &str, file: &Path) -> anyhow::Result<NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = || format!("{}: can't be written", file.display());
+    let cannot = || cannot_write(file);
     // A temporary file is private by itself; a report is to be read by others, as the user's other files are.
     let public = Permissions::from_mode(0o666);
     let beside = tempfile::Builder::new().prefix(".report").permissions(public).tempfile_in(folder);
     let mut beside = beside.with_context(cannot)?;
     beside.write_all(text.as_bytes()).with_context(cannot)?;
-    beside.persist(file).map(drop).with_context(cannot)
+    Ok(beside)
+}
+
+pub(super) fn put(beside: NamedTempFile, file: &Path) -> anyhow::Result<()> {
+    beside.persist(file).map(drop).with_context(|| cannot_write(file))
+}
+
+fn cannot_write(file: &Path) -> String {
+    format!("{}: can't be written", file.display())
 }
 
 pub fn read(file: &Path) -> anyhow::Result<Report> {

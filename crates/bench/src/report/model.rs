@@ -20,7 +20,7 @@ pub const SCHEMA: &str = "doorbuster-bench/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Version of this program, and the revision of its sources if they are at hand.
+    /// Version of this program, and the revision of the repository that it lies in, if it lies in one.
     pub program: String,
     pub git_revision: Option<String>,
     /// As it was called.
@@ -63,6 +63,15 @@ impl Report {
     /// Some case of a scenario was measured.
     pub fn has_cases(&self) -> bool {
         self.scenarios.iter().any(|scenario| !scenario.cases.is_empty())
+    }
+
+    /// A case of a scenario with a trial in which not one request was carried: then nothing was measured but refusals
+    /// and failures, whatever the figures. A search judges its own, and so does the price list.
+    pub fn carried_nothing(&self) -> Option<String> {
+        let cases = self.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
+        let nothing = |trial: &Trial| trial.not_carried().is_some_and(|(requests, of)| requests == of);
+        let (scenario, case) = cases.into_iter().find(|(_, case)| case.trials.iter().any(nothing))?;
+        Some(format!("{}/{}", scenario.name, case.name))
     }
 
     /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.

@@ -1,7 +1,8 @@
 //! What the caller wants of the figures: `redis-threads/set, 50 threads:throughput>=40000`, judged after the run.
 //!
 //! Medians are judged. A threshold that names no case holds for each case that has the metric, and the worst is told.
-//! One whose figure was not measured is missed: silence is no success.
+//! One whose figure was not measured is missed: silence is no success. So is one on the time of a case in which too many
+//! requests were not carried: refusals are quick.
 
 use std::fmt;
 use std::str::FromStr;
@@ -97,8 +98,12 @@ enum Kind {
     Time,
 }
 
+/// Ends the name of a time that is meant to count refusals and failures too.
+pub const OF_ALL_ANSWERS: &str = " of all answers";
+
 fn of_name(metric: &str) -> Option<Kind> {
-    match metric.strip_suffix(" response").unwrap_or(metric) {
+    let bare = [" response", OF_ALL_ANSWERS].iter().find_map(|suffix| metric.strip_suffix(suffix));
+    match bare.unwrap_or(metric) {
         "throughput" | "best throughput" | "highest passed" | "lowest failed" | "closed-loop maximum" => {
             Some(Kind::Rate)
         }
@@ -139,7 +144,17 @@ pub fn why_missed(result: &ThresholdResult, figures: &[Figure]) -> String {
         (Some(_), Some(_)) if named.iter().any(|figure| figure.median().is_none()) => {
             "a case has no valid measurement".to_owned()
         }
-        (Some(measured), Some(figure)) => format!("measured {}", format::figure(measured, &figure.unit)),
+        (Some(measured), Some(figure)) => {
+            let measured = format!("measured {}", format::figure(measured, &figure.unit));
+            match named.iter().find_map(|figure| threshold.not_carried(figure)) {
+                Some((requests, of)) => format!(
+                    "{measured}, but of all answers: {} of {} requests were not carried",
+                    format::number(requests as f64),
+                    format::number(of as f64)
+                ),
+                None => measured,
+            }
+        }
         (_, Some(figure)) if figure.median().is_some() => {
             format!("measured in another unit, {}", figure.unit)
         }
@@ -189,8 +204,17 @@ impl Threshold {
         ThresholdResult {
             threshold: self.text.clone(),
             measured: worst.map(|(median, _)| *median),
-            met: complete && !judged.is_empty() && judged.iter().all(|(_, met)| *met),
+            met: complete
+                && !judged.is_empty()
+                && judged.iter().all(|(_, met)| *met)
+                && named.iter().all(|figure| self.not_carried(figure).is_none()),
         }
+    }
+
+    /// What keeps a time from being one of requests that were carried, if it is meant to be.
+    fn not_carried(&self, figure: &Figure) -> Option<(u64, u64)> {
+        let of_all = self.metric.ends_with(OF_ALL_ANSWERS);
+        figure.not_carried.filter(|_| of_name(&self.metric) == Some(Kind::Time) && !of_all)
     }
 
     fn names(&self, figure: &Figure) -> bool {
@@ -220,6 +244,7 @@ impl Threshold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Flag;
     use crate::report::{figures, sample};
 
     #[test]
@@ -240,6 +265,7 @@ mod tests {
             ("a:throughput>=50ms", "'throughput' is a rate, and the value a time"),
             ("a:p99<=50", "'p99' is a time, so the value needs a unit"),
             ("a:mean response<=50", "needs a unit"),
+            ("a:p99 of all answers<=50", "needs a unit"),
         ] {
             assert!(text.parse::<Threshold>().unwrap_err().contains(reason), "{text}");
         }
@@ -270,6 +296,39 @@ mod tests {
         ] {
             let result = text.parse::<Threshold>().unwrap().judge(&figures);
             assert_eq!((result.measured, result.met), (measured, met), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_what_was_not_carried_meets_nothing() {
+        let mut report = sample::report();
+        let case = &mut report.scenarios[0].cases[1];
+        let mut of_all = case.metrics[1].clone();
+        of_all.name += OF_ALL_ANSWERS;
+        case.metrics.push(of_all);
+        for trial in &mut case.trials[..2] {
+            trial.flags.push(Flag::NotCarried { requests: 5000, of: 6000 });
+        }
+        report.durability[0].trials[0].flags.push(Flag::NotCarried { requests: 3, of: 9 });
+        let figures = figures::all(&report);
+        for (text, why) in [
+            (
+                "redis-threads/set, 50 threads:p99<=1s",
+                Some("measured 2 ms, but of all answers: 10,000 of 12,000 requests were not carried"),
+            ),
+            ("redis-threads:p99<=1s", Some("measured 2 ms, but of all")),
+            ("redis-threads/set, 5 threads:p99<=1s", None),
+            ("redis-threads/set, 50 threads:p99 of all answers<=1s", None),
+            // Only what was carried is counted in it.
+            ("redis-threads/set, 50 threads:throughput>=40000", None),
+            ("durability:p99<=1s", Some("measured 21 ms, but of all answers: 3 of 9 requests")),
+        ] {
+            let result = text.parse::<Threshold>().unwrap().judge(&figures);
+            assert_eq!(result.met, why.is_none(), "{text}");
+            if let Some(why) = why {
+                let said = why_missed(&result, &figures);
+                assert!(said.starts_with(why), "{text}: {said}");
+            }
         }
     }
 

@@ -161,7 +161,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("program", report.program.clone()),
         ("build", said(&environment.build)),
-        ("sources", report.git_revision.clone().unwrap_or_else(|| "not at hand".to_owned())),
+        ("sources", report.git_revision.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),
         ("took", duration(report.elapsed_s)),
@@ -259,7 +259,11 @@ pub(super) fn lists_of_peak(of: &PeakReport) -> Vec<(String, Vec<String>)> {
     lists
 }
 
+/// What a search found is whole sentences, which can't go on from a title's words.
 fn limiter(of: &Limiter) -> (String, Vec<String>) {
+    if of.what.ends_with('.') {
+        return ("The limit".to_owned(), [std::slice::from_ref(&of.what), &of.evidence].concat());
+    }
     (format!("Limited by {}", of.what), of.evidence.clone())
 }
 

@@ -2,7 +2,6 @@
 
 use crate::goal::median;
 use crate::load::Trial;
-use crate::load::trial::Flag;
 use crate::report::model::{Better, Metric, Published};
 
 /// Orders won, reads served, messages queued: refusals and failures are no throughput.
@@ -32,7 +31,7 @@ pub(super) fn response_mean(trials: &[Trial], published: Option<Published>) -> M
 }
 
 fn are_carried(trials: &[Trial]) -> bool {
-    !trials.iter().flat_map(|trial| &trial.flags).any(|flag| matches!(flag, Flag::NotCarried { .. }))
+    trials.iter().all(|trial| trial.not_carried().is_none())
 }
 
 /// Answers that should not have come, and lost ones.
@@ -76,6 +75,7 @@ mod tests {
     use super::*;
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
+    use crate::load::trial::Flag;
 
     #[test]
     fn refusals_stand_beside_nothing_that_was_published() {

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::address;
 use crate::progress::Progress;
 use crate::report::model::{Case, ScenarioReport, Size};
 
@@ -30,6 +31,8 @@ pub struct Scenario {
     /// The file of published figures that it reproduces.
     pub reference: Option<&'static str>,
     pub needs: &'static [Engine],
+    /// The names of all figures that its cases may have: what a threshold on it can name.
+    pub metrics: &'static [&'static str],
     pub run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>,
 }
 
@@ -53,12 +56,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// On this machine, as far as its addresses tell.
+    /// On this machine, all of it.
     pub fn is_local(&self) -> bool {
         let Self::Running(of) = self else { return true };
         let sockets = [of.http, of.redis, of.redis_cluster, of.rocketmq_namesrv];
-        let database = of.mysql.iter().all(|url| url.contains("@127.") || url.contains("@localhost"));
-        database && sockets.iter().flatten().all(|address| address.ip().is_loopback())
+        let database = of.mysql.iter().all(|url| address::of_mysql(url).is_ok_and(address::is_local));
+        database && sockets.into_iter().flatten().all(address::is_local)
     }
 }
 
@@ -99,7 +102,7 @@ pub struct Stage {
     pub progress: Progress,
     /// Raised on SIGINT and SIGTERM: end with an error, soon, and leave nothing running.
     pub stop: Arc<AtomicBool>,
-    /// See [`Stage::keep`].
+    /// See `Stage::keep`.
     pub finished: RefCell<Vec<Case>>,
 }
 
@@ -112,6 +115,20 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
 
 pub fn find(name: &str) -> Option<&'static Scenario> {
     all().find(|scenario| scenario.name == name)
+}
+
+impl Scenario {
+    /// Some case of it runs on engines that `dev/up` starts; a Redis or a Redis Cluster alone is started without.
+    pub fn needs_scripts(&self) -> bool {
+        self.needs.iter().any(|engine| matches!(engine, Engine::RocketMq | Engine::MariaDb))
+    }
+
+    /// A figure of this report that its table has not: no threshold could be set on it.
+    pub(crate) fn unlisted<'a>(&self, report: &'a ScenarioReport) -> Option<&'a str> {
+        let mut metrics =
+            report.cases.iter().flat_map(|case| &case.metrics).map(|metric| metric.name.as_str());
+        metrics.find(|name| !self.metrics.contains(name))
+    }
 }
 
 impl Stage {
@@ -146,24 +163,70 @@ fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioRep
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let addresses = Addresses { http: Some(listener.local_addr().unwrap()), ..Addresses::default() };
-    let mut stage = Stage {
+    let mut stage = stage_at(listener.local_addr().unwrap(), folder.path());
+    let error = format!("{:#}", run(&mut stage).unwrap_err());
+    let asked = listener.accept().map(drop).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
+    error
+}
+
+/// For a quick run at an HTTP server that runs, whose audit can't be asked for.
+#[cfg(test)]
+fn stage_at(http: SocketAddr, folder: &std::path::Path) -> Stage {
+    let addresses = Addresses { http: Some(http), ..Addresses::default() };
+    Stage {
         size: Size::Quick,
         repeats: 1,
         seed: 1,
         target: Target::Running(addresses),
         program: "doorbuster".into(),
         scripts: "dev".into(),
-        folder: folder.path().to_owned(),
+        folder: folder.to_owned(),
         port_base: 21_000,
         only: None,
         allow_swap: false,
         progress: Progress::start(),
         stop: Arc::default(),
         finished: RefCell::default(),
-    };
-    let error = format!("{:#}", run(&mut stage).unwrap_err());
-    let asked = listener.accept().map(drop).unwrap_err();
-    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
-    error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::json;
+
+    #[test]
+    fn a_target_is_local_if_all_of_it_is() {
+        let of = |redis: &str, mysql: Option<&str>| {
+            let redis = Some(redis.parse().unwrap());
+            let mysql = mysql.map(str::to_owned);
+            Target::Running(Addresses { redis, mysql, ..Addresses::default() })
+        };
+        assert!(of("127.0.0.1:6379", None).is_local());
+        assert!(of("127.0.0.1:6379", Some("mysql://root@127.0.0.1/shop")).is_local());
+        // The password is no host.
+        assert!(!of("127.0.0.1:6379", Some("mysql://root:a@127.0.0.1@203.0.113.77/shop")).is_local());
+        assert!(!of("203.0.113.77:6379", None).is_local());
+    }
+
+    /// Thresholds are checked by these before an hour of measuring.
+    #[test]
+    fn the_names_of_metrics_are_known_before_they_are_measured() {
+        for text in [
+            include_str!("../../../../docs/results/suite.json"),
+            include_str!("../../../../docs/results/flash-crowd.json"),
+        ] {
+            for mut measured in json::from_text(text).unwrap().scenarios {
+                let scenario = find(&measured.name).unwrap();
+                for metric in measured.cases.iter_mut().flat_map(|case| &mut case.metrics) {
+                    // Renamed after it was measured.
+                    if scenario.name == "flash-crowd" && ["p50", "p99"].contains(&metric.name.as_str()) {
+                        metric.name += crate::report::thresholds::OF_ALL_ANSWERS;
+                    }
+                }
+                assert_eq!(scenario.unlisted(&measured), None, "{}", scenario.name);
+            }
+        }
+    }
 }

@@ -40,6 +40,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     about: "this generator beside wrk, on nginx's empty 200 and on one that takes 5 ms",
     reference: None,
     needs: &[Engine::Nginx],
+    metrics: &["throughput", "p50", "p99", "CPU per answer, load"],
     run,
 }];
 

@@ -39,7 +39,7 @@ Start here:
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
 signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.
 
-Ctrl-C (or SIGTERM) stops and ends what was started, which takes seconds; again after a second, it kills that, then
+Ctrl-C (or SIGTERM, or SIGHUP unless `nohup` ignores it) stops and ends what was started, which takes seconds; again after a second, it kills that, then
 itself. What a bench that was killed has left behind, the next one ends.")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]

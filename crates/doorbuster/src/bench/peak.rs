@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ::bench::address::resolve;
+use ::bench::address::{is_local, resolve};
 use ::bench::audit;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
@@ -253,8 +253,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
     let mut begun = arguments.place.begin(&options.site.stop)?;
     // How often each load was tried depends on what came of it, and is told beside each.
-    let mut report =
-        arguments.place.report(1, arguments.target_http.is_none_or(|address| address.ip().is_loopback()));
+    let mut report = arguments.place.report(1, arguments.target_http.is_none_or(is_local));
     report.seed = arguments.seed;
     let found = peak::run(&options);
     options.site.progress.finish();
@@ -390,7 +389,7 @@ impl PlaceArguments {
             seed: 0,
             co_located,
         };
-        Report { complete: true, ..suite::empty(about, &self.data(), &self.scripts) }
+        Report { complete: true, ..suite::empty(about, &self.data()) }
     }
 
     /// An end before all was measured. What was is kept, but never after a broken audit.

@@ -38,16 +38,35 @@ pub(super) struct ReportArguments {
 
 pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     let report = read_report(&arguments.file)?;
-    let mut written = false;
-    for (file, form) in
-        [(&arguments.html, Form::Html), (&arguments.markdown, Form::Markdown), (&arguments.csv, Form::Csv)]
-    {
-        if let Some(file) = file {
-            write(&report, form, file)?;
-            written = true;
+    let wanted =
+        [(&arguments.html, Form::Html), (&arguments.markdown, Form::Markdown), (&arguments.csv, Form::Csv)];
+    let wanted: Vec<(&Path, Form)> =
+        wanted.into_iter().filter_map(|(file, form)| Some((file.as_deref()?, form))).collect();
+    // Before the first is written.
+    let mut taken = vec![place(&arguments.file)];
+    for (file, _) in &wanted {
+        let place = place(file);
+        if taken.contains(&place) {
+            return Err(Failure::usage(format!(
+                "{}: the report and each of its forms need a file of their own",
+                file.display()
+            )));
         }
+        taken.push(place);
     }
-    if written { Ok(()) } else { output::print(&summary::of_report(&report)) }
+    for (file, form) in &wanted {
+        write(&report, *form, file)?;
+    }
+    if wanted.is_empty() { output::print(&summary::of_report(&report)) } else { Ok(()) }
+}
+
+/// The same for all names of a file, of one that is not there yet too. What can't be found is told when it is written.
+fn place(file: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(file.file_name()?))
+    };
+    file.canonicalize().ok().or_else(of_folder).unwrap_or_else(|| file.to_owned())
 }
 
 #[derive(Debug, Clone, Copy)]

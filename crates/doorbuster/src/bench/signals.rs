@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM while something is measured: the first one stops in order, a later one at once; either way no
-//! engine is left running.
+//! SIGINT, SIGTERM and SIGHUP while something is measured: the first one stops in order, a later one at once; either way
+//! no engine is left running.
 //!
 //! Called by every command that measures. Must not: know what is measured.
 
@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ::bench::leftovers;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use ::bench::procfs;
+use ::bench::progress::say;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -29,14 +31,19 @@ pub(super) fn wait_for_end() {
 pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let ended = leftovers::end_orphans().map_err(Failure::unavailable)?;
     if !ended.is_empty() {
-        eprintln!("ended what a bench that was killed had left: {}", leftovers::told(&ended));
+        say(&format!("ended what a bench that was killed had left: {}", leftovers::told(&ended)));
     }
     stop_on_signals(stop)
 }
 
 /// Of a command that starts nothing.
 pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::unavailable)?;
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // A terminal that is gone is a wish to stop, unless `nohup` says otherwise.
+    if !procfs::ignores(SIGHUP).map_err(Failure::unavailable)? {
+        wanted.push(SIGHUP);
+    }
+    let mut signals = Signals::new(wanted).map_err(Failure::unavailable)?;
     let stop = Arc::clone(stop);
     let wait = move || {
         let mut first: Option<Instant> = None;
@@ -45,7 +52,7 @@ pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
                 None => {
                     first = Some(Instant::now());
                     stop.store(true, Ordering::Relaxed);
-                    eprintln!("\nstopping, and ending what was started; a second Ctrl-C ends at once");
+                    say("\nstopping, and ending what was started; a second Ctrl-C ends at once");
                 }
                 Some(at) if at.elapsed() < SAME => {}
                 Some(_) => end_at_once(signal),
@@ -61,8 +68,8 @@ fn end_at_once(signal: i32) {
     let _held = AT_ONCE.lock();
     match leftovers::end_own() {
         Ok(ended) if ended.is_empty() => {}
-        Ok(ended) => eprintln!("\nended at once; their files stay: {}", leftovers::told(&ended)),
-        Err(error) => eprintln!("\nerror: {error}"),
+        Ok(ended) => say(&format!("\nended at once; their files stay: {}", leftovers::told(&ended))),
+        Err(error) => say(&format!("\nerror: {error}")),
     }
     // If even that fails there is nobody to tell; the stop in order goes on.
     drop(emulate_default_handler(signal));

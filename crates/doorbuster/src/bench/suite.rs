@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::bench::address::{self, resolve};
-use ::bench::report::model::{Report, Size};
+use ::bench::engines::find_scripts;
+use ::bench::report::model::{Report, ScenarioReport, Size};
 use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
@@ -31,15 +32,16 @@ setting is read back from them. With --target-... options running servers are me
 but for the keys, topics, tables and orders of the scenarios: never point them at servers that hold anything of worth.
 
 A threshold is 'scenario[/case]:metric>=value' with >=, <=, > or <; times have a unit (50ms). It is judged by the
-median. Without a case it holds for each case that has the metric; a figure that was not measured misses it. A file
-has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
+median. Without a case it holds for each case that has the metric; a figure that was not measured misses it, and so
+does a time where more than 1% of the requests were not carried (flash-crowd: 'p99 of all answers' counts those too).
+A file has them as a list in TOML: thresholds = [\"redis-get-set:throughput>=10000\"].
 
 The report is written after every scenario: the cases that were measured before a signal or a failure are kept (orders:
 after their audit), and marked as not complete. A run that measures nothing leaves an earlier report as it is. After a
 broken audit no score is printed.
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 a
-trial is invalid (the report says why); 64 wrong arguments; 69 a scenario could not be run.
+trial is invalid (the report says why), or carried not one request; 64 wrong arguments; 69 a scenario could not be run.
 
 Examples:
   doorbuster bench run --all --quick
@@ -171,11 +173,11 @@ pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Fail
         }
         output::print(&text)?;
     }
-    verdict(&report, end, &arguments.out)
+    verdict(&report, end, arguments.only.as_deref(), &arguments.out)
 }
 
 /// The exit code, with the reason.
-fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
+fn verdict(report: &Report, end: End, only: Option<&str>, out: &Path) -> Result<(), Failure> {
     let file = out.join("report.json");
     let last = || {
         report.failures.last().map(|failed| format!("{}: {}", failed.name, failed.error)).unwrap_or_default()
@@ -183,12 +185,14 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     let nothing = !report.has_cases() && report.failures.is_empty();
     match end {
         // Whoever asked for something must not take silence for success.
-        End::Met | End::Missed if nothing => {
-            Err(Failure::usage("nothing was measured: no case was asked for by --only"))
-        }
+        End::Met | End::Missed if nothing => Err(nothing_measured(report, only)),
         End::Met => Ok(()),
         End::Missed => thresholds::check(report),
-        End::Invalid => Err(invalid_trial()),
+        End::Invalid => Err(report.carried_nothing().map_or_else(invalid_trial, |case| {
+            Failure::Invalid(format!(
+                "{case}: not one request of a trial was carried, all were refused, failed or are unknown; see the report"
+            ))
+        })),
         End::Unavailable => Err(Failure::unavailable(format!(
             "{} scenario(s) could not be run; the last: {}",
             report.failures.len(),
@@ -205,6 +209,17 @@ fn verdict(report: &Report, end: End, out: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Because nobody asked for a case that there is, or because none could be measured here: then a note says why.
+fn nothing_measured(report: &Report, only: Option<&str>) -> Failure {
+    let of = |scenario: &ScenarioReport| {
+        scenario.notes.iter().map(|note| format!("{}: {note}", scenario.name)).collect::<Vec<_>>()
+    };
+    let notes = report.scenarios.iter().flat_map(of);
+    let asked = only.map(|text| format!("no case was asked for by --only '{}'", output::plain(text)));
+    let why: Vec<String> = asked.map_or_else(|| notes.collect(), |asked| vec![asked]);
+    Failure::usage(format!("nothing was measured: {}", why.join("; ")))
+}
+
 pub(super) fn invalid_trial() -> Failure {
     Failure::Invalid("a trial is invalid, and its figures are left out; see the report".to_owned())
 }
@@ -213,6 +228,15 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
     let scenarios = chosen(arguments)?;
     check_folders(&arguments.place.scripts, arguments.place.folder.as_deref())?;
     let thresholds = thresholds(arguments, &scenarios)?;
+    let target = target(&arguments.target, secrets)?;
+    // With --only it may be cases that need no engines.
+    if target == Target::Spawn
+        && arguments.only.is_none()
+        && let Some(scenario) = scenarios.iter().find(|scenario| scenario.needs_scripts())
+    {
+        find_scripts(&arguments.place.scripts)
+            .map_err(|error| Failure::usage(format!("{}: {error:#}", scenario.name)))?;
+    }
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
     let repeats = arguments.repeats.unwrap_or(if arguments.full { REPEATS_FULL } else { 1 });
@@ -221,7 +245,7 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         size,
         repeats: repeats.into(),
         seed: arguments.seed,
-        target: target(&arguments.target, secrets)?,
+        target,
         program,
         version: version(),
         command: command_line(std::env::args()),
@@ -250,15 +274,22 @@ fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
     Ok(chosen)
 }
 
-/// A threshold of a scenario that is not run could never be met: better said before than after an hour.
+/// A threshold of a scenario that is not run, or on a figure that it never has, could not be met: better said before
+/// than after an hour. Which cases there are depends on target, size and `--only`: a case that was not measured is told
+/// at the end, with those that were.
 fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Result<Vec<Threshold>, Failure> {
     let thresholds = arguments.thresholds.read()?;
     for threshold in &thresholds {
-        if scenarios::find(&threshold.scenario).is_none() {
-            return Err(unknown(&threshold.scenario, scenarios::all().map(|of| of.name)));
-        }
+        let scenario = scenarios::find(&threshold.scenario)
+            .ok_or_else(|| unknown(&threshold.scenario, scenarios::all().map(|of| of.name)))?;
         if scenarios.iter().all(|scenario| scenario.name != threshold.scenario) {
             return Err(Failure::usage(format!("'{threshold}': {} is not run", threshold.scenario)));
+        }
+        let metrics = scenario.metrics.iter().copied();
+        if !scenario.metrics.contains(&threshold.metric.as_str()) {
+            let known = format!("; there are: {}", scenario.metrics.join("; "));
+            let tip = thresholds::meant(&threshold.metric, metrics, &known);
+            return Err(Failure::usage(format!("'{threshold}': {} has no such metric{tip}", scenario.name)));
         }
     }
     Ok(thresholds)
@@ -315,7 +346,9 @@ fn without_password(argument: &str) -> String {
 mod tests {
     use std::process::ExitCode;
 
-    use ::bench::report::model::{FailedScenario, ThresholdResult};
+    use ::bench::load::record::Record;
+    use ::bench::load::schedule::Schedule;
+    use ::bench::report::model::{Case, FailedScenario, Flag, ThresholdResult, Trial};
 
     use super::*;
 
@@ -347,12 +380,43 @@ mod tests {
             (End::Stopped, 1),
             (End::AuditFailed, 1),
         ] {
-            let ended = verdict(&report, end, Path::new("out"));
+            let ended = verdict(&report, end, None, Path::new("out"));
             let ended = ended.map_or_else(|failure| failure.exit_code(), |()| ExitCode::SUCCESS);
             assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(code)), "{end:?}");
         }
         report.failures.clear();
-        assert!(matches!(verdict(&report, End::Met, Path::new("out")), Err(Failure::Usage(_))));
+        assert!(matches!(verdict(&report, End::Met, None, Path::new("out")), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn a_run_that_carried_nothing_says_so() {
+        let mut report = read();
+        let schedule = Schedule::closed_requests(9);
+        let mut trial = Trial::new(1, &schedule, &Record::default(), None);
+        trial.flags.push(Flag::NotCarried { requests: 9, of: 9 });
+        let case = Case {
+            name: "embedded".to_owned(),
+            series: String::new(),
+            x: None,
+            metrics: Vec::new(),
+            trials: vec![trial],
+        };
+        report.scenarios.push(ScenarioReport {
+            name: "order-http".to_owned(),
+            title: String::new(),
+            reference: None,
+            scaled_down: Vec::new(),
+            notes: Vec::new(),
+            engines: Vec::new(),
+            cases: vec![case],
+            shapes: Vec::new(),
+            audit: None,
+            limiter: None,
+        });
+        let Err(Failure::Invalid(said)) = verdict(&report, End::Invalid, None, Path::new("out")) else {
+            panic!("it is invalid")
+        };
+        assert!(said.starts_with("order-http/embedded: not one request of a trial was carried"), "{said}");
     }
 
     /// Nothing but a failure and a missed threshold in it.

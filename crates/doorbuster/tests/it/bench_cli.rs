@@ -95,6 +95,7 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["run", "--all", "--thresholds", "none.toml"], "none.toml: can't be read"),
         (&["run", "redis-get-set", "--folder", "none/of/it"], "there is no folder none/of"),
         (&["peak", "--folder", "none/of/it"], "there is no folder none/of"),
+        (&["run", "redis-memory", "mysql-commit"], "mysql-commit: dev has no script `up`"),
         (&["run", "submit-order", "--scripts", "nowhere"], "nowhere has no script `up`"),
         (&["durability", "--scripts", "nowhere"], "nowhere has no script `up`"),
         (&["peak", "--p99", "50"], "write a time with its unit"),
@@ -128,13 +129,50 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
         (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),
     ] {
-        let arguments: Vec<&str> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
-        let (code, stdout, stderr) = run(folder.path(), &arguments);
-        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
-        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
-        assert!(stderr.lines().count() <= 2, "{arguments:?}: {stderr}");
+        refused(folder.path(), arguments, reason);
     }
     assert!(!folder.path().join("bench-report").exists(), "nothing ran");
+}
+
+#[test]
+fn a_run_that_measured_nothing_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, reason) in [
+        (
+            &["redis-recovery", "--target-redis", "127.0.0.1:1"][..],
+            "redis-recovery: Left out: a server that is not",
+        ),
+        (&["static-page", "--only", "no such"], "no case was asked for by --only 'no such'"),
+    ] {
+        let arguments = [&["bench", "run"], arguments].concat();
+        let (code, _, stderr) = run(folder.path(), &arguments);
+        assert_eq!(code, 64, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(&format!("nothing was measured: {reason}")), "{stderr}");
+        assert_eq!(stderr.contains("--only"), arguments.contains(&"--only"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_threshold_on_what_no_case_has_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (threshold, reason) in [
+        ("stock:nosuch<=5ms", "stock has no such metric; there are: throughput; mean"),
+        ("stock:CPU per answer, serve<=5", "did you mean CPU per answer, server?"),
+        ("flash-crowd:p99<=50ms", "flash-crowd has no such metric"),
+    ] {
+        refused(folder.path(), &["run", "--all", "--threshold", threshold], reason);
+    }
+    assert!(!folder.path().join("bench-report").exists(), "nothing ran");
+}
+
+/// With exit code 64, in a line or two.
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], reason: &str) {
+    let arguments: Vec<&str> = ["bench"].into_iter().chain(arguments.iter().copied()).collect();
+    let (code, stdout, stderr) = run(folder, &arguments);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+    assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+    assert!(stderr.lines().count() <= 2, "{arguments:?}: {stderr}");
 }
 
 #[test]
@@ -151,6 +189,25 @@ fn a_report_is_shown_and_written_in_every_form() {
     assert!(written("r.html").starts_with("<!DOCTYPE html>") && written("r.html").contains("&lt;b&gt;"));
     assert!(written("r.md").contains("| 40,000/s to 40,500/s | 0.94 x |"), "{}", written("r.md"));
     assert_eq!(written("r.csv").lines().count(), 7);
+}
+
+#[test]
+fn no_form_of_a_report_overwrites_it_or_another_form() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "report.json", &report(&STEADY));
+    std::os::unix::fs::symlink("report.json", folder.path().join("link")).unwrap();
+    let before = std::fs::read(folder.path().join("report.json")).unwrap();
+    for forms in [
+        ["--html", "report.json", "--csv", "r.csv"],
+        ["--csv", "r.csv", "--markdown", "./report.json"],
+        ["--csv", "r.csv", "--markdown", "link"],
+        ["--html", "new", "--markdown", "./new"],
+    ] {
+        let arguments = [&["report", "report.json"][..], &forms].concat();
+        refused(folder.path(), &arguments, "need a file of their own");
+    }
+    assert_eq!(std::fs::read(folder.path().join("report.json")).unwrap(), before);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing was written");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::{doorbuster, run};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ports that no other test has, and the lock that keeps them: the other tests lock the same files.
-fn ports() -> (String, File) {
+pub(crate) fn ports() -> (String, File) {
     let locks = std::env::temp_dir().join("doorbuster-test-ports");
     std::fs::create_dir_all(&locks).unwrap();
     let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
@@ -34,13 +34,17 @@ struct Running {
 }
 
 impl Running {
-    /// Once a child runs whose command line holds this. Nothing that is asked for here is over soon.
     fn start(folder: &Path, arguments: &[&str], server: &str) -> Self {
+        let said = File::create(folder.join("said")).unwrap();
+        Self::of(doorbuster(folder), said.into(), folder, arguments, server)
+    }
+
+    /// Once a child runs whose command line holds this. Little that is asked for here is over soon.
+    fn of(mut command: Command, stderr: Stdio, folder: &Path, arguments: &[&str], server: &str) -> Self {
         let (base, lock) = ports();
-        let mut command = doorbuster(folder);
         command.arg("bench").args(arguments).args(["--port-base", &base, "--folder", "data"]);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.stdout(Stdio::null()).stderr(File::create(folder.join("said")).unwrap());
+        command.stdout(Stdio::null()).stderr(stderr);
         let bench = command.spawn().unwrap();
         let begun = Instant::now();
         let is_it = |pid: &u32| command_line(*pid).contains(server);
@@ -106,7 +110,7 @@ fn command_line(pid: u32) -> String {
 }
 
 fn said(folder: &Path) -> String {
-    std::fs::read_to_string(folder.join("said")).unwrap()
+    std::fs::read_to_string(folder.join("said")).unwrap_or_default()
 }
 
 #[test]
@@ -123,6 +127,51 @@ fn two_signals_at_once_are_one() {
     assert!(said.contains("stopped by a signal before anything was measured"), "{said}");
     assert!(!folder.path().join("bench-report/report.json").exists(), "there is nothing to report");
     assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "its files are removed");
+}
+
+#[test]
+fn a_hangup_leaves_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::redis(folder.path());
+    running.signal("HUP");
+    assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
+    assert!(running.server_is_gone());
+    assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "its files are removed");
+}
+
+/// As after the end of a terminal: each line that is said is an error, and none may end who listens for signals.
+#[test]
+fn signals_are_heard_though_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = doorbuster(folder.path());
+    let mut running = Running::of(program, Stdio::piped(), folder.path(), &["peak", "--quick"], " serve ");
+    drop(running.bench.stderr.take());
+    signal(running.server, "STOP");
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = running.bench.try_wait().unwrap() {
+            break status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+        running.signal("HUP");
+        sleep(Duration::from_millis(1100));
+    };
+    assert_eq!(status.signal(), Some(1), "the second one ends it at once");
+    assert!(running.server_is_gone());
+}
+
+#[test]
+fn under_nohup_a_bench_outlives_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = doorbuster(folder.path());
+    let mut nohup = Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(program.get_program());
+    nohup.current_dir(folder.path()).env_clear();
+    let said_to = File::create(folder.path().join("said")).unwrap();
+    let arguments = ["run", "redis-memory", "--only", "400000 keys"];
+    let mut running = Running::of(nohup, said_to.into(), folder.path(), &arguments, "redis-server ");
+    running.signal("HUP");
+    assert_eq!(running.ends().code(), Some(0), "{}", said(folder.path()));
 }
 
 #[test]

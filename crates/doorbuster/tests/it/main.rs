@@ -6,6 +6,7 @@ mod arguments;
 mod bench_cli;
 mod bench_durability;
 mod bench_peak;
+mod bench_run;
 mod bench_signals;
 mod client;
 mod cluster;

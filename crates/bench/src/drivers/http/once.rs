@@ -1,6 +1,6 @@
 //! One blocking request on its own connection: set-up, readiness and page fetching. Never used to measure.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -38,9 +38,20 @@ pub fn encode(method: &str, path: &str, fields: &[&str], body: &[u8]) -> Vec<u8>
 }
 
 pub fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
+    exchange_within(TIMEOUT, address, request)
+}
+
+fn exchange_within(timeout: Duration, address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("connecting to {address}: {error}"));
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(named)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+    // The system's own words for it are "Resource temporarily unavailable".
+    let late = |error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock => {
+            io::Error::new(ErrorKind::TimedOut, format!("{address} gave no answer within {timeout:?}"))
+        }
+        _ => error,
+    };
+    let mut stream = TcpStream::connect_timeout(&address, timeout).map_err(named)?;
+    stream.set_read_timeout(Some(timeout))?;
     stream.write_all(request)?;
     let mut arrived = Vec::new();
     let mut buffer = [0; 8192];
@@ -52,9 +63,26 @@ pub fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
             let body = arrived[head.head_bytes..head.total_bytes].to_vec();
             return Ok(Answer { status: head.status, body });
         }
-        match stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+        match stream.read(&mut buffer).map_err(late)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => arrived.extend_from_slice(&buffer[..count]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn who_accepts_and_never_answers_is_told_by_what_it_did() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let request = encode("GET", "/", &[], &[]);
+        let error = exchange_within(Duration::from_millis(20), address, &request).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), format!("{address} gave no answer within 20ms"));
     }
 }

@@ -56,9 +56,8 @@ fn section(id: &str, title: &str, inner: &str) -> String {
 }
 
 fn header(report: &Report) -> String {
-    // All of it is under Environment.
-    let revision = report.git_revision.iter().map(|of| of.chars().take(12).collect::<String>());
-    let revision: String = revision.map(|revision| format!(", sources {revision}")).collect();
+    let revision = report.git_revision.iter().map(|of| format!(", sources {}", shortened(of)));
+    let revision: String = revision.collect();
     let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
     let mut facts = Vec::new();
     let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
@@ -100,6 +99,12 @@ fn header(report: &Report) -> String {
         + &text("p class=\"sub\"", &line)
         + &element("ul class=\"facts\"", &facts.concat())
         + &contents(report)
+}
+
+/// All of it is under Environment; what must not be overlooked is behind the hash.
+fn shortened(revision: &str) -> String {
+    let (hash, doubts) = revision.split_at(revision.find('-').unwrap_or(revision.len()));
+    hash.chars().take(12).chain(doubts.chars()).collect()
 }
 
 fn size(report: &Report) -> &'static str {

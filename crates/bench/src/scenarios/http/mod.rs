@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 
 use self::stand::{Profile, Shop, Stand};
 use super::{Engine, Scenario, Stage, cases, limit};
+use crate::address::is_local;
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
 use crate::environment;
@@ -26,6 +27,19 @@ use crate::traffic::Traffic;
 const REFERENCE: Option<&str> = Some("seckill-tiers.csv");
 const NEEDS: &[Engine] =
     &[Engine::Doorbuster, Engine::Nginx, Engine::Redis, Engine::RocketMq, Engine::MariaDb];
+/// Of each tier; see [`case()`].
+const METRICS: &[&str] = &[
+    "throughput",
+    "mean",
+    "p50",
+    "p95",
+    "p99",
+    "max",
+    "failed or unknown",
+    "CPU per answer, load",
+    "CPU per answer, server",
+    "CPU per answer, nginx",
+];
 /// Before the measurements of a case: a Java program that was just started is slow at first.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Of the published number of requests, with `--quick`.
@@ -37,6 +51,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the static sale page, about 10 KB (ab -c 100 -n 30000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &STATIC_PAGE),
     },
     Scenario {
@@ -44,6 +59,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the product page for a member (ab -c 200 -n 100000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &PRODUCT_PAGE),
     },
     Scenario {
@@ -51,6 +67,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the stock, a few bytes (ab -c 200 -n 100000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &STOCK),
     },
     Scenario {
@@ -58,6 +75,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "one message to the broker by POST /seckillOrder/pressureMQ (ab -c 20 -n 10000)",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &MESSAGE),
     },
     Scenario {
@@ -65,6 +83,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "one order by POST /seckillOrder/generateOrder (ab -c 1000 -n 10000), audited",
         reference: REFERENCE,
         needs: NEEDS,
+        metrics: METRICS,
         run: |stage| run(stage, &ORDER),
     },
     Scenario {
@@ -72,6 +91,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "a spike of buyers with retries, a hot product and bots, on a stock that does not suffice, audited",
         reference: None,
         needs: NEEDS,
+        metrics: &[
+            "p99 of all answers",
+            "p50 of all answers",
+            "orders",
+            "told sold out",
+            "over the limit",
+            "told to try again",
+            "further attempts",
+            "gave up after the last attempt",
+            "failed or unknown",
+            "requests in the busiest second",
+        ],
         run: crowd::run,
     },
 ];
@@ -135,15 +166,20 @@ impl Tier {
         if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
     }
 
-    fn traffic(&self, address: SocketAddr) -> anyhow::Result<Traffic> {
-        let path = match self.kind {
-            Kind::Page(path) => path,
-            Kind::Message => return Ok(Traffic::message()),
-            Kind::Order => return Ok(Traffic::published()),
-        };
+    /// What every answer must be like, asked for once: the server may be in no state to show it between two trials.
+    fn sample(&self, address: SocketAddr) -> anyhow::Result<Option<Vec<u8>>> {
+        let Kind::Page(path) = self.kind else { return Ok(None) };
         let shown = once::exchange(address, &once::encode("GET", path, &[], &[])).context("the page")?;
         ensure!(shown.status == 200, "GET {path} is answered with {}", shown.text());
-        Ok(Traffic::read(path, &[], Some(&shown.body)))
+        Ok(Some(shown.body))
+    }
+
+    fn traffic(&self, sample: Option<&[u8]>) -> Traffic {
+        match self.kind {
+            Kind::Page(path) => Traffic::read(path, &[], sample),
+            Kind::Message => Traffic::message(),
+            Kind::Order => Traffic::published(),
+        }
     }
 }
 
@@ -232,16 +268,17 @@ fn measure(
     let around = Surroundings {
         watched: &watched,
         disk: disk.as_deref(),
-        co_located: address.ip().is_loopback(),
+        co_located: is_local(address),
         stop: &stage.stop,
         progress: Some(&stage.progress),
     };
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
+    let sample = tier.sample(address)?;
     let mut generator = None;
     let mut trials = Vec::new();
     for repeat in 0..=stage.repeats {
         stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
-        let mut traffic = tier.traffic(address)?;
+        let mut traffic = tier.traffic(sample.as_deref());
         let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
@@ -296,7 +333,42 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// Answers every request of its first connections with a page, and of later ones with 503.
+    fn serve(listener: &TcpListener, connections: usize) {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let status = if number < connections { "200 OK" } else { "503 Busy" };
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while let Some(Ok(line)) = lines.next() {
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\npage");
+                    if line.is_empty() && stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_sample_page_is_asked_for_once_a_case() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let tier = Tier { connections: 2, requests: 100, kind: Kind::Page("/page"), ..STATIC_PAGE };
+        // One for the sample, and those of the load.
+        std::thread::spawn(move || serve(&listener, 1 + 2));
+        let folder = tempfile::tempdir().unwrap();
+        let mut stage = crate::scenarios::stage_at(address, folder.path());
+        (stage.repeats, stage.only) = (2, Some(", keep-alive".to_owned()));
+        let report = run(&mut stage, &tier).unwrap();
+        let won: Vec<u64> = report.cases[0].trials.iter().map(|trial| trial.outcomes.served).collect();
+        assert_eq!(won, [100, 100]);
+    }
 
     #[test]
     fn no_order_is_placed_where_it_can_not_be_audited() {

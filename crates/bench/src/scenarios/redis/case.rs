@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
+use crate::address::is_local;
 use crate::drivers::redis::{Redis as Driver, Workload};
 use crate::engines::redis::Redis;
 use crate::environment;
@@ -180,7 +181,7 @@ impl<'a> Session<'a> {
         let around = Surroundings {
             watched: &self.watched,
             disk: self.disk.as_deref(),
-            co_located: self.addresses.iter().all(|address| address.ip().is_loopback()),
+            co_located: self.addresses.iter().copied().all(is_local),
             stop: &self.stage.stop,
             progress: Some(&self.stage.progress),
         };

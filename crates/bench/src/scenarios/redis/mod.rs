@@ -27,6 +27,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "SET and GET of 8 bytes with 100 and 8 connections, AOF synced every second",
         reference: Some("seckill-tiers.csv"),
         needs: &[Engine::Redis],
+        metrics: &["throughput", "p50", "p95", "p99", "mean", "max", "generator CPU per request"],
         run: get_set::run,
     },
     Scenario {
@@ -34,6 +35,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "INCR of one key from 10 to 150 threads; its value must be the sum",
         reference: Some("redis-hot-key-incr.csv"),
         needs: &[Engine::Redis],
+        metrics: &[
+            "throughput",
+            "p50",
+            "p95",
+            "p99",
+            "time for 100 INCRs",
+            "instantaneous_ops_per_sec",
+            "instantaneous_input_kbps",
+            "instantaneous_output_kbps",
+            "used_cpu_sys per INCR",
+            "used_cpu_user per INCR",
+        ],
         run: hot_key::run,
     },
     Scenario {
@@ -41,6 +54,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "writes under each persistence policy, one by one and in pipelines of 10,000",
         reference: Some("redis-persistence.csv"),
         needs: &[Engine::Redis],
+        metrics: &[
+            "throughput",
+            "p50",
+            "p95",
+            "p99",
+            "client time",
+            "instantaneous_ops_per_sec",
+            "instantaneous_input_kbps",
+            "instantaneous_output_kbps",
+            "latest_fork_usec",
+        ],
         run: persistence::run,
     },
     Scenario {
@@ -48,6 +72,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "writes of one connection in pipelines of 1 to 10,000",
         reference: Some("redis-persistence.csv"),
         needs: &[Engine::Redis],
+        metrics: &["throughput", "p50", "p95", "p99"],
         run: pipelining::run,
     },
     Scenario {
@@ -55,6 +80,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "memory of 400,000 and of 2,000,000 small keys",
         reference: Some("redis-memory-recovery.csv"),
         needs: &[Engine::Redis],
+        metrics: &["used memory", "memory per key", "resident memory"],
         run: memory::run,
     },
     Scenario {
@@ -62,6 +88,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "loading 4,000,000 keys from RDB and AOF, disk cache cold and warm; nothing lost; reads",
         reference: Some("redis-memory-recovery.csv"),
         needs: &[Engine::Redis],
+        metrics: &["load time", "start to first answer", "throughput", "p50", "p95", "p99", "mean"],
         run: recovery::run,
     },
     Scenario {
@@ -69,6 +96,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "a cluster of three masters: threads, value sizes, key sizes, persistence, swap",
         reference: Some("redis-cluster.csv"),
         needs: &[Engine::RedisCluster],
+        metrics: &["throughput", "p50", "p95", "p99", "in swap"],
         run: cluster::run,
     },
     Scenario {
@@ -76,6 +104,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the server's own reserve script on one SKU, by pipeline depth; stock audited",
         reference: None,
         needs: &[Engine::Redis],
+        metrics: &["throughput", "p50", "p95", "p99", "answers", "sold out", "over the limit"],
         run: reserve::run,
     },
 ];

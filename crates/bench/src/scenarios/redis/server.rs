@@ -17,6 +17,7 @@ use anyhow::{Context, bail, ensure};
 use crate::engines::redis::Redis;
 use crate::leftovers;
 use crate::process::{Guard, log_tail};
+use crate::progress::say;
 use crate::report::model::EngineSettings;
 use crate::scenarios::{Stage, Target};
 use crate::usage::Watched;
@@ -174,7 +175,7 @@ impl Drop for Server {
         // Nothing of its data is wanted, so it need not end in order. One that is gone already can't be killed.
         drop(self.guard.kill());
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            eprintln!("error: {} stays: {error}", self.folder.display());
+            say(&format!("error: {} stays: {error}", self.folder.display()));
         }
     }
 }

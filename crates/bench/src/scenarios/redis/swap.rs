@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use crate::progress::say;
+
 /// Where the host's swap is seen and switched; another place in tests.
 #[derive(Debug, Clone)]
 pub(super) struct Host {
@@ -55,7 +57,7 @@ impl Drop for SwapOff {
         let on = self.host.devices().unwrap_or_default();
         for device in self.devices.iter().filter(|device| !on.contains(device)) {
             if let Err(error) = switch(&self.host.swapon, device) {
-                eprintln!("error: the swap on {device} stays off: {error:#}");
+                say(&format!("error: the swap on {device} stays off: {error:#}"));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use crate::address::is_local;
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::engines::rocketmq::Broker;
 use crate::engines::{BrokerFlush, EngineSet, Place, expect};
@@ -167,7 +168,7 @@ impl Brokers {
     }
 
     pub(super) fn surroundings<'a>(&'a self, stage: &'a Stage, watched: &'a [Watched]) -> Surroundings<'a> {
-        let local = self.name_server.ip().is_loopback();
+        let local = is_local(self.name_server);
         Surroundings {
             watched,
             disk: self.disk.as_deref().filter(|_| local),

@@ -13,12 +13,16 @@ use crate::load::record::Outcomes;
 use crate::report::model::{Better, Metric};
 use crate::scenarios::cases;
 
+/// Of each window of a producer; see [`metrics()`].
+const METRICS: &[&str] = &["throughput", "mean response", "p99 response", "max response", "failed"];
+
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "rocketmq-producer",
         about: "RocketMQ's producer in 36 scenarios: 1 to 200 threads, bodies of 1 and 3 KB, 8 and 16 queues",
         reference: Some("rocketmq-producer.csv"),
         needs: &[Engine::RocketMq],
+        metrics: METRICS,
         run: producer::run,
     },
     Scenario {
@@ -26,6 +30,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "RocketMQ's producer with 64 threads and 128 bytes; every acknowledged message is counted at the broker",
         reference: Some("seckill-tiers.csv"),
         needs: &[Engine::RocketMq],
+        metrics: METRICS,
         run: delivery::message_broker,
     },
     Scenario {
@@ -33,6 +38,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "RocketMQ's consumer: a backlog and a live stream, with loss and duplicates counted",
         reference: None,
         needs: &[Engine::RocketMq],
+        metrics: &[
+            "throughput",
+            "mean response",
+            "p99 response",
+            "max response",
+            "failed",
+            "p50 producer to consumer",
+            "p99 producer to consumer",
+            "max producer to consumer",
+            "p99 broker to consumer",
+        ],
         run: delivery::consumer,
     },
 ];

@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::address;
+use crate::address::is_local;
 use crate::drivers::mysql::{Login, MySql, Statement, Workload};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::{Database, url};
@@ -220,7 +221,7 @@ fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case
 fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) -> anyhow::Result<Vec<Trial>> {
     let window = Duration::from_secs(if stage.quick() { 2 } else { 10 });
     let disk = environment::disk(&stage.folder);
-    let local = server.address.ip().is_loopback();
+    let local = is_local(server.address);
     let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
     let workload = Commits { kind, random: Random::new(stage.seed) };
     let mut client = MySql::new(server.login.clone(), connections, workload);

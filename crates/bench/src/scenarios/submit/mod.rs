@@ -17,6 +17,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "the database alone: rows and whole orders committed per second, flushed at each commit and not",
         reference: None,
         needs: &[Engine::MariaDb],
+        metrics: &["throughput", "p99 response"],
         run: commit::run,
     },
     Scenario {
@@ -24,6 +25,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "a ramp of users against POST /order/submit on MariaDB with each flush setting; 10,000 units, sold exactly",
         reference: Some("submit-order-mysql.csv"),
         needs: &[Engine::Doorbuster, Engine::MariaDb],
+        metrics: &[
+            "orders",
+            "requests",
+            "most sold of one good",
+            "best throughput",
+            "users at the best",
+            "throughput",
+            "mean response",
+            "p99 response",
+            "failed",
+        ],
         run: order::run,
     },
 ];

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
+use crate::address::is_local;
 use crate::audit::Told;
 use crate::audit::running::Running;
 use crate::drivers::http::{Http, Settings};
@@ -445,7 +446,7 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
             let around = Surroundings {
                 watched: &[],
                 disk: None,
-                co_located: address.ip().is_loopback(),
+                co_located: is_local(address),
                 stop: &stage.stop,
                 progress: Some(&stage.progress),
             };
