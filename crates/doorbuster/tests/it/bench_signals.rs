@@ -26,6 +26,14 @@ pub(crate) fn ports() -> (String, File) {
     found.expect("free ports")
 }
 
+/// The program with a hangup as it is by default: these tests may themselves run under nohup.
+fn listening(folder: &Path) -> Command {
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal=HUP").arg(doorbuster(folder).get_program());
+    command.current_dir(folder).env_clear().stdin(Stdio::null());
+    command
+}
+
 /// A bench that has started a server, and the number of that.
 struct Running {
     bench: Child,
@@ -36,7 +44,7 @@ struct Running {
 impl Running {
     fn start(folder: &Path, arguments: &[&str], server: &str) -> Self {
         let said = File::create(folder.join("said")).unwrap();
-        Self::of(doorbuster(folder), said.into(), folder, arguments, server)
+        Self::of(listening(folder), said.into(), folder, arguments, server)
     }
 
     /// Once a child runs whose command line holds this. Little that is asked for here is over soon.
@@ -143,7 +151,7 @@ fn a_hangup_leaves_no_server() {
 #[test]
 fn signals_are_heard_though_nobody_reads() {
     let folder = tempfile::tempdir().unwrap();
-    let program = doorbuster(folder.path());
+    let program = listening(folder.path());
     let mut running = Running::of(program, Stdio::piped(), folder.path(), &["peak", "--quick"], " serve ");
     drop(running.bench.stderr.take());
     signal(running.server, "STOP");
