@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
-use server::stock::redis::Script;
-use server::stock::{Gate, GateConfig, Reserve, Reserved, SaleState, Snapshot};
+use server::gate::redis::Script;
+use server::gate::{Gate, GateConfig, Reserve, Reserved, SaleState, Snapshot};
 
 use crate::failure::Failure;
 use crate::output;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use server::catalog::Catalog;
+use server::intake::catalog::Catalog;
 use server::metrics::Metrics;
 
 const PERIOD: Duration = Duration::from_secs(1);

@@ -4,8 +4,6 @@
 //! ids and the payment ids; the same commands at the same times give the same state, which is why a ledger
 //! of [`Entry`]s is enough to rebuild a [`Book`]. A refusal is a result, not an error. The invariants are
 //! asserted here, in production too.
-//!
-//! Called by: the server's book writer and audit.
 #![forbid(unsafe_code)]
 
 mod book;

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
-use server::stock::redis::Script;
-use server::stock::{Gate, GateConfig, Reserve, SaleState, Snapshot};
+use server::gate::redis::Script;
+use server::gate::{Gate, GateConfig, Reserve, SaleState, Snapshot};
 
 type Error = Box<dyn std::error::Error>;
 

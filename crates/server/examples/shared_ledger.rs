@@ -9,7 +9,7 @@ use std::time::Instant;
 use engine::{
     BuyerId, Fingerprint, ItemSpec, OrderId, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
 };
-use server::ledger::mysql::shared::{Incoming, Operation, Outcome, Progress, SharedLedger};
+use server::ledger::mysql::cluster::{Incoming, Operation, Outcome, Progress, SharedLedger};
 use server::ledger::mysql::{Limits, Options, Tls};
 
 const NOW: UnixMs = UnixMs(1_000);

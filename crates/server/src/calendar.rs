@@ -1,7 +1,6 @@
 //! Days as dates, in the Gregorian calendar and UTC.
 //!
-//! Must not: read a clock. Called by: whoever writes a time as text: the `Date` header, the pages, the published
-//! reply, and the program's tables.
+//! Must not: read a clock.
 
 /// Year, month from 1 and day from 1 of a day counted from 1970-01-01: in here years begin in March, so that the
 /// leap day is the last of its year, and 400 of them are one cycle.

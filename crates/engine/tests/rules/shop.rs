@@ -1,5 +1,5 @@
 //! A sale to try rules on, and scripts: rows of a time, a command and the outcome in a word. Every script ends
-//! with the invariants and a replay of its journal. Called by: the tables beside it.
+//! with the invariants and a replay of its journal.
 
 use engine::{
     Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemSpec, OrderId, OrderView,

@@ -1,5 +1,5 @@
 //! What a run has reached: how often each refusal, disposition and event. A simulation that no longer comes
-//! past an edge must fail, not pass. Called by: the driver.
+//! past an edge must fail, not pass.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What a seeded history does next: a generator that aims at the edges (tiny stocks, few buyers, keys that
 //! come again, payments that are early, late, wrong or told twice). It must not judge: the model says what a
-//! command comes to. Called by: the driver.
+//! command comes to.
 
 use engine::{
     Adjust, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId, SaleChange,

@@ -1,6 +1,6 @@
 //! The naive model: the rules of a sale, told a second time as plainly as possible. It keeps lists, and for
 //! each command counts again from the orders; nothing is shared with the engine but the types of commands and
-//! answers. Called by: the driver, which compares it with the book.
+//! answers.
 
 use std::collections::BTreeMap;
 

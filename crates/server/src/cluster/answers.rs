@@ -1,10 +1,8 @@
 //! Answers of one batch on their way back to the event loops: collected, then handed over with one wake-up each.
-//!
-//! Called by: every stage that answers.
 
-use crate::admission::Rejection;
+use crate::intake::admission::Rejection;
+use crate::intake::{Mailbox, Reply};
 use crate::net::Ticket;
-use crate::writer::{Mailbox, Reply};
 
 /// Who asked.
 #[derive(Clone, Copy, Debug)]

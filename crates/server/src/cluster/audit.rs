@@ -4,20 +4,18 @@
 //! reservation open, no message or row of the outbox waiting, and neither side changed while both were read. A SKU of which
 //! something is on its way is told as that, and not compared. Nor is one whose gate is closed: it sells nothing until a
 //! server has rebuilt it, which breaks no invariant.
-//!
-//! Called by: `doorbuster audit --config`.
 
 use std::collections::HashMap;
 
 use engine::SkuId;
 
-use super::relay::order_of;
 use super::start::{StartError, gate_config, queue_options};
+use crate::cluster::place::relay::order_of;
 use crate::config::{Config, Secrets};
-use crate::ledger::mysql::shared::{LedgerError, SharedLedger, SkuRow};
+use crate::gate::{Gate, GateError, OpenKind};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, SkuRow};
 use crate::ledger::{Audit, Source};
 use crate::queue::{Consumer, PullError};
-use crate::stock::{Gate, GateError, OpenKind};
 
 /// Open reservations that are read at once.
 const OPEN_ROWS: usize = 1_000;
@@ -154,7 +152,7 @@ fn look(
     };
     let Some(state) = state else { return Ok((sight, None)) };
     sight.available = state.seen.available;
-    sight.closed = state.closed.map(crate::stock::Closed::as_str);
+    sight.closed = state.closed.map(crate::gate::Closed::as_str);
     let open = gate.open_reservations(row.sku, 0, OPEN_ROWS)?;
     sight.open = open.len() as u64;
     for open in open {

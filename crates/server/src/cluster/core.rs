@@ -7,19 +7,19 @@ use std::time::Duration;
 use engine::{SaleId, SkuId};
 
 use super::counts::Counts;
-use super::health::Health;
-use super::publish::Publication;
-use super::refresh::StockView;
 use super::sales::{Sales, Slot};
-use super::stage::Stage;
 use super::work::{Change, Question};
-use crate::admission::Admission;
-use crate::catalog::Shelf;
 use crate::clock::Clock;
-use crate::ledger::mysql::shared::{LedgerError, Outcome, SharedLedger};
+use crate::cluster::ask::refresh::StockView;
+use crate::cluster::place::publish::Publication;
+use crate::intake::Health;
+use crate::intake::Mailbox;
+use crate::intake::WorkQueue;
+use crate::intake::admission::Admission;
+use crate::intake::catalog::Shelf;
+use crate::ledger::mysql::cluster::{LedgerError, Outcome, SharedLedger};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
-use crate::writer::Mailbox;
 
 /// Bounds and names.
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ pub(super) struct Core {
     pub(super) metrics: Arc<Metrics>,
     pub(super) counts: Counts,
     pub(super) health: Arc<Health>,
-    pub(super) publishing: Stage<Publication>,
-    pub(super) status: Stage<Question>,
-    pub(super) commands: Stage<Change>,
+    pub(super) publishing: WorkQueue<Publication>,
+    pub(super) status: WorkQueue<Question>,
+    pub(super) commands: WorkQueue<Change>,
     pub(super) stock: StockView,
     /// Messages in this server's queues that were not consumed at its last look.
     pub(super) backlog: AtomicU64,
@@ -71,7 +71,7 @@ impl Core {
     pub(super) fn new(
         options: Options,
         mailbox: Arc<Mailbox>,
-        shared: crate::writer::Shared,
+        shared: crate::intake::Shared,
         health: Arc<Health>,
     ) -> Core {
         Core {
@@ -83,9 +83,9 @@ impl Core {
             admission: shared.admission,
             metrics: shared.metrics,
             health,
-            publishing: Stage::default(),
-            status: Stage::default(),
-            commands: Stage::default(),
+            publishing: WorkQueue::default(),
+            status: WorkQueue::default(),
+            commands: WorkQueue::default(),
             stock: StockView::default(),
             backlog: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -1,6 +1,4 @@
 //! What the stages of a cluster's server count, among the process' metrics.
-//!
-//! Called by: every stage.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

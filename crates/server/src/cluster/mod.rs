@@ -8,32 +8,24 @@
 //! ```
 //!
 //! Each stage is a thread with connections of its own, and hands work on in batches. A server keeps nothing that the
-//! engines do not have: it can be killed at any time, and any other one goes on. Called by: `server::run`.
+//! engines do not have: it can be killed at any time, and any other one goes on.
 
 mod answers;
+mod ask;
 mod audit;
-mod commands;
-mod consume;
 mod core;
 mod counts;
-mod health;
 mod pass_over;
-mod publish;
-mod reconcile;
-mod refresh;
-mod relay;
+mod place;
 mod sales;
 mod settle;
-mod stage;
 mod start;
-mod status;
 mod work;
 
 use std::time::Duration;
 
 pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
-pub use self::health::Health;
 pub use self::pass_over::{PassOverError, pass_over};
 pub use self::start::{Stages, StartError};
 

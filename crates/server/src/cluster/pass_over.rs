@@ -2,15 +2,13 @@
 //!
 //! No server does that by itself, for orders may be among them. Those whose reservations the gates have kept come to the
 //! ledger without a message; others are lost. Must not: pass over a message that can be read.
-//!
-//! Called by: `doorbuster dead-letters pass-over`.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use super::start::{StartError, queue_options};
 use crate::config::{Config, Secrets};
-use crate::ledger::mysql::shared::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::queue::{Consumer, PullError, Queue};
 
 /// For the broker to answer.

@@ -1,16 +1,16 @@
 //! The sales as the ledger has them, on one server: what its catalog is made of, and what each slot of the gate is
 //! told.
 //!
-//! Only the entries about sales are followed: the book that they are replayed into holds no order and no true stock. Called by: the stages that change, refresh or reconcile sales.
+//! Only the entries about sales are followed: the book that they are replayed into holds no order and no true stock.
 
 use std::collections::HashMap;
 
 use engine::{Book, Entry, Event, ProductId, SaleId, Seq, SkuId};
 
-use super::refresh::publish_stocks;
-use crate::catalog::{Catalog, Shelf};
-use crate::ledger::mysql::shared::{LedgerError, SharedLedger};
-use crate::stock::SaleState;
+use crate::cluster::ask::refresh::publish_stocks;
+use crate::gate::SaleState;
+use crate::intake::catalog::{Catalog, Shelf};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 
 /// A SKU as its slot of the gate has to know it.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,5 @@
 //! Starts the stages of one server, runs them until the event loops have ended, and takes them down in the order of
 //! an order's path: what was accepted is published and answered before the stage behind it ends.
-//!
-//! Called by: `server::run`.
 
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -10,22 +8,22 @@ use std::time::Duration;
 use engine::{Command, Refusal};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::commands::Commanding;
-use super::consume::{self, Consuming};
 use super::core::{Core, Options};
-use super::health::Health;
-use super::publish;
-use super::reconcile::{self, Reconciling};
-use super::refresh;
-use super::relay::Relay;
-use super::status::Reading;
+use crate::cluster::ask::commands::Commanding;
+use crate::cluster::ask::refresh;
+use crate::cluster::ask::status::Reading;
+use crate::cluster::place::publish;
+use crate::cluster::place::relay::Relay;
+use crate::cluster::settle::consume::{self, Consuming};
+use crate::cluster::settle::reconcile::{self, Reconciling};
 use crate::config::{Config, GateMode, Secrets};
+use crate::gate::{Gate, GateConfig, GateTls};
+use crate::intake::Health;
+use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::shared::{Claim, Executed, LedgerError, Operation, SharedLedger};
+use crate::ledger::mysql::cluster::{Claim, Executed, LedgerError, Operation, SharedLedger};
 use crate::net::Stop;
 use crate::queue::{self, Admin, Consumer, Producer, Topics};
-use crate::stock::{Gate, GateConfig, GateTls};
-use crate::writer::{self, Mailbox};
 
 /// Name of the producers' and consumers' group, for the broker's own statistics.
 const GROUP: &str = "doorbuster";
@@ -66,7 +64,7 @@ impl Stages {
         secrets: &Secrets,
         server_name: String,
         mailbox: Arc<Mailbox>,
-        shared: writer::Shared,
+        shared: intake::Shared,
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
         let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));
@@ -227,7 +225,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         password: secrets.gate.as_ref().map(text),
         key_prefix: gate.prefix.clone(),
         connect_timeout: GATE_CONNECT_TIMEOUT.min(gate.timeout()),
-        idle_check: crate::stock::limits::IDLE_CHECK,
+        idle_check: crate::gate::limits::IDLE_CHECK,
         reply_timeout: gate.timeout(),
         batch_commands_max: gate.batch_commands_max,
     })

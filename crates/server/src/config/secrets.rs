@@ -1,7 +1,7 @@
 //! Secrets, the private key of the certificate among them: from the environment or from a file that the configuration names, never from the configuration.
 //!
 //! A demo makes its own and keeps them in its data directory, so that it starts with no set-up and its buyers
-//! survive a restart. Must not: print one; every `Debug` here redacts. Called by: the binary.
+//! survive a restart. Must not: print one; every `Debug` here redacts.
 
 use std::error::Error;
 use std::fmt;

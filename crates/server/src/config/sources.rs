@@ -2,7 +2,7 @@
 //!
 //! The defaults are the list of keys: what is not in them is a mistake, reported with its place and the nearest
 //! key that exists. Every value is tried alone, so that an error names the line it came from and all errors come
-//! out in one run. Called by: the binary, before anything else.
+//! out in one run.
 
 use std::collections::BTreeMap;
 use std::fmt;

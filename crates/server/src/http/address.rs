@@ -1,7 +1,7 @@
 //! A delivery address: the fields of either interface, checked, and kept as one canonical JSON object.
 //!
 //! Field values stay the JSON strings that they came as, escapes and all: nothing is decoded to be encoded
-//! again. Must not: judge whether anybody lives there. Called by: `orders` and `published`.
+//! again. Must not: judge whether anybody lives there.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

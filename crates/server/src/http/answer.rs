@@ -1,6 +1,6 @@
 //! Writing an answer: the headers that every one has, and each kind of body.
 //!
-//! Must not: know a route. Called by: every route.
+//! Must not: know a route.
 
 use std::sync::Arc;
 

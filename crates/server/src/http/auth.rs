@@ -1,6 +1,6 @@
 //! Who asks: the buyer by token, header or cookie; the operator by token; and from which site a page asks.
 //!
-//! Must not: know what is asked. Called by: every route that is not for everybody.
+//! Must not: know what is asked.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! From a request to its route, and from what comes back to the request that waits for it.
 //!
-//! Called by: the event loop, through [`Service`]. This is the top of the interface: it knows every route, and
+//! This is the top of the interface: it knows every route, and
 //! no route knows it.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::fields::{Fields, Method};
 use super::pending::{Pending, Placed, Waiting};
 use super::route::Address;
 use super::service::{Call, HttpService, other};
+use crate::intake::{Reply, Request as Command};
 use crate::net::{Answer, Replies, Request, ResponseWriter, Service, Ticket};
-use crate::writer::{Reply, Request as Command};
 
 /// Where answers that come later go: the event loop, or a test.
 pub(super) trait Delivery {

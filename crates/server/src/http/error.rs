@@ -1,14 +1,14 @@
 //! The only map from refusals and failures to status codes and problem documents (RFC 9457).
 //!
 //! A problem's `type` and `code` are part of the public API: they name the same thing and never change.
-//! Must not: decide anything. Called by: every route, through [`Problem`] as the error of its handler.
+//! Must not: decide anything.
 
 use std::borrow::Cow;
 
 use engine::Refusal;
 
 use super::wire::Object;
-use crate::admission::Rejection;
+use crate::intake::admission::Rejection;
 
 /// Where the problem types live; the code with dashes follows.
 const TYPE_BASE: &str = "https://doorbuster.dev/problems/";

@@ -1,7 +1,6 @@
 //! The headers of a request that some route looks at, found in one pass; and its method.
 //!
-//! Must not: judge what any of them says; only whether it can be read at all. Called by: `HttpService::call`,
-//! once per request.
+//! Must not: judge what any of them says; only whether it can be read at all.
 
 /// A method, as far as routes tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

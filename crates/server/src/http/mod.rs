@@ -5,7 +5,7 @@
 //! answer is to be written. Files follow the routes: `orders`, `sales`, `payments`, `published`, `submit`,
 //! `pages`, `operating`.
 //!
-//! Must not: block, change the book, or keep a request's buffers. Called by: `server::run`.
+//! Must not: block, change the book, or keep a request's buffers.
 
 mod address;
 mod answer;

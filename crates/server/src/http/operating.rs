@@ -1,7 +1,5 @@
 //! What operators and their tools ask: health, metrics, the audit, the clock; the API's description; and the
 //! demo's sessions.
-//!
-//! Called by: the service.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,10 +11,10 @@ use super::pending::Waiting;
 use super::reads::{Found, Question};
 use super::service::{Call, HttpService, other};
 use super::wire::{Object, push_text};
-use crate::catalog::{Catalog, Counters};
+use crate::intake::catalog::{Catalog, Counters};
+use crate::intake::{Reply, Request};
 use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
-use crate::writer::{Reply, Request};
 
 /// The API's description, compiled in; a test compares it with the routes.
 pub(super) const OPEN_API: &str = include_str!("openapi.json");

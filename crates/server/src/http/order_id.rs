@@ -2,7 +2,7 @@
 //!
 //! The key comes from the ledger, which keeps it for good: with another one a retry after a restart would be
 //! a new order. It is secret, so that nobody can choose a request whose id collides with somebody else's.
-//! Must not: know a route. Called by: `placing`.
+//! Must not: know a route.
 
 use std::hash::Hasher;
 

@@ -1,6 +1,4 @@
 //! Orders of our own API: place, read, cancel; and the feed of changed orders for the shop's fulfilment.
-//!
-//! Called by: the service.
 
 use std::time::Duration;
 
@@ -15,10 +13,10 @@ use super::placing::{Standing, key_of};
 use super::reads::Question;
 use super::service::{Call, HttpService, other};
 use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
-use crate::catalog::Catalog;
+use crate::intake::catalog::Catalog;
+use crate::intake::{Reply, Request};
 use crate::ledger::{Changes, OrderLine};
 use crate::net::Answer;
-use crate::writer::{Reply, Request};
 
 /// Longest wait that a reader may ask for, in seconds: for an order that is pending.
 const WAIT_S_MAX: u64 = 30;

@@ -1,8 +1,7 @@
 //! Writes the sale pages and what they load as files, for a CDN or nginx, off the event loops.
 //!
 //! A thread of its own looks several times a second which pages show another state than their sale is in. It
-//! renders through the same shelf as the loops, so a change is rendered once. Called by: `server::run`, if
-//! `pages.write_dir` is set.
+//! renders through the same shelf as the loops, so a change is rendered once.
 
 use std::collections::HashMap;
 use std::io;

@@ -5,16 +5,16 @@
 //! that alone a page is rendered once a second at most; the page's script asks for the stock itself.
 //!
 //! One shelf for all loops, so that a change is rendered once; each loop keeps what it got from there, so
-//! that a page is served without a lock. Called by: the page routes, and the thread that writes files.
+//! that a page is served without a lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 
-use crate::catalog::{Catalog, Sale};
 use crate::http::answer::{Answering, NOSNIFF};
 use crate::http::fields::Fields;
+use crate::intake::catalog::{Catalog, Sale};
 use crate::net::Prepared;
 use crate::pages::{
     ASSET_CACHE_CONTROL, CONTENT_SECURITY_POLICY, ItemView, Pages, Picture, ProductPage, Rendered, SaleState,

@@ -1,6 +1,4 @@
 //! Which page is served where. When one is rendered again is `page_shelf`'s.
-//!
-//! Called by: the dispatch.
 
 use std::sync::Arc;
 

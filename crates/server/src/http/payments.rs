@@ -1,7 +1,5 @@
 //! Payments: the provider's signed callback, the demo's button that acts as a provider, and the refunds that
 //! are due.
-//!
-//! Called by: the service.
 
 use engine::{Accepted, BuyerId, Command, Disposition, OrderId, Pay, PaymentView};
 use serde::Deserialize;
@@ -14,8 +12,8 @@ use super::orders::{order_id, read_object};
 use super::pending::Waiting;
 use super::service::{Call, HttpService, other};
 use super::wire::{Number, Object, decode_path};
+use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::writer::{Reply, Request};
 
 /// Longest payment id, in bytes, and so the longest that can be settled.
 const PAYMENT_ID_BYTES_MAX: usize = engine::limits::KEY_BYTES_MAX;

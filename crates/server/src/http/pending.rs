@@ -2,7 +2,7 @@
 //!
 //! One place per connection, because a connection has one request in flight. If a connection is gone and its
 //! place is taken by another, what waits is kept aside until its answer comes, so that every order that was
-//! counted as in flight is counted out again. Called by: the service.
+//! counted as in flight is counted out again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Placing an order, the same for all three routes that can: admission, the hand-over to the writer, and the
 //! counting of what became of it. received = accepted + replayed + refused + rejected + unknown + in flight.
 //!
-//! Must not: know how any route's answer looks. Called by: `orders`, `published`, `submit`.
+//! Must not: know how any route's answer looks.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use super::error::Problem;
 use super::order_id::{KEY_BYTES_MAX, Named};
 use super::pending::{Placed, Waiting};
 use super::service::{Call, HttpService};
-use crate::admission::Rejection;
+use crate::intake::admission::Rejection;
+use crate::intake::{Judged, NewOrder, Reply, Request};
 use crate::net::Answer;
-use crate::writer::{Judged, NewOrder, Reply, Request};
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! The published interface: its two POST routes and its stock read, with the shapes that load tools expect.
 //!
 //! Success replies of one SKU and address have one constant length: `ab` counts any other as failed. So ids
-//! and times have a fixed width, and the buyer's number is padded with spaces, which JSON allows. Called by:
-//! the service.
+//! and times have a fixed width, and the buyer's number is padded with spaces, which JSON allows.
 
 use engine::{OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
@@ -17,8 +16,8 @@ use super::placing::key_of;
 use super::published_reply::{Echo, receiver};
 use super::service::{Call, HttpService, other};
 use super::wire::{Number, decimal, parameter, push_number};
+use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::writer::{Reply, Request};
 
 /// Longest message body that is stored, in bytes: what the published command sends, eight times over.
 const MESSAGE_BYTES_MAX: usize = 4096;

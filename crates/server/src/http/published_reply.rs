@@ -2,14 +2,14 @@
 //!
 //! Each loop keeps one template per SKU, made again when the catalog changes; an answer is then a few copies.
 //! Ids, times and the buyer's number have a fixed width, so that every success of one SKU and address has one
-//! length. Called by: the published routes.
+//! length.
 
 use engine::{OrderView, SkuId};
 
 use super::address::DeliveryAddress;
 use super::wire::{push_number, push_order_id, push_padded, push_text};
 use crate::calendar::date_of;
-use crate::catalog::Catalog;
+use crate::intake::catalog::Catalog;
 use crate::pages::amount;
 
 /// Digits of the largest buyer's number.

@@ -1,8 +1,7 @@
 //! Questions that only the ledger can answer (the audit, the order feed), answered on a thread of its own: they
 //! block on the disk or on a server, and an audit reads everything.
 //!
-//! One question at a time, few waiting; one more is told to come again. Must not: change anything. Called by:
-//! the routes `GET /api/v1/audit` and `GET /api/v1/orders`, through [`Reads`].
+//! One question at a time, few waiting; one more is told to come again. Must not: change anything.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

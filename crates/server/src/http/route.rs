@@ -1,7 +1,7 @@
 //! Which address leads where. By hand: the addresses are few and known, and a busy one is found in a compare
 //! or two.
 //!
-//! Must not: look at anything but method and path. Called by: `HttpService::call`.
+//! Must not: look at anything but method and path.
 
 use engine::{Adjust, ProductId, SaleId};
 

@@ -1,6 +1,4 @@
 //! Sales: what everybody may read, and what operators do to them.
-//!
-//! Called by: the service.
 
 use engine::{
     Adjust, Command, ItemSpec, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
@@ -15,9 +13,9 @@ use super::placing::key_of;
 use super::route::Steer;
 use super::service::{Call, HttpService, other};
 use super::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
-use crate::catalog::{Catalog, Sale};
+use crate::intake::catalog::{Catalog, Sale};
+use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::writer::{Reply, Request};
 
 const MS_PER_S: u64 = 1000;
 

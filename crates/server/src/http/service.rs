@@ -1,6 +1,4 @@
 //! What one event loop keeps, and how its routes hand work over to the writer and to the reads.
-//!
-//! Called by: the routes, and `dispatch` above them.
 
 use std::sync::Arc;
 
@@ -16,10 +14,10 @@ use super::pending::{Pending, PendingTable, Waiting};
 use super::published_reply::Templates;
 use super::reads::Found;
 use super::shared::Shared;
-use crate::catalog::Catalog;
+use crate::intake::catalog::Catalog;
+use crate::intake::{Client, Envelope, Reply, Request as Command};
 use crate::metrics::Metrics;
 use crate::net::{Answer, Request, Ticket};
-use crate::writer::{Client, Envelope, Reply, Request as Command};
 
 /// One request on its way through a route.
 #[derive(Debug)]

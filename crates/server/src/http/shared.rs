@@ -1,6 +1,4 @@
 //! What the services of all event loops share, and the options that they are made with.
-//!
-//! Called by: `server::run`, which makes one [`Shared`] per process.
 
 use std::sync::Arc;
 
@@ -10,10 +8,10 @@ use super::auth::{Auth, AuthMode};
 use super::page_shelf::PageShelf;
 use super::reads::Reads;
 use super::signature::Checker;
-use crate::admission::Admission;
-use crate::catalog::Shelf;
 use crate::clock::Clock;
-use crate::cluster::Health;
+use crate::intake::Health;
+use crate::intake::admission::Admission;
+use crate::intake::catalog::Shelf;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop};
 use crate::pages::Pages;

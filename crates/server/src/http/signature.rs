@@ -1,7 +1,7 @@
 //! The payment provider's signature: `Doorbuster-Signature: t=<unix s>,v1=<hex HMAC-SHA256>` over
 //! `"<t>." + body`. The time is signed too, so that a callback that somebody recorded can't be sent later.
 //!
-//! Must not: read a clock. Called by: `payments`.
+//! Must not: read a clock.
 
 use ring::hmac;
 

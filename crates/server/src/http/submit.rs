@@ -1,7 +1,7 @@
 //! The published submit-order route: a synchronous order in the shop, from a form, answered by its id.
 //!
 //! Unlike the published program, which subtracts without looking, it refuses with 409 when the balance is
-//! short. Called by: the service.
+//! short.
 
 use engine::{BuyerId, OrderView, ProductId};
 

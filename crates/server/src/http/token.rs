@@ -1,7 +1,7 @@
 //! Buyers' bearer tokens: JSON Web Tokens (RFC 7519) signed with HS256, and no other kind.
 //!
 //! The signature is checked before anything in the token is believed; docs/decisions/004-own-token-check.md
-//! says why this is ours. Must not: allocate on the usual path, or read a clock. Called by: `auth`.
+//! says why this is ours. Must not: allocate on the usual path, or read a clock.
 
 use std::borrow::Cow;
 use std::fmt;

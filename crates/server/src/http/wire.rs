@@ -1,7 +1,7 @@
 //! Bytes of requests and answers: JSON written by hand, and the parts of a request as text.
 //!
 //! Answers are written straight into a buffer that is used again, because the answer to an order is on the
-//! hot path: a dozen fields cost about 150 ns this way. Must not: know a route. Called by: every route.
+//! hot path: a dozen fields cost about 150 ns this way. Must not: know a route.
 
 use std::borrow::Cow;
 use std::fmt;

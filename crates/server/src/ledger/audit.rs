@@ -1,6 +1,6 @@
 //! What an audit finds, for every backend: the book of all entries, and whether its invariants hold.
 //!
-//! Must not: read a ledger. Called by: the backends.
+//! Must not: read a ledger.
 
 use engine::{Book, ProductId, SaleId};
 

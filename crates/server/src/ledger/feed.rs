@@ -1,6 +1,6 @@
 //! Orders for the shop's fulfilment, for every backend: what a page of changes holds, and what a row of it means.
 //!
-//! Must not: read a ledger. Called by: the backends, where they page and export.
+//! Must not: read a ledger.
 
 use engine::{Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
 

@@ -3,8 +3,6 @@
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
 //! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`). A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
-//!
-//! Called by: the book writer (append, load), the operator's tools (audit, export, backup).
 
 mod audit;
 mod backend;

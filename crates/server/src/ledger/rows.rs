@@ -1,7 +1,6 @@
 //! What the columns of the ledger's rows mean, for every backend: events as codes and texts, and back.
 //!
-//! Formats on disk: a code or a text is never given another meaning. Must not: know a database. Called by: the
-//! backends, where they append and where they read back.
+//! Formats on disk: a code or a text is never given another meaning. Must not: know a database.
 
 use engine::{
     Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, OrderId, Pay, RefundReason, SaleId, Seq, SkuId,

@@ -1,6 +1,6 @@
 //! The chunked transfer coding, removed in place: decoded bytes move to the front of the same buffer, so a
 //! chunked body needs no second one. Strict on purpose (no bare line feed, no blank after a size), because
-//! lenient chunk parsers are how requests get smuggled. Called by: [`super::framer`].
+//! lenient chunk parsers are how requests get smuggled.
 
 use super::head::{Malformed, malformed};
 

@@ -3,7 +3,7 @@
 //! incomplete request, an answer that the socket didn't take), so an idle connection holds no memory.
 //!
 //! Must not block, and must not touch epoll: it is registered once, edge-triggered, so it has to remember
-//! whether its socket may have more to read. Called by: [`super::event_loop`] and [`super::replies`].
+//! whether its socket may have more to read.
 
 use std::io::ErrorKind;
 use std::mem::{self, MaybeUninit};

@@ -1,7 +1,5 @@
 //! File descriptors: each connection takes one, and a server that runs out of them can't even say 503. So the limit
 //! is raised as far as this process may, and no more connections are promised than it leaves room for.
-//!
-//! Called by: the binary, before it binds.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

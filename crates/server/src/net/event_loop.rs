@@ -5,7 +5,7 @@
 //! is read once, and timeouts are found by a sweep every 250 ms, so no request pays for a timer. A
 //! connection is registered once, edge-triggered for both directions, and never again.
 //!
-//! Must not know HTTP. Called by: `server::run`, one loop per thread.
+//! Must not know HTTP.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

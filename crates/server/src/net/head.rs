@@ -1,6 +1,6 @@
 //! The head of a request: request line and headers, parsed in place by `httparse` and then held to the
 //! rules that keep framing unambiguous (RFC 9112): whoever stands in front of us must never see another
-//! request border than we do. Must not read a body or know a socket. Called by: [`super::framer`].
+//! request border than we do. Must not read a body or know a socket.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Binding the port that buyers come to. Called by: the binary, before it opens the ledger.
+//! Binding the port that buyers come to.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -4,7 +4,7 @@
 //! place and hands each complete one to its [`Service`]. The service answers at once, or keeps the
 //! [`Ticket`] and delivers the answer later, when another thread (the book writer) has woken the loop.
 //!
-//! Must not: know a route, block, or allocate per request on the usual path. Called by: `server::run`.
+//! Must not: know a route, block, or allocate per request on the usual path.
 
 mod body;
 mod connection;

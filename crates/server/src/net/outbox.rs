@@ -1,5 +1,5 @@
 //! The part of a connection's output that its socket did not take: empty and without memory on the usual
-//! path, where an answer is sent straight from the loop's buffer. Called by: [`super::connection`].
+//! path, where an answer is sent straight from the loop's buffer.
 
 use std::io::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! Delivering the answers that came later. Called by: the service, in `Service::deliver`.
+//! Delivering the answers that came later.
 
 use slab::Slab;
 

@@ -1,7 +1,5 @@
 //! Writing a response: assembled directly in the output buffer of the loop, nothing allocated per response.
 //! A [`Prepared`] one (the sale page, the stock) is built once and copied.
-//!
-//! Called by: the service, through `Service::call`, `Service::protocol_error` and `Replies::reply`.
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
 //! What the connections of one loop share: limits, scratch buffers, the clock of the round and its counts.
 //! Buffers are the loop's, not the connection's, so they stay in the cache and an idle connection has none.
-//! Called by: [`super::connection`], [`super::event_loop`].
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! Loads a certificate and its key for the event loop. Called by: `Secrets::load`, so that a wrong file is
-//! reported before any port is bound.
+//! Loads a certificate and its key for the event loop.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The byte stream under a connection: a plain socket, or TLS over one. Non-blocking: every call returns
-//! `WouldBlock` rather than wait. Must not know HTTP. Called by: [`super::connection`].
+//! `WouldBlock` rather than wait. Must not know HTTP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;

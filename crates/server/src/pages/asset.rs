@@ -1,7 +1,7 @@
 //! The pages' style, scripts and drawings, compiled in and served under names that change with their
 //! content, so that a browser may keep each one for ever.
 //!
-//! Must not: load anything from another host. Called by: the pages.
+//! Must not: load anything from another host.
 
 use std::collections::HashMap;
 

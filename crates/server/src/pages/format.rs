@@ -1,7 +1,7 @@
 //! Money, counts and times as text, in English, the way `Intl` writes them in the browser: what the server
 //! rendered must not change before the reader's eyes when the script takes over.
 //!
-//! Must not: read a clock. Called by: the pages.
+//! Must not: read a clock.
 
 use crate::calendar::date_of;
 

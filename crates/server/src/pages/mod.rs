@@ -5,8 +5,7 @@
 //! or a style of its own, so the strict [`CONTENT_SECURITY_POLICY`] holds. All that the scripts need to
 //! know stands in `data-` attributes.
 //!
-//! Must not: route, read a clock, or decide anything about an order. Called by: `http`, which renders a
-//! page when what it shows changes, not per request.
+//! Must not: route, read a clock, or decide anything about an order.
 
 mod asset;
 mod format;

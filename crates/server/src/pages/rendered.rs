@@ -1,7 +1,7 @@
 //! A finished answer: its bytes, plain and compressed, and the tags by which a browser asks for it again;
 //! and how it is written as a file for a CDN.
 //!
-//! Must not: know a route or a template. Called by: the pages, and `http` for what it serves.
+//! Must not: know a route or a template.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -5,8 +5,6 @@
 //! twice (its consumer died before it had committed) counts once.
 //!
 //! Must not: decide what is dead; that is the consumer's.
-//!
-//! Called by: the consumers (write), the operator's `dead-letters` commands (list, replay).
 
 use std::time::{Duration, Instant};
 

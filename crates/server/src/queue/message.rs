@@ -4,8 +4,6 @@
 //!
 //! Layout, big-endian, no padding: version (1 byte), SKU (4), hash (16), buyer (8), quantity (4), fingerprint
 //! (8), epoch (8), reserved at (8), address flag (1), and with an address its length (2) and its bytes.
-//!
-//! Called by: the gate (encodes), the publishers (pass the bytes on), the consumers (decode).
 
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
 

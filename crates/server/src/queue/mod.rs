@@ -5,8 +5,6 @@
 //! caller keeps in the ledger: the broker keeps no position for it, and nothing here is ever acknowledged.
 //!
 //! Must not: know what an order means, or repeat a send. Every call has a time limit; each thread has its own.
-//!
-//! Called by: the publishers, the consumers, the reconciler, and the operator's tools.
 
 pub mod dead_letters;
 pub mod message;

@@ -70,7 +70,7 @@ fn a_panic_of_the_writer_ends_the_server() {
         wall_clock()
     }
     let ended = run_demo(System { wall, thread: builder }, |_| ());
-    assert!(matches!(ended, Err(ServeError::WriterPanicked)), "{ended:?}");
+    assert!(matches!(ended, Err(ServeError::ProfilePanicked)), "{ended:?}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
 mod browser;
+mod cluster_ledger;
 mod dev_scripts;
+mod embedded;
 mod engines;
 mod faults;
 mod gate;
@@ -15,6 +17,4 @@ mod mysql_proxy;
 mod net;
 mod places;
 mod queue;
-mod shared;
 mod sqlite_files;
-mod writer;

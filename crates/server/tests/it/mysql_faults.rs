@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use ::mysql::prelude::Queryable;
 use engine::{Command, OrderId, SkuId};
+use server::intake::{Reply, Request};
 use server::ledger::AppendError;
 use server::ledger::mysql::{MySqlLedger, Options, Tls};
-use server::writer::{Reply, Request};
 
 use crate::engines::Engines;
 
+use crate::embedded::{Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
 use crate::mysql_book::LIMITS;
 use crate::places::{Database, Place};
-use crate::writer::{Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
 
 fn options(database: &Database) -> Options {
     Options { limits: LIMITS, ..database.options.clone() }

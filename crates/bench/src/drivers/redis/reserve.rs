@@ -11,7 +11,7 @@ use super::command::{Command, Expect, Piece};
 
 /// The first line makes Redis refuse it with a full memory before it has written anything.
 pub const SCRIPT: &str =
-    concat!("#!lua\n", include_str!("../../../../server/src/stock/redis/lua/reserve.lua"));
+    concat!("#!lua\n", include_str!("../../../../server/src/gate/redis/lua/reserve.lua"));
 const RUN_BYTES: usize = 40;
 const EPOCH: u64 = 1;
 /// Milliseconds since 1970: the window is open in any year that this runs in.

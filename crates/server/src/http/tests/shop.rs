@@ -6,18 +6,18 @@ use std::time::Duration;
 use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs};
 
 use super::Response;
-use crate::admission::{Admission, Limits};
-use crate::catalog::{Catalog, Shelf};
 use crate::clock::Clock;
 use crate::http::dispatch::Delivery;
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
+use crate::intake::admission::{Admission, Limits};
+use crate::intake::catalog::{Catalog, Shelf};
+use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request as Asked};
 use crate::ledger::Batch;
 use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
 use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
 use crate::pages::{Pages, Session, Settings};
-use crate::writer::{Judged, Mailbox, NewOrder, Reply, Request as Asked};
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";

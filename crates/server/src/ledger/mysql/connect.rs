@@ -1,6 +1,6 @@
 //! One connection to the server, with a limit on every wait and with settings of its own, and what its errors mean.
 //!
-//! Works on MySQL 8 and MariaDB 10.6 and later. Must not: know a table. Called by: everything in this folder.
+//! Works on MySQL 8 and MariaDB 10.6 and later. Must not: know a table.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! Whose ledger it is. The embedded writer keeps in its memory what the cluster keeps in tables, so a ledger is one
 //! or the other for good.
-//!
-//! Called by: whoever opens a ledger to write.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;

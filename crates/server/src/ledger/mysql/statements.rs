@@ -2,7 +2,6 @@
 //! costs one round trip and its commit another.
 //!
 //! Numbers are written as they are, everything else as hexadecimal: nothing has to be escaped, whatever it is.
-//! Called by: `append`.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! One SKU, one client: what each call does.
 
 use engine::{BuyerId, Fingerprint, OrderId, ProductId, Refusal, SkuId};
-use server::stock::{
+use server::gate::{
     Answer, Applied, Built, Claim, ClaimKind, Claimed, Closed, Found, GateError, MarkState, OpenKind,
     OutboxRow, Reserved, RowKind, SaleSet, SaleState, Settle, Settled, Verdict,
 };
@@ -219,11 +219,11 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
 
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));
-    let marks = (0..2_500).map(|hash| server::stock::SnapshotMark {
+    let marks = (0..2_500).map(|hash| server::gate::SnapshotMark {
         place: place(SKU, 1_000 + hash, 9, 1),
         state: MarkState::Sold,
     });
-    let snapshot = server::stock::Snapshot {
+    let snapshot = server::gate::Snapshot {
         marks: marks.collect(),
         buyers: vec![(BuyerId(9), 2_500)],
         ..fresh(3, 7, Some(2_501))

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use engine::SkuId;
 use rustix::process::Signal;
-use server::stock::{Closed, Gate, GateError, Reserve, Why};
+use server::gate::{Closed, Gate, GateError, Reserve, Why};
 
 use super::servers::{Cluster, PATIENCE, until};
 use super::{available, build, fresh, is_taken, place, reserve};
@@ -36,7 +36,7 @@ fn a_batch_goes_to_every_master_and_moved_slots_are_followed() {
     assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
     let sizes: Vec<i64> = cluster.nodes.iter().map(|node| node.command(&["DBSIZE"])).collect();
     assert!(sizes.iter().all(|size| *size >= 4), "{sizes:?}");
-    assert_eq!(server::stock::fault(&gate.health()), None);
+    assert_eq!(server::gate::fault(&gate.health()), None);
 
     // A slot without keys moves, unseen by the client: MOVED, and the same call is answered.
     let sku = SkuId(1_000);
@@ -100,7 +100,7 @@ fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
         hash += 1;
         last = order_all(&mut gate, hash);
     }
-    assert!(server::stock::fault(&gate.health()).is_some());
+    assert!(server::gate::fault(&gate.health()).is_some());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The gate on Redis and on a Redis Cluster against the engine's book: generated histories, seeded.
 
 use engine::{Command, Place, SkuId, UnixMs};
-use server::stock::{Gate, GateConfig, Reserve};
+use server::gate::{Gate, GateConfig, Reserve};
 
 use super::servers::{Cluster, Redis};
 use super::shop::{BUYERS, SALE, SKUS, Shop, request};
@@ -107,7 +107,7 @@ fn histories_on_a_cluster_tell_what_the_book_tells() {
 #[test]
 fn the_window_is_told_by_the_time_of_the_redis_server() {
     use engine::Refusal;
-    use server::stock::{Reserved, SaleState, Snapshot};
+    use server::gate::{Reserved, SaleState, Snapshot};
 
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();

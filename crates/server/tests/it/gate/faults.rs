@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::SkuId;
-use server::stock::{Gate, GateConfig, GateError, Reserve, Why};
+use server::gate::{Gate, GateConfig, GateError, Reserve, Why};
 
 use super::servers::{Redis, free_port, until};
 use super::{available, build, fresh, is_taken, place, reserve};
@@ -30,7 +30,7 @@ fn unhealthy(gate: &mut Gate, why: &Why) {
 }
 
 fn healthy(gate: &mut Gate) {
-    assert_eq!(server::stock::fault(&gate.health()), None);
+    assert_eq!(server::gate::fault(&gate.health()), None);
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
     // What gives memory or units back, stops the sale or only reads goes on.
     let id = place(SKU, 1, 9, 1).id;
     assert!(gate.find(&[id])[0].is_ok());
-    let verdict = server::stock::Verdict::RejectedReturned;
-    let settled = gate.settle(&[server::stock::Settle { id, epoch: 1, verdict }]);
-    assert_eq!(settled, [Ok(server::stock::Settled::Done)]);
+    let verdict = server::gate::Verdict::RejectedReturned;
+    let settled = gate.settle(&[server::gate::Settle { id, epoch: 1, verdict }]);
+    assert_eq!(settled, [Ok(server::gate::Settled::Done)]);
     redis.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(available(&mut gate, SKU), 10);
     healthy(&mut gate);
@@ -170,7 +170,7 @@ fn a_replica_is_no_gate_and_its_promotion_is_another_run() {
     master.command::<()>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
     unhealthy(&mut gate, &Why::ReadOnly);
     refused(&mut gate, Why::ReadOnly);
-    let other_run = Err(GateError::Closed(server::stock::Closed::OtherRun));
+    let other_run = Err(GateError::Closed(server::gate::Closed::OtherRun));
     until("the new master is found", || reserve(&mut both, place(SKU, 2, 9, 1)) == other_run);
     build(&mut both, SKU, &fresh(2, 9, None));
     assert!(is_taken(&reserve(&mut both, place(SKU, 2, 9, 1))));
@@ -195,7 +195,7 @@ fn a_master_that_was_a_replica_in_between_is_another_run() {
     master.command::<()>(&["REPLICAOF", "NO", "ONE"]);
     // The same process with the same run_id is a master again, and the state was built for it.
     let told = reserve(&mut gate, place(SKU, 2, 9, 1));
-    assert_eq!(told, Err(GateError::Closed(server::stock::Closed::OtherRun)));
+    assert_eq!(told, Err(GateError::Closed(server::gate::Closed::OtherRun)));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_server_that_can_not_sign_in_never_makes_us_tell_the_password() {
     // It repeats what it was sent, as it does for any command that it does not know.
     let redis = Redis::start(&["--rename-command", "AUTH", ""]);
     let mut gate = Gate::new(GateConfig { password: Some("secret".into()), ..redis.config() });
-    let fault = server::stock::fault(&gate.health()).unwrap();
+    let fault = server::gate::fault(&gate.health()).unwrap();
     assert!(fault.contains("AUTH") && !fault.contains("secret"), "{fault}");
 }
 
@@ -251,7 +251,7 @@ fn a_single_redis_that_is_taken_for_a_cluster_says_so() {
     let redis = Redis::start(&[]);
     let mut gate = Gate::new(GateConfig { cluster: true, ..redis.config() });
     let told = reserve(&mut gate, place(SKU, 99, 9, 1)).unwrap_err();
-    let fault = server::stock::fault(&gate.health()).unwrap();
+    let fault = server::gate::fault(&gate.health()).unwrap();
     for told in [told.to_string(), fault] {
         assert!(told.contains("cluster support disabled"), "{told}");
     }
@@ -273,10 +273,12 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     let mut other = redis.gate();
     until("what was written is carried out", || available(&mut other, SKU) == 0);
     let again = gate.reserve(&requests);
-    assert!(again[..10].iter().all(|told| matches!(
-        told,
-        Ok(server::stock::Answer { what: server::stock::Reserved::Open(_), .. })
-    )));
+    assert!(
+        again[..10].iter().all(|told| matches!(
+            told,
+            Ok(server::gate::Answer { what: server::gate::Reserved::Open(_), .. })
+        ))
+    );
 
     redis.kill();
     let told = reserve(&mut gate, place(SKU, 99, 9, 1));
@@ -287,8 +289,8 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
 #[test]
 fn the_policy_of_a_full_memory_must_be_to_refuse() {
     let (redis, mut gate) = ready(&[]);
-    assert_eq!(server::stock::fault(&gate.health()), None);
+    assert_eq!(server::gate::fault(&gate.health()), None);
     redis.command::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    let fault = server::stock::fault(&gate.health()).unwrap();
+    let fault = server::gate::fault(&gate.health()).unwrap();
     assert!(fault.contains("maxmemory-policy is allkeys-lru"), "{fault}");
 }

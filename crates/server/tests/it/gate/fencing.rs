@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::{OrderId, Refusal, SkuId};
-use server::stock::{Closed, Gate, GateConfig, GateError, Reserved, Settle, Verdict, Why};
+use server::gate::{Closed, Gate, GateConfig, GateError, Reserved, Settle, Verdict, Why};
 
 use super::servers::{Redis, until};
 use super::{available, build, fresh, is_taken, place, reserve};

@@ -10,7 +10,7 @@ mod shop;
 mod tls;
 
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
-use server::stock::{Answer, Built, Gate, GateError, Reserve, Reserved, SaleState, Snapshot};
+use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved, SaleState, Snapshot};
 
 /// A sale that is on, whatever the server's clock says.
 pub(crate) fn on() -> SaleState {

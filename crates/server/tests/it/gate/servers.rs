@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::SkuId;
 use rustix::process::{Pid, Signal, kill_process};
-use server::stock::{Gate, GateConfig};
+use server::gate::{Gate, GateConfig};
 
 /// How long a server may take to start or stop, or a condition to come true.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

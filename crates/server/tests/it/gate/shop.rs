@@ -10,7 +10,7 @@ use engine::{
     OrderId, Pay, Payment, Place, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
     Status, UnixMs,
 };
-use server::stock::{
+use server::gate::{
     Applied, Built, Claim, ClaimKind, Claimed, Found, Gate, MarkState, OutboxRow, Reserve, Reserved, RowKind,
     SaleState, Settle, Settled, Snapshot, SnapshotMark, Verdict,
 };

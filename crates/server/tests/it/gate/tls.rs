@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::SkuId;
-use server::stock::{Gate, GateConfig, GateError, GateTls, Why};
+use server::gate::{Gate, GateConfig, GateError, GateTls, Why};
 
 use super::servers::{Redis, free_port};
 use super::{build, fresh, is_taken, place, reserve};

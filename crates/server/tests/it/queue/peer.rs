@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use server::Secrets;
 use server::cluster::{PassOverError, pass_over};
 use server::config::Sources;
-use server::ledger::{self, mysql::shared::SharedLedger};
+use server::ledger::{self, mysql::cluster::SharedLedger};
 use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError};
 
 use super::PATIENCE;

@@ -1,0 +1,418 @@
+//! What changes the ledger but does not place: paying and cancelling, and what operators do.
+//!
+//! A batch is one transaction. An order that is pending is waited for, a little. Units that a late payment or a
+//! correction needs are claimed at the gate first, because what is in flight is the gate's knowledge. What a command
+//! returns to sale is at the gate before its answer, and so is a sale's new state, in every slot: a server that the
+//! ledger can't reach asks the same gate.
+
+use std::time::{Duration, Instant};
+
+use engine::{Accepted, Adjust, Command, OrderId, Pay, Refusal, SaleId, SkuId};
+
+use crate::cluster::Core;
+use crate::cluster::answers::{Answers, ReplyTo, Turned};
+use crate::cluster::ask::refresh::look_at_ledger;
+use crate::cluster::ask::status::{Whereabouts, find};
+use crate::cluster::settle::reconcile::pump_outbox;
+use crate::cluster::settle::settle;
+use crate::cluster::work::Change;
+use crate::gate::{self, ClaimKind, Claimed, Gate, Settle, Verdict};
+use crate::intake::Drained;
+use crate::intake::Reply;
+use crate::ledger::mysql::cluster::{
+    Claim, Executed, Found, LedgerError, Needed, Operation, SharedLedger, correction_id,
+};
+
+const PATIENCE: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a payment or a cancellation waits for its order to reach the ledger.
+const PENDING_WAIT: Duration = Duration::from_secs(2);
+const BATCH_MAX: usize = 512;
+/// After this every server has looked for new sales.
+const SEEN_AFTER: Duration = Duration::from_millis(300);
+/// How long the answer to a new sale waits for its gates.
+const BUILT_WITHIN: Duration = Duration::from_secs(5);
+/// A claim that is older is not used: reconciliation may be about to judge it.
+const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
+
+/// A command with the time until which its order is waited for.
+#[derive(Debug)]
+struct Asked {
+    to: ReplyTo,
+    command: Command,
+    until: Instant,
+}
+
+/// Units taken at the gate for a command.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    id: OrderId,
+    epoch: u64,
+    at: Instant,
+}
+
+/// The stage that changes. Lives on one thread.
+#[derive(Debug)]
+pub(in crate::cluster) struct Commanding<'a> {
+    core: &'a Core,
+    ledger: SharedLedger,
+    gate: Gate,
+    answers: Answers,
+}
+
+impl<'a> Commanding<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, ledger: SharedLedger, gate: Gate) -> Commanding<'a> {
+        Commanding { core, ledger, gate, answers: Answers::new(&core.mailbox) }
+    }
+
+    /// Runs until the stage is closed and empty.
+    pub(in crate::cluster) fn run(mut self) {
+        let (mut work, mut waiting) = (Vec::new(), Vec::<Asked>::new());
+        loop {
+            let patience = if waiting.is_empty() { PATIENCE } else { LOOK_INTERVAL };
+            let drained = self.core.commands.drain(&mut work, BATCH_MAX, patience);
+            if drained == Drained::Closed {
+                if waiting.is_empty() {
+                    break;
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+            let mut asked = std::mem::take(&mut waiting);
+            for work in work.drain(..) {
+                match work {
+                    Change::Execute { to, command } => {
+                        asked.push(Asked { to, command, until: Instant::now() + PENDING_WAIT });
+                    }
+                    Change::SetBalance { to, sale, balance } => {
+                        let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
+                        self.answers.push(to, reply);
+                    }
+                    Change::Reanchor { to } => {
+                        let difference_ms = self.core.clock.reanchor(engine::UnixMs(0));
+                        tracing::warn!(difference_ms, "an operator re-anchored the clock");
+                        self.answers.push(to, Reply::Reanchored { difference_ms });
+                    }
+                }
+            }
+            self.batch(asked, &mut waiting);
+            self.answers.hand_over(&self.core.mailbox);
+        }
+    }
+
+    fn batch(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) {
+        let mut ready = self.sort_out(asked, waiting);
+        while !ready.is_empty() {
+            let rest = ready.split_off(ready.len().min(BATCH_MAX));
+            self.carry_out(ready);
+            ready = rest;
+        }
+    }
+
+    /// At most as many as one transaction takes.
+    fn carry_out(&mut self, ready: Vec<Asked>) {
+        let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
+        match self.execute(commands) {
+            Ok(replies) => {
+                for (asked, reply) in ready.into_iter().zip(replies) {
+                    self.answers.push(asked.to, reply);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, commands = ready.len(), "commands were not carried out");
+                for asked in ready {
+                    self.answers.push(asked.to, not_done_by(&error));
+                }
+            }
+        }
+    }
+
+    /// Keeps back what is about an order that is on its way to the ledger.
+    fn sort_out(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) -> Vec<Asked> {
+        let ids: Vec<_> = asked.iter().filter_map(|asked| order_of(&asked.command)).collect();
+        let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
+        let now = Instant::now();
+        let mut ready = Vec::new();
+        for asked in asked {
+            if order_of(&asked.command).is_none() {
+                ready.push(asked);
+                continue;
+            }
+            match found.next().expect("each order has its whereabouts") {
+                Whereabouts::Ledger(_) | Whereabouts::Nowhere => ready.push(asked),
+                Whereabouts::Pending(_) | Whereabouts::Unclear if now < asked.until => waiting.push(asked),
+                Whereabouts::Pending(_) | Whereabouts::Unclear => {
+                    self.answers.push(asked.to, Reply::StillPending);
+                }
+                Whereabouts::Silent => self.answers.push(asked.to, Reply::Unavailable),
+            }
+        }
+        ready
+    }
+
+    /// Carries commands out: in the ledger, and then at the gate.
+    fn execute(&mut self, commands: Vec<Command>) -> Result<Vec<Reply>, LedgerError> {
+        let operations: Vec<_> = commands
+            .into_iter()
+            .map(|command| Operation::of(command, Claim::NotAsked).expect("placing goes through the gate"))
+            .collect();
+        let executed = self.ledger.execute(self.core.clock.now(), &operations)?;
+        let committed = Instant::now();
+        let mut created = Vec::new();
+        let mut replies = Vec::with_capacity(executed.len());
+        for (operation, executed) in operations.into_iter().zip(executed) {
+            if let Operation::CreateSale(spec) = &operation {
+                created.push(spec.id);
+            }
+            replies.push(self.finish(operation, executed));
+        }
+        let unheard = self.tell_gate(&replies, &created, committed);
+        for reply in &mut replies {
+            // It is in the ledger, and reconciliation will tell the slots. But until then somebody may buy.
+            if matches!(reply, Reply::Accepted(Accepted::Sale(sale)) if unheard.contains(sale)) {
+                *reply = Reply::Unknown;
+            }
+        }
+        Ok(replies)
+    }
+
+    /// What a command came to, once more with a claim if it needs one. The others of its batch are committed by now:
+    /// what becomes of this one is no matter of theirs.
+    fn finish(&mut self, operation: Operation, executed: Executed) -> Reply {
+        let executed = match executed {
+            Executed::NeedsClaim(needed) => match self.with_claim(operation, &needed) {
+                Ok(Ok(executed)) => executed,
+                Ok(Err(turned)) => return turned.into(),
+                Err(error) => {
+                    tracing::warn!(%error, "what was claimed for was not carried out");
+                    return not_done_by(&error);
+                }
+            },
+            executed => executed,
+        };
+        match executed {
+            Executed::Accepted(accepted) => Reply::Accepted(accepted),
+            Executed::Refused(refusal) => Reply::Refused(refusal),
+            // What it was claimed for was true a moment ago: somebody else was faster.
+            Executed::NeedsClaim(_) => Reply::Unknown,
+        }
+    }
+
+    /// Tells the gate what was committed; returns the sales of which some slot did not hear.
+    fn tell_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
+        let (mut sales, mut stocked, mut returns) = (Vec::new(), Vec::new(), false);
+        for reply in replies {
+            match reply {
+                Reply::Accepted(Accepted::Sale(sale)) => sales.push(*sale),
+                Reply::Accepted(accepted) => {
+                    returns = true;
+                    if let Accepted::Stock(sku) = accepted {
+                        stocked.push(*sku);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if returns && let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
+            tracing::warn!(%error, "returned units wait in the outbox");
+        }
+        let unheard = match self.core.follow_sales(&mut self.ledger) {
+            Ok(()) => {
+                let mut unheard = self.tell_slots(&sales);
+                let new = sales.into_iter().filter(|sale| created.contains(sale)).collect();
+                unheard.extend(self.wait_for_slots(new, committed));
+                unheard
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the slots of changed sales were not told yet");
+                sales
+            }
+        };
+        if !stocked.is_empty() || !created.is_empty() {
+            self.show_stock(&stocked, created);
+        }
+        unheard
+    }
+
+    /// Claims what a command needs at the gate and carries it out with that.
+    fn with_claim(
+        &mut self,
+        operation: Operation,
+        needed: &Needed,
+    ) -> Result<Result<Executed, Turned>, LedgerError> {
+        let (claim, taken) = match self.claim(&operation, needed) {
+            Ok(claimed) => claimed,
+            Err(reply) => return Ok(Err(reply)),
+        };
+        if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
+            return Ok(Err(Turned::Unknown));
+        }
+        let operation = match operation {
+            Operation::Pay { pay, .. } => Operation::Pay { pay, claim },
+            Operation::Adjust { sku, how, units, key, .. } => {
+                Operation::Adjust { sku, how, units, key, claim }
+            }
+            other => other,
+        };
+        let executed = self.ledger.execute(self.core.clock.now(), &[operation])?.pop();
+        let executed = executed.expect("one operation has one answer");
+        if let Some(Taken { id, epoch, .. }) = taken {
+            let kept = match &executed {
+                Executed::Accepted(Accepted::Payment { payment, .. }) => {
+                    payment.disposition == engine::Disposition::Applied
+                }
+                Executed::Accepted(_) => true,
+                Executed::Refused(_) | Executed::NeedsClaim(_) => false,
+            };
+            let verdict = if kept { Verdict::ClaimKept } else { Verdict::ClaimUndone };
+            settle(self.core, &mut self.gate, &[Settle { id, epoch, verdict }]);
+        }
+        Ok(Ok(executed))
+    }
+
+    fn claim(&mut self, operation: &Operation, needed: &Needed) -> Result<(Claim, Option<Taken>), Turned> {
+        // What was returned may still be on its way to the gate, this order's units among it.
+        if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
+            return Err(Turned::Unavailable);
+        }
+        let (id, kind, record) = match (needed, operation) {
+            (Needed::Late(order), Operation::Pay { pay, .. }) => {
+                let found = self.ledger.lookup(&[order.id]).unwrap_or_default();
+                let Some(Some(Found::Order { fingerprint, .. })) = found.first().copied() else {
+                    return Err(Turned::Unavailable);
+                };
+                let (buyer, units) = (order.buyer, order.quantity);
+                let kind = ClaimKind::LatePayment { buyer, units, fingerprint };
+                (order.id, kind, pay.id.as_bytes().to_vec())
+            }
+            (Needed::Correction { sku, units }, Operation::Adjust { key, .. }) => {
+                (correction_id(*sku, key), ClaimKind::Correction { units: *units }, key.as_bytes().to_vec())
+            }
+            _ => unreachable!("payments and corrections alone are claimed for"),
+        };
+        let at = Instant::now();
+        let claimed = self.gate.claim(&[gate::Claim { id, kind, record: &record }]).pop();
+        match claimed.expect("one claim has one answer") {
+            Ok(answer) => {
+                let taken = Some(Taken { id, epoch: answer.seen.epoch, at });
+                match answer.what {
+                    Claimed::Taken { .. } | Claimed::Settled => {
+                        Ok((Claim::Taken { epoch: answer.seen.epoch }, taken))
+                    }
+                    // Another server is at it; it, or reconciliation, ends it.
+                    Claimed::Open(_) => Err(Turned::Unknown),
+                    Claimed::Refused(Refusal::OverLimit) => Ok((Claim::OverLimit, None)),
+                    Claimed::Refused(_) => Ok((Claim::SoldOut, None)),
+                    Claimed::NotYet => Err(Turned::Pending),
+                    Claimed::Drift => {
+                        self.core.suspect(vec![id.sku]);
+                        Err(Turned::Unavailable)
+                    }
+                }
+            }
+            Err(gate::GateError::Unknown(_)) => Err(Turned::Unknown),
+            Err(_) => Err(Turned::Unavailable),
+        }
+    }
+
+    /// Tells every slot of these sales how they are now; returns the sales of which some slot did not hear.
+    fn tell_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
+        let mut unheard = Vec::new();
+        for sale in sales {
+            let states: Vec<_> =
+                self.core.slots_of(*sale).into_iter().map(|slot| (slot.sku, slot.state)).collect();
+            let told = self.gate.set_sale(&states);
+            // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
+            let heard =
+                |told: &Result<_, gate::GateError>| matches!(told, Ok(_) | Err(gate::GateError::Closed(_)));
+            if !told.iter().all(heard) {
+                unheard.push(*sale);
+            }
+        }
+        unheard
+    }
+
+    /// Brings what an operator is about to be shown up to this moment.
+    fn show_stock(&mut self, stocked: &[SkuId], created: &[SaleId]) {
+        let mut skus = stocked.to_vec();
+        skus.extend(created.iter().flat_map(|sale| self.core.slots_of(*sale)).map(|slot| slot.sku));
+        for (sku, state) in skus.iter().zip(self.gate.states(&skus)) {
+            if let Ok(Some(state)) = state {
+                self.core.stock.observe(self.core, *sku, state.seen);
+            }
+        }
+        look_at_ledger(self.core, &mut self.ledger);
+    }
+
+    /// Waits until the slots of new sales are built, and every server has had the time to see the sales; returns those
+    /// that were not built in time.
+    fn wait_for_slots(&mut self, mut sales: Vec<SaleId>, committed: Instant) -> Vec<SaleId> {
+        if sales.is_empty() {
+            return sales;
+        }
+        std::thread::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
+        while !sales.is_empty() && committed.elapsed() < BUILT_WITHIN {
+            sales.retain(|sale| {
+                let skus: Vec<_> = self.core.slots_of(*sale).into_iter().map(|slot| slot.sku).collect();
+                let open = |state: &Result<Option<gate::GateState>, _>| {
+                    matches!(state, Ok(Some(state)) if state.closed.is_none())
+                };
+                !self.gate.states(&skus).iter().all(open)
+            });
+            if !sales.is_empty() {
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+        }
+        sales
+    }
+
+    /// Moves each item of a sale to this many available units, by an adjustment each, with a key of its own: it has a
+    /// space in it, which an operator's key can't have.
+    fn set_balance(&mut self, sale: SaleId, balance: u64) -> Result<Reply, LedgerError> {
+        let skus: Vec<_> = self.core.slots_of(sale).into_iter().map(|slot| slot.sku).collect();
+        if skus.is_empty() {
+            return Ok(Reply::Refused(Refusal::UnknownSale));
+        }
+        let now = self.core.clock.now();
+        let mut commands = Vec::new();
+        for (sku, state) in skus.iter().zip(self.gate.states(&skus)) {
+            let Ok(Some(state)) = state else { return Ok(Reply::Unavailable) };
+            let available = u64::try_from(state.seen.available).unwrap_or(0);
+            let (how, units) = match balance.checked_sub(available) {
+                Some(0) => continue,
+                Some(more) => (Adjust::Restock, more),
+                None => (Adjust::Correct, available - balance),
+            };
+            commands.push(Command::Adjust {
+                sku: *sku,
+                how,
+                units,
+                key: format!("balance {}", now.0).into(),
+            });
+        }
+        while !commands.is_empty() {
+            let rest = commands.split_off(commands.len().min(BATCH_MAX));
+            let replies = self.execute(std::mem::replace(&mut commands, rest))?;
+            if let Some(reply) = replies.into_iter().find(|reply| !matches!(reply, Reply::Accepted(_))) {
+                return Ok(reply);
+            }
+        }
+        Ok(Reply::BalanceSet { items: skus.len() })
+    }
+}
+
+/// The order that a command is about.
+fn order_of(command: &Command) -> Option<OrderId> {
+    match command {
+        Command::Cancel { order, .. } | Command::Pay(Pay { order, .. }) => Some(*order),
+        _ => None,
+    }
+}
+
+fn not_done(error: LedgerError) -> Reply {
+    tracing::warn!(%error, "a balance was not set");
+    not_done_by(&error)
+}
+
+fn not_done_by(error: &LedgerError) -> Reply {
+    if matches!(error, LedgerError::Unknown(_)) { Reply::Unknown } else { Reply::Unavailable }
+}

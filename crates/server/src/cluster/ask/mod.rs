@@ -1,0 +1,5 @@
+//! What is asked beside placing: where an order is, commands on the ledger, and the view of sales and stock.
+
+pub(super) mod commands;
+pub(super) mod refresh;
+pub(super) mod status;

@@ -1,0 +1,228 @@
+//! Reading orders: in the ledger, or on their way to it.
+//!
+//! An order that is not in the ledger is looked for at the gate. While the gate can't tell, a valid id that nobody
+//! knows may be an order on its way: it is pending, never unknown. Reads that wait are looked at again when the
+//! consumer has committed, and often enough to see what other servers committed.
+
+use std::time::{Duration, Instant};
+
+use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Place, Refusal, Seq, UnixMs};
+
+use crate::cluster::Core;
+use crate::cluster::answers::Answers;
+use crate::cluster::place::relay::order_of;
+use crate::cluster::work::Question;
+use crate::gate::{Found, Gate};
+use crate::intake::Drained;
+use crate::ledger::mysql::cluster::{Found as InLedger, LedgerError, Rejection, SharedLedger};
+use crate::queue::QueuedOrder;
+
+use crate::intake::Reply;
+
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Between two looks at what is waited for, if nothing was committed here.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Orders in one question to the ledger.
+const BATCH_MAX: usize = 1024;
+
+/// Payments in one read of the ledger.
+const REFUNDS_PER_READ: usize = 5_000;
+
+/// Where an order is.
+#[derive(Debug)]
+pub(in crate::cluster) enum Whereabouts {
+    Ledger(InLedger),
+    /// Reserved, and its message is on its way.
+    Pending(Box<QueuedOrder>),
+    /// Neither the ledger nor the gate knows it.
+    Nowhere,
+    /// The ledger does not know it, and the gate can't tell.
+    Unclear,
+    /// The ledger does not answer.
+    Silent,
+}
+
+/// Finds orders: in the ledger first, then at the gate, and once more in the ledger if the gate says that it is
+/// there by now.
+pub(in crate::cluster) fn find(
+    ledger: &mut SharedLedger,
+    gate: &mut Gate,
+    ids: &[OrderId],
+) -> Vec<Whereabouts> {
+    let mut found = match look_up(ledger, ids) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "orders could not be read");
+            return ids.iter().map(|_| Whereabouts::Silent).collect();
+        }
+    };
+    let missing: Vec<usize> =
+        (0..ids.len()).filter(|index| matches!(found[*index], Whereabouts::Nowhere)).collect();
+    if missing.is_empty() {
+        return found;
+    }
+    let mut arrived = Vec::new();
+    let missing_ids: Vec<_> = missing.iter().map(|index| ids[*index]).collect();
+    for (index, at_gate) in missing.into_iter().zip(gate.find(&missing_ids)) {
+        found[index] = match at_gate {
+            Ok(None) => Whereabouts::Nowhere,
+            Ok(Some(Found::Open(open))) => match order_of(&open) {
+                Ok(order) => Whereabouts::Pending(Box::new(order)),
+                Err(_) => Whereabouts::Unclear,
+            },
+            Ok(Some(Found::Settled(_))) => {
+                arrived.push(index);
+                Whereabouts::Unclear
+            }
+            Err(_) => Whereabouts::Unclear,
+        };
+    }
+    let arrived_ids: Vec<_> = arrived.iter().map(|index| ids[*index]).collect();
+    if let Ok(again) = look_up(ledger, &arrived_ids) {
+        for (index, whereabouts) in arrived.into_iter().zip(again) {
+            if let Whereabouts::Ledger(_) = whereabouts {
+                found[index] = whereabouts;
+            }
+        }
+    }
+    found
+}
+
+fn look_up(ledger: &mut SharedLedger, ids: &[OrderId]) -> Result<Vec<Whereabouts>, LedgerError> {
+    let found = ledger.lookup(ids)?;
+    Ok(found.into_iter().map(|found| found.map_or(Whereabouts::Nowhere, Whereabouts::Ledger)).collect())
+}
+
+/// The stage that reads. Lives on one thread.
+#[derive(Debug)]
+pub(in crate::cluster) struct Reading<'a> {
+    core: &'a Core,
+    ledger: SharedLedger,
+    gate: Gate,
+    answers: Answers,
+}
+
+impl<'a> Reading<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, ledger: SharedLedger, gate: Gate) -> Reading<'a> {
+        Reading { core, ledger, gate, answers: Answers::new(&core.mailbox) }
+    }
+
+    /// Runs until the stage is closed and empty; what waits then is answered as it stands.
+    pub(in crate::cluster) fn run(mut self) {
+        let (mut work, mut waiting) = (Vec::new(), Vec::new());
+        loop {
+            let patience = if waiting.is_empty() { PATIENCE } else { LOOK_INTERVAL };
+            let drained = self.core.status.drain(&mut work, BATCH_MAX, patience);
+            let closing = drained == Drained::Closed;
+            if closing && waiting.is_empty() {
+                break;
+            }
+            work.append(&mut waiting);
+            while !work.is_empty() {
+                let batch: Vec<_> = work.drain(..work.len().min(BATCH_MAX)).collect();
+                self.batch(batch, &mut waiting, closing);
+            }
+            self.answers.hand_over(&self.core.mailbox);
+        }
+    }
+
+    fn batch(&mut self, batch: Vec<Question>, waiting: &mut Vec<Question>, closing: bool) {
+        let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
+        let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
+        let now = Instant::now();
+        for work in batch {
+            let reply = match &work {
+                Question::RefundsDue { .. } => self.refunds_due(),
+                Question::Replay { place, .. } => {
+                    self.replay(place, found.next().expect("each order has its whereabouts"))
+                }
+                Question::Read { order, buyer, until, .. } => {
+                    let found = found.next().expect("each order has its whereabouts");
+                    let undecided = matches!(found, Whereabouts::Pending(_) | Whereabouts::Unclear);
+                    if undecided && !closing && now < *until {
+                        waiting.push(work);
+                        continue;
+                    }
+                    self.read(*order, *buyer, found)
+                }
+            };
+            self.answers.push(work.to(), reply);
+        }
+    }
+
+    fn refunds_due(&mut self) -> Reply {
+        let mut payments: Vec<PaymentView> = Vec::new();
+        loop {
+            let after = payments.last().map_or(Seq(0), |payment| payment.seq);
+            match self.ledger.refunds_due(after, REFUNDS_PER_READ) {
+                Ok(portion) => {
+                    let full = portion.len() == REFUNDS_PER_READ;
+                    payments.extend(portion);
+                    if !full {
+                        return Reply::RefundsDue(payments);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the refunds that are due could not be read");
+                    return Reply::Unknown;
+                }
+            }
+        }
+    }
+
+    fn read(&self, id: OrderId, buyer: Option<BuyerId>, found: Whereabouts) -> Reply {
+        let may_read = |order: &OrderView| buyer.is_none_or(|buyer| buyer == order.buyer);
+        match found {
+            Whereabouts::Ledger(InLedger::Order { order, .. }) if may_read(&order) => Reply::Order(order),
+            Whereabouts::Ledger(InLedger::Rejected(rejection))
+                if buyer.is_none_or(|it| it == rejection.buyer) =>
+            {
+                Reply::Lost(self.lost_view(id, &rejection))
+            }
+            Whereabouts::Pending(order) if buyer.is_none_or(|buyer| buyer == order.place.buyer) => {
+                Reply::Pending { order: self.core.pending_view(&order), replayed: false }
+            }
+            Whereabouts::Unclear => match (self.core.shelf.current().item(id.sku), buyer) {
+                (Some(_), Some(buyer)) => {
+                    Reply::Pending { order: self.core.bare_view(id, buyer, 0, UnixMs(0)), replayed: false }
+                }
+                (Some(_), None) => Reply::Unknown,
+                (None, _) => Reply::Refused(Refusal::UnknownOrder),
+            },
+            Whereabouts::Silent => Reply::Unknown,
+            Whereabouts::Ledger(_) | Whereabouts::Pending(_) | Whereabouts::Nowhere => {
+                Reply::Refused(Refusal::UnknownOrder)
+            }
+        }
+    }
+
+    fn lost_view(&self, id: OrderId, rejection: &Rejection) -> OrderView {
+        self.core.bare_view(id, rejection.buyer, rejection.quantity, rejection.at)
+    }
+
+    /// The first answer under a key again, if it can be found.
+    fn replay(&self, place: &Place, found: Whereabouts) -> Reply {
+        match found {
+            Whereabouts::Ledger(found) if !is_of(&found, place) => Reply::Refused(Refusal::KeyConflict),
+            Whereabouts::Ledger(InLedger::Order { order, .. }) => {
+                Reply::Accepted(Accepted::Order { order: order.as_placed(), replayed: true })
+            }
+            Whereabouts::Ledger(InLedger::Rejected(rejection)) => {
+                Reply::Lost(self.lost_view(place.id, &rejection))
+            }
+            // Its message may not have come: only the broker's acknowledgement would make it accepted.
+            Whereabouts::Pending(_) | Whereabouts::Nowhere | Whereabouts::Unclear | Whereabouts::Silent => {
+                Reply::Unknown
+            }
+        }
+    }
+}
+
+/// Whether what stands under an id is what this request asked for, and not another request's under the same key.
+fn is_of(found: &InLedger, place: &Place) -> bool {
+    let known = match found {
+        InLedger::Order { order, fingerprint } => (*fingerprint, order.buyer, order.quantity),
+        InLedger::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),
+    };
+    engine::rules::repeat(known, place).is_ok()
+}

@@ -1,0 +1,291 @@
+//! From the event loops to the gate: the first stage of the cluster, and the only one that orders wait for before
+//! anything is reserved.
+//!
+//! What one drain of the mailbox brought goes to the gate as one pipelined batch. A key that is known is answered
+//! whatever admission says; only a request whose key is unknown is refused. Nothing is reserved that could not be
+//! published: a broker that is down, or a full queue before it, refuses first.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use engine::{BuyerId, OrderId, OrderView, Place, Refusal, Seq, Status, UnixMs};
+
+use crate::cluster::Core;
+use crate::cluster::answers::{Answers, ReplyTo, Turned};
+use crate::cluster::place::publish::{Publication, Published};
+use crate::cluster::work::{Change, Question};
+use crate::gate::{Answer, Found, Gate, GateError, OpenKind, OpenRecord, Reserve, Reserved};
+use crate::intake::Need;
+use crate::intake::admission::Rejection;
+use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
+use crate::queue::{NotAMessage, QueuedOrder};
+
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// An order before the gate.
+#[derive(Debug)]
+struct Asked {
+    to: ReplyTo,
+    place: Place,
+    address: Option<Box<[u8]>>,
+    /// It has a key, so it may be known although this server never saw it.
+    keyed: bool,
+}
+
+/// The first stage. Lives on one thread.
+#[derive(Debug)]
+pub(in crate::cluster) struct Relay<'a> {
+    core: &'a Core,
+    gate: Gate,
+    answers: Answers,
+    reserving: Vec<Asked>,
+    /// With what each is refused if its key is unknown.
+    looking_up: Vec<(Asked, Turned)>,
+    publications: Vec<Publication>,
+}
+
+impl<'a> Relay<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, gate: Gate) -> Relay<'a> {
+        let answers = Answers::new(&core.mailbox);
+        let (reserving, looking_up, publications) = (Vec::new(), Vec::new(), Vec::new());
+        Relay { core, gate, answers, reserving, looking_up, publications }
+    }
+
+    /// Runs until the mailbox is closed and empty.
+    pub(in crate::cluster) fn run(mut self) {
+        let mut envelopes = Vec::new();
+        let max = self.core.options.batch_commands_max;
+        while self.core.mailbox.drain(&mut envelopes, max, PATIENCE) != Drained::Closed {
+            if !envelopes.is_empty() {
+                self.batch(&mut envelopes);
+            }
+            self.core.suspect(self.gate.take_suspects());
+        }
+    }
+
+    fn batch(&mut self, envelopes: &mut Vec<Envelope>) {
+        for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
+            let to = ReplyTo { event_loop, ticket };
+            // A place in the mailbox is free again, but what stands behind must not grow without bound.
+            let full = |waiting: usize| waiting >= self.core.options.queue_commands_max;
+            let behind = match &request {
+                Request::Place(_) | Request::Message(_) => 0,
+                Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
+                Request::Execute(_) | Request::SetBalance { .. } | Request::Reanchor => {
+                    self.core.commands.len()
+                }
+            };
+            if full(behind) {
+                self.answers.push(to, Reply::Rejected(Rejection::Busy));
+                continue;
+            }
+            match request {
+                Request::Place(order) => self.judge(to, order),
+                Request::Message(body) => self.message(to, body),
+                Request::Read { order, buyer, wait } => {
+                    self.core.status.push(Question::Read { to, order, buyer, until: Instant::now() + wait });
+                }
+                Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
+                Request::Execute(command) => self.core.commands.push(Change::Execute { to, command }),
+                Request::SetBalance { sale, balance } => {
+                    self.core.commands.push(Change::SetBalance { to, sale, balance });
+                }
+                Request::Reanchor => self.core.commands.push(Change::Reanchor { to }),
+            }
+        }
+        self.look_up();
+        self.reserve();
+        self.core.publishing.append(&mut self.publications);
+        self.answers.hand_over(&self.core.mailbox);
+    }
+
+    /// Admission, and whether what is reserved now could be published.
+    fn judge(&mut self, to: ReplyTo, order: NewOrder) {
+        let NewOrder { place, address, admission } = order;
+        let (keyed, admitted) = match admission {
+            Judged::ByTheLoop(_permit) => (false, Ok(())),
+            Judged::ByTheWriter { over } => {
+                let now = self.core.clock.now();
+                let catalog = self.core.shelf.current();
+                let admit = || self.core.admission.admit(&catalog, place.id.sku, now).map(|_permit| ());
+                (true, over.map_or_else(admit, Err))
+            }
+        };
+        let admitted = admitted.map_err(Turned::Away).and_then(|()| self.publishable());
+        let asked = Asked { to, place, address, keyed };
+        match admitted {
+            Ok(()) => self.reserving.push(asked),
+            Err(turned) if keyed => self.looking_up.push((asked, turned)),
+            Err(turned) => self.answers.push(to, turned.into()),
+        }
+    }
+
+    fn publishable(&self) -> Result<(), Turned> {
+        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
+        if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
+            return Err(Turned::Unavailable);
+        }
+        let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
+        let backlog = self.core.backlog.load(Ordering::Relaxed);
+        if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
+            return Err(Turned::Away(Rejection::Busy));
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, to: ReplyTo, body: Box<[u8]>) {
+        match self.publishable() {
+            Ok(()) => self.publications.push(Publication {
+                to,
+                body: body.into_vec(),
+                what: Published::Message,
+                deadline: Instant::now() + self.core.options.publish_timeout,
+            }),
+            Err(turned) => self.answers.push(to, turned.into()),
+        }
+    }
+
+    /// Orders that were not admitted: refused, unless their key is known.
+    fn look_up(&mut self) {
+        let asked = std::mem::take(&mut self.looking_up);
+        if asked.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + self.core.options.publish_timeout;
+        let ids: Vec<_> = asked.iter().map(|(asked, _)| asked.place.id).collect();
+        let found = self.gate.find(&ids);
+        for ((asked, refused), found) in asked.into_iter().zip(found) {
+            match found {
+                Ok(None) => self.answers.push(asked.to, refused.into()),
+                Ok(Some(Found::Open(open))) if is_of(&open, &asked.place) => {
+                    self.publish_again(asked, &open, deadline);
+                }
+                Ok(Some(Found::Open(_))) => {
+                    self.answers.push(asked.to, Reply::Refused(Refusal::KeyConflict));
+                }
+                Ok(Some(Found::Settled(_))) | Err(_) => self.ask_ledger(asked),
+            }
+        }
+    }
+
+    fn reserve(&mut self) {
+        let asked = std::mem::take(&mut self.reserving);
+        if asked.is_empty() {
+            return;
+        }
+        // From before the gate is asked: a fence may come right behind the reservation.
+        let deadline = Instant::now() + self.core.options.publish_timeout;
+        let started = Instant::now();
+        let mut records = Vec::with_capacity(asked.len());
+        for asked in &asked {
+            let order = QueuedOrder {
+                place: asked.place,
+                epoch: 0,
+                reserved_at: UnixMs(0),
+                address: asked.address.clone(),
+            };
+            let mut record = Vec::new();
+            order.encode(&mut record);
+            records.push(record);
+        }
+        let requests: Vec<_> = asked
+            .iter()
+            .zip(&records)
+            .map(|(asked, record)| Reserve { place: asked.place, record })
+            .collect();
+        let reserved = self.gate.reserve(&requests);
+        self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
+        for (asked, reserved) in asked.into_iter().zip(reserved) {
+            self.reserved(asked, reserved, deadline);
+        }
+    }
+
+    fn reserved(&mut self, asked: Asked, reserved: Result<Answer<Reserved>, GateError>, deadline: Instant) {
+        match reserved {
+            Ok(Answer { seen, what }) => {
+                if seen.available <= 0 {
+                    self.core.stock.observe(self.core, asked.place.id.sku, seen);
+                }
+                match what {
+                    Reserved::Taken { at } => {
+                        let Asked { to, place, address, .. } = asked;
+                        let order = QueuedOrder { place, epoch: seen.epoch, reserved_at: at, address };
+                        self.publish(to, &order, false, deadline);
+                    }
+                    Reserved::Open(open) => self.publish_again(asked, &open, deadline),
+                    Reserved::Settled => self.ask_ledger(asked),
+                    Reserved::Refused(refusal) => self.answers.push(asked.to, Reply::Refused(refusal)),
+                }
+            }
+            Err(GateError::Unknown(_)) => self.answers.push(asked.to, Reply::Unknown),
+            // Nothing was reserved now. But under its key something may have been, before.
+            Err(_) if asked.keyed => self.ask_ledger(asked),
+            Err(_) => self.answers.push(asked.to, Reply::Unavailable),
+        }
+    }
+
+    /// A reservation that is open still: its message may not have come, so it is sent again, and the answer is
+    /// the broker's to this one.
+    fn publish_again(&mut self, asked: Asked, open: &OpenRecord, deadline: Instant) {
+        match order_of(open) {
+            Ok(order) => self.publish(asked.to, &order, true, deadline),
+            Err(error) => {
+                tracing::error!(%error, order = %asked.place.id, "an open reservation can't be read");
+                self.answers.push(asked.to, Reply::Unknown);
+            }
+        }
+    }
+
+    fn publish(&mut self, to: ReplyTo, order: &QueuedOrder, replayed: bool, deadline: Instant) {
+        let mut body = Vec::new();
+        order.encode(&mut body);
+        let what = Published::Order { order: self.core.pending_view(order), replayed };
+        self.publications.push(Publication { to, body, what, deadline });
+    }
+
+    fn ask_ledger(&mut self, asked: Asked) {
+        self.core.status.push(Question::Replay { to: asked.to, place: asked.place });
+    }
+}
+
+/// The order that a reservation holds; the gate alone knows when it was reserved, and under which epoch.
+pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<QueuedOrder, NotAMessage> {
+    let order = QueuedOrder::decode(&open.record)?;
+    Ok(QueuedOrder { epoch: open.epoch, reserved_at: open.at, ..order })
+}
+
+/// Whether a reservation is the one that this request made, and not another under the same key.
+fn is_of(open: &OpenRecord, place: &Place) -> bool {
+    let asked = OpenKind::Order { buyer: place.buyer, units: place.quantity, fingerprint: place.fingerprint };
+    open.id == place.id && open.kind == asked
+}
+
+impl Core {
+    /// An order that is with the broker, as its buyer sees it.
+    pub(in crate::cluster) fn pending_view(&self, order: &QueuedOrder) -> OrderView {
+        let place = &order.place;
+        self.bare_view(place.id, place.buyer, place.quantity, order.reserved_at)
+    }
+
+    /// An order that is not in the ledger, with what is known of it.
+    pub(in crate::cluster) fn bare_view(
+        &self,
+        id: OrderId,
+        buyer: BuyerId,
+        quantity: u32,
+        at: UnixMs,
+    ) -> OrderView {
+        OrderView {
+            id,
+            seq: Seq(0),
+            buyer,
+            quantity,
+            unit_price: self.shelf.current().item(id.sku).map_or(0, |(_, item)| item.price),
+            status: Status::Held,
+            placed_at: at,
+            pay_by: None,
+            closed_at: None,
+            refund_due: false,
+        }
+    }
+}

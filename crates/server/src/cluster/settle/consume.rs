@@ -1,0 +1,334 @@
+//! From the broker to the ledger: what servers published, in one transaction per round.
+//!
+//! The ledger keeps how far each queue was consumed, in the transaction that keeps the orders. So a message is
+//! kept once however often it is delivered, whoever consumes it, and whenever this process is killed. An engine
+//! that fails pauses consumption; only a message that can't be understood is put aside, as a dead letter.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::cluster::Core;
+use crate::cluster::core::Options;
+use crate::cluster::settle::tell_gate;
+use crate::gate::Gate;
+use crate::intake::Need;
+use crate::ledger::mysql::cluster::{Incoming, LedgerError, ORDERS_MAX, Progress, SharedLedger};
+use crate::queue::dead_letters::{DeadLetter, Record};
+use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, QueuedOrder, Topics};
+
+/// How often a server says that it lives, and takes its share of the queues.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the broker holds a pull that finds nothing.
+const PULL_WAIT: Duration = Duration::from_millis(100);
+/// While an engine fails: from one try to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections of a consumer.
+#[derive(Debug)]
+pub(in crate::cluster) struct Engines {
+    pub(in crate::cluster) admin: Admin,
+    pub(in crate::cluster) consumer: Consumer,
+    pub(in crate::cluster) producer: Producer,
+    pub(in crate::cluster) ledger: SharedLedger,
+    pub(in crate::cluster) gate: Gate,
+}
+
+/// The stage that consumes. Lives on one thread.
+#[derive(Debug)]
+pub(in crate::cluster) struct Consuming<'a> {
+    core: &'a Core,
+    engines: Engines,
+    /// The queues that are this server's, each with the offset of its next message.
+    owned: Vec<(Queue, u64)>,
+    /// The generation of each of them, in the same order.
+    generations: Vec<u64>,
+    /// The oldest message of each queue when it was first seen: where a queue that nobody has read yet begins.
+    first: HashMap<Queue, u64>,
+    /// The topic's queues when the name servers were last heard.
+    known: Vec<Queue>,
+    /// Those of them that could not be read since the last claim.
+    left_alone: Vec<(Queue, u64)>,
+    /// Those whose messages are gone or damaged, until they are read again.
+    broken: HashSet<Queue>,
+    /// What the broker has stored as of a queue and does not have in it, if there is any.
+    misplaced: HashMap<Queue, u64>,
+    claimed_at: Option<Instant>,
+    topics_made: bool,
+    /// It was told that consumption pauses.
+    pausing: bool,
+}
+
+/// Why a round came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum Interrupted {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Pull(#[from] PullError),
+    #[error(transparent)]
+    Topics(#[from] AdminError),
+    #[error("a dead letter could not be put aside: {0}")]
+    DeadLetter(#[from] crate::queue::SendError),
+}
+
+impl<'a> Consuming<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, engines: Engines) -> Consuming<'a> {
+        Consuming {
+            core,
+            engines,
+            owned: Vec::new(),
+            generations: Vec::new(),
+            first: HashMap::new(),
+            known: Vec::new(),
+            left_alone: Vec::new(),
+            broken: HashSet::new(),
+            misplaced: HashMap::new(),
+            claimed_at: None,
+            topics_made: false,
+            pausing: false,
+        }
+    }
+
+    /// Runs until the server stops. What it was at is finished; its queues are given to the others.
+    pub(in crate::cluster) fn run(mut self) {
+        while !self.core.stopping.load(Ordering::Acquire) {
+            match self.round() {
+                Ok(()) => self.pausing = false,
+                Err(interrupted) => {
+                    if !std::mem::replace(&mut self.pausing, true) {
+                        tracing::warn!(%interrupted, "consumption pauses");
+                    }
+                    self.note(&interrupted);
+                    self.claimed_at = None;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        if let Err(error) = self.engines.ledger.leave(self.core.options.server_id) {
+            tracing::warn!(%error, "the queues could not be given up; the others take them in a few seconds");
+        }
+    }
+
+    fn note(&self, interrupted: &Interrupted) {
+        if let Interrupted::Ledger(_) = interrupted {
+            self.core.health.note(Need::Ledger, false);
+        }
+    }
+
+    fn round(&mut self) -> Result<(), Interrupted> {
+        if self.claimed_at.is_none_or(|claimed| claimed.elapsed() >= CLAIM_INTERVAL) {
+            self.claim()?;
+        }
+        if self.owned.is_empty() {
+            std::thread::sleep(PAUSE);
+            return Ok(());
+        }
+        let max = self.core.options.consume_batch_max;
+        let pulled = match self.engines.consumer.pull(&self.owned, max, PULL_WAIT) {
+            Ok(pulled) => pulled,
+            Err(error) => return self.leave_alone(error),
+        };
+        self.note_read(&pulled);
+        if pulled.iter().all(|pulled| pulled.messages.is_empty()) {
+            return Ok(());
+        }
+        self.commit(pulled)
+    }
+
+    /// A queue that gives messages is read; so is each if nothing is wrong while there are none.
+    fn note_read(&mut self, pulled: &[Pulled]) {
+        if pulled.is_empty() && self.left_alone.is_empty() {
+            self.broken.clear();
+        }
+        for Pulled { queue, misplaced, .. } in pulled {
+            self.broken.remove(queue);
+            let known = self.misplaced.insert(queue.clone(), *misplaced).unwrap_or_default();
+            if *misplaced > known {
+                tracing::error!(
+                    %queue,
+                    messages = misplaced - known,
+                    "the broker has stored messages that are not in their queue: orders among them come by their \
+                     reservations. A fault made it so, a full disk say; a restart of the broker ends it"
+                );
+            }
+        }
+        self.tell_broken();
+    }
+
+    /// Also of a server whose queues have gone to others, which reads nothing any more.
+    fn tell_broken(&self) {
+        let misplaced: u64 = self.misplaced.values().sum();
+        self.core.counts.misplaced.set(i64::try_from(misplaced).unwrap_or(i64::MAX));
+        if self.broken.is_empty() {
+            self.core.health.note(Need::QueueWhole, true);
+        }
+    }
+
+    fn claim(&mut self) -> Result<(), Interrupted> {
+        if !self.topics_made {
+            let Topics { orders, messages, dead_letters } = &self.core.options.topics;
+            self.engines.admin.create_topics(&[orders, messages, dead_letters])?;
+            self.topics_made = true;
+        }
+        // The name servers may be away while the brokers are not: what was known serves on.
+        match self.engines.consumer.queues() {
+            Ok(queues) => self.known = queues,
+            Err(error) if self.known.is_empty() => return Err(error.into()),
+            Err(error) => tracing::debug!(%error, "the name servers do not answer"),
+        }
+        let offered = self.look_at_queues()?;
+        if let Some(used) = self.engines.admin.disk_used() {
+            let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
+            self.core.health.note(Need::BrokerDisk, !full);
+        }
+        let Options { server_id, server_name, .. } = &self.core.options;
+        let alive = self.engines.ledger.heartbeat(*server_id, server_name)?;
+        let assigned = self.engines.ledger.claim_queues(*server_id, &offered, alive)?;
+        self.generations = assigned.iter().map(|assigned| assigned.generation).collect();
+        self.owned = assigned
+            .into_iter()
+            .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
+            .collect();
+        self.core.health.note(Need::Ledger, true);
+        self.left_alone.clear();
+        let owned = &self.owned;
+        let is_owned = |queue: &Queue| owned.iter().any(|(owned, _)| owned == queue);
+        self.broken.retain(is_owned);
+        self.misplaced.retain(|queue, _| is_owned(queue));
+        self.tell_broken();
+        self.claimed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// The queues that this server reaches, each with where it begins for who has never read it: only these are kept, the
+    /// others are left to servers that reach them. Notes what waits in this server's own on the way; more than the bound
+    /// refuses orders before they reserve.
+    fn look_at_queues(&mut self) -> Result<Vec<(String, u64)>, Interrupted> {
+        let (mut offered, mut backlog, mut failed) = (Vec::new(), 0, None);
+        let mut silent: Option<String> = None;
+        for queue in self.known.clone() {
+            // One time-out for a broker is enough.
+            if silent.as_ref() == Some(&queue.broker) {
+                continue;
+            }
+            match self.ends_of(&queue) {
+                Ok((first, end)) => {
+                    let mut owned = self.owned.iter().chain(&self.left_alone);
+                    let owned = owned.find(|(owned, _)| *owned == queue);
+                    backlog += owned.map_or(0, |(_, offset)| end.saturating_sub(*offset));
+                    offered.push((queue.to_string(), first));
+                }
+                Err(error) => {
+                    silent = Some(queue.broker);
+                    failed = Some(error);
+                }
+            }
+        }
+        self.core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
+        self.core.backlog.store(backlog, Ordering::Relaxed);
+        match failed {
+            Some(error) if offered.is_empty() => Err(error.into()),
+            _ => Ok(offered),
+        }
+    }
+
+    fn ends_of(&mut self, queue: &Queue) -> Result<(u64, u64), PullError> {
+        let first = match self.first.get(queue) {
+            Some(first) => *first,
+            None => {
+                let first = self.engines.consumer.min_offset(queue)?;
+                self.first.insert(queue.clone(), first);
+                first
+            }
+        };
+        Ok((first, self.engines.consumer.max_offset(queue)?))
+    }
+
+    /// A queue that can't be read is left alone until the next claim; the others are read on.
+    fn leave_alone(&mut self, error: PullError) -> Result<(), Interrupted> {
+        let queue = match &error {
+            PullError::Deleted { queue, .. }
+            | PullError::Damaged { queue, .. }
+            | PullError::Refused { queue, .. } => queue.clone(),
+            PullError::Ahead { queue, end, .. } => {
+                self.rewind(queue, *end)?;
+                queue.clone()
+            }
+            PullError::Unreachable(_) => return Err(error.into()),
+        };
+        let is_new = error.is_retryable() || self.broken.insert(queue.clone());
+        if is_new {
+            tracing::error!(%error, "a queue can't be read");
+        }
+        if !error.is_retryable() {
+            self.core.health.note(Need::QueueWhole, false);
+        }
+        if let Some(at) = self.owned.iter().position(|(owned, _)| *owned == queue) {
+            self.left_alone.push(self.owned.remove(at));
+            self.generations.remove(at);
+        }
+        Ok(())
+    }
+
+    /// The broker has lost its newest messages, all of which were consumed: what it stores next has their offsets.
+    fn rewind(&mut self, queue: &Queue, end: u64) -> Result<(), Interrupted> {
+        if let Some(at) = self.owned.iter().position(|(owned, _)| owned == queue) {
+            let (owner, generation) = (self.core.options.server_id, self.generations[at]);
+            self.engines.ledger.rewind_queue(&queue.to_string(), owner, generation, end)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, pulled: Vec<Pulled>) -> Result<(), Interrupted> {
+        let (mut progress, mut orders) = (Vec::new(), Vec::new());
+        for Pulled { queue, messages, next_offset, .. } in pulled {
+            let Some(owned) = self.owned.iter().position(|(owned, _)| *owned == queue) else { continue };
+            // A transaction is bounded; what does not fit is pulled again.
+            let room = ORDERS_MAX - orders.len();
+            let to = messages.get(room).map_or(next_offset, |(offset, _)| *offset);
+            for (offset, body) in messages.into_iter().take(room) {
+                match QueuedOrder::decode(&body) {
+                    Ok(order) if incoming(&order).fits() => orders.push(order),
+                    Ok(_) => self.put_aside(&queue, offset, &body, "a number in it is too large")?,
+                    Err(why) => self.put_aside(&queue, offset, &body, &why.to_string())?,
+                }
+            }
+            let progressed = Progress {
+                queue: queue.to_string(),
+                owner: self.core.options.server_id,
+                generation: self.generations[owned],
+                from: self.owned[owned].1,
+                to,
+            };
+            progress.push((owned, progressed));
+        }
+        let incoming: Vec<_> = orders.iter().map(incoming).collect();
+        let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
+        let started = Instant::now();
+        let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &incoming)?;
+        self.core.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        self.core.counts.consumed.inc_by(orders.len() as u64);
+        for (owned, progressed) in places.into_iter().zip(progress) {
+            self.owned[owned].1 = progressed.to;
+        }
+        self.core.status.nudge();
+        self.core.count_outcomes(&outcomes);
+        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+        Ok(())
+    }
+
+    fn put_aside(&mut self, queue: &Queue, offset: u64, body: &[u8], why: &str) -> Result<(), Interrupted> {
+        tracing::error!(%queue, offset, why, "a message can't be understood: it is put aside as a dead letter");
+        let letter = DeadLetter::new(queue.clone(), offset, why.to_owned(), self.core.clock.now(), body);
+        let record = Record::Letter(letter).encode();
+        self.engines.producer.send(&self.core.options.topics.dead_letters, &[record])?;
+        self.core.counts.dead_letters.inc();
+        Ok(())
+    }
+}
+
+/// An order as the ledger takes it in.
+pub(in crate::cluster) fn incoming(order: &QueuedOrder) -> Incoming {
+    Incoming { place: order.place, epoch: order.epoch, address: order.address.clone() }
+}

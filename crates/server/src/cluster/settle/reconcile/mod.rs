@@ -1,0 +1,356 @@
+//! Reconciliation: what makes the gate and the ledger agree again, whatever died in between. One server at a time
+//! does it, by a lease in the ledger whose generation is checked with every write.
+//!
+//! - An open reservation whose message has not come is rolled forward: the ledger takes the order under its own id, so
+//!   a late message is only a duplicate.
+//! - A claim that nobody finished is looked up in the ledger, and kept or undone.
+//! - Holds expire by a scan of the ledger; what that returns waits in the outbox until the gate has applied it.
+//! - A gate that lost its memory, or may have, is rebuilt from the ledger under a new epoch (`rebuild`).
+//! - What the gate and the ledger count differently at rest is told, and mended by a rebuild when it stays (`drift`).
+
+mod drift;
+mod rebuild;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use engine::{OrderId, SkuId, Status, UnixMs};
+
+use self::drift::Drift;
+use self::rebuild::Rebuild;
+use crate::cluster::Core;
+use crate::cluster::place::relay::order_of;
+use crate::cluster::settle::consume::incoming;
+use crate::cluster::settle::{settle, tell_gate};
+use crate::gate::{self, Applied, ClaimKind, Gate, OpenKind, OpenRecord, RowKind, Settle, Verdict};
+use crate::ledger::mysql::cluster::{self as outbox, Change, Found, Lease, LedgerError, SharedLedger};
+use crate::queue::Consumer;
+
+/// The lease's name in the ledger.
+const LEASE: &str = "reconcile";
+/// Milliseconds that it is held for; so long nobody reconciles after its holder was killed.
+const LEASE_MS: u64 = 3_000;
+/// How long no slot may answer before another server may try, and for how long this one then keeps away.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+const SHUN: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Between two looks at every slot of the gate.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1000);
+/// Holds that expire with one transaction.
+const EXPIRIES_PER_BATCH: usize = 1_000;
+/// Rows of the outbox that are applied at once.
+const OUTBOX_ROWS: usize = 1_000;
+/// Between two looks for addresses to purge, and how many are purged with one transaction.
+const PURGE_INTERVAL: Duration = Duration::from_secs(10);
+const PURGE_ROWS: u32 = 2_000;
+const MS_PER_DAY: u64 = 24 * 3600 * 1000;
+/// Open reservations of one SKU that are looked at at once.
+const OPEN_ROWS: usize = 1_000;
+/// A claim is between the gate and one transaction of the ledger, whose every wait is bounded far below this.
+const CLAIM_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// Keeps the lease while one step takes long: a SKU may have millions of marks.
+#[derive(Debug)]
+struct Renewal {
+    lease: Option<Lease>,
+    renewed: Option<Instant>,
+}
+
+impl Renewal {
+    fn new(lease: Option<Lease>) -> Renewal {
+        Renewal { lease, renewed: None }
+    }
+
+    /// Renews it if it is time.
+    fn renew(&mut self, ledger: &mut SharedLedger) {
+        if self.renewed.is_some_and(|renewed| renewed.elapsed() < LOOK_INTERVAL) {
+            return;
+        }
+        self.renewed = Some(Instant::now());
+        let Some(held) = &self.lease else { return };
+        match ledger.lease(LEASE, held.owner, LEASE_MS) {
+            Ok(lease) if lease.as_ref() == Some(held) => {}
+            Ok(_) => self.lease = None,
+            Err(error) => {
+                tracing::debug!(%error, "the lease was not renewed");
+                self.lease = None;
+            }
+        }
+    }
+
+    /// # Errors
+    /// If the lease was lost: another server may be at the same gates.
+    fn check(&self) -> Result<(), LedgerError> {
+        let lost = || LedgerError::Fenced("the task of reconciliation".to_owned());
+        self.lease.as_ref().map(|_held| ()).ok_or_else(lost)
+    }
+}
+
+/// The connections of reconciliation.
+#[derive(Debug)]
+pub(in crate::cluster) struct Engines {
+    pub(in crate::cluster) ledger: SharedLedger,
+    pub(in crate::cluster) gate: Gate,
+    pub(in crate::cluster) consumer: Consumer,
+}
+
+/// The stage that reconciles. Lives on one thread.
+#[derive(Debug)]
+pub(in crate::cluster) struct Reconciling<'a> {
+    core: &'a Core,
+    engines: Engines,
+    lease: Option<Lease>,
+    rebuild: Rebuild,
+    drift: Drift,
+    looked_at: Option<Instant>,
+    /// How many there were at the last round: a new one has no gate yet.
+    skus: usize,
+    /// Since when no slot has answered.
+    silent_since: Option<Instant>,
+    shunned_until: Option<Instant>,
+    purged_at: Instant,
+}
+
+impl<'a> Reconciling<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, engines: Engines) -> Reconciling<'a> {
+        let (rebuild, drift) = (Rebuild::default(), Drift::default());
+        Reconciling {
+            core,
+            engines,
+            lease: None,
+            rebuild,
+            drift,
+            looked_at: None,
+            skus: 0,
+            silent_since: None,
+            shunned_until: None,
+            purged_at: Instant::now(),
+        }
+    }
+
+    /// Runs until the server stops; then another server takes the lease at once.
+    pub(in crate::cluster) fn run(mut self) {
+        while !self.core.stopping.load(Ordering::Acquire) {
+            if let Err(error) = self.round() {
+                tracing::warn!(%error, "reconciliation pauses");
+                self.lease = None;
+            }
+            if !self.rebuild.is_building() {
+                self.core.wait(INTERVAL);
+            }
+        }
+        if let Some(lease) = self.lease.take()
+            && let Err(error) = self.engines.ledger.release(&lease)
+        {
+            tracing::debug!(%error, "the lease could not be given up; another server takes it in a few seconds");
+        }
+    }
+
+    fn round(&mut self) -> Result<(), LedgerError> {
+        let (ledger, owner) = (&mut self.engines.ledger, self.core.options.server_id);
+        // A server that the gate does not answer leaves reconciliation to those that it does.
+        if self.shunned_until.is_some_and(|until| Instant::now() < until) {
+            return Ok(());
+        }
+        self.lease = ledger.lease(LEASE, owner, LEASE_MS)?;
+        ledger.fence_with(self.lease.clone());
+        self.core.counts.reconciling.set(i64::from(self.lease.is_some()));
+        if self.lease.is_none() {
+            // Another server begins anew with whatever this one was at.
+            self.rebuild = Rebuild::default();
+            return Ok(());
+        }
+        let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
+        self.core.metrics.holds_expired.inc_by(expired.len() as u64);
+        pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
+        self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
+        self.purge()?;
+        self.core.publish_sales(&mut self.engines.ledger);
+        let skus = self.core.slots().len();
+        let new = std::mem::replace(&mut self.skus, skus) != skus;
+        if new || self.looked_at.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) {
+            self.looked_at = Some(Instant::now());
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Removes addresses whose time is over, a portion at a time.
+    fn purge(&mut self) -> Result<(), LedgerError> {
+        if self.purged_at.elapsed() < PURGE_INTERVAL {
+            return Ok(());
+        }
+        let kept_ms = u64::from(self.core.options.address_retention_days) * MS_PER_DAY;
+        let cutoff = UnixMs(self.core.clock.now().0.saturating_sub(kept_ms));
+        let purged = self.engines.ledger.purge_addresses(cutoff, PURGE_ROWS)?;
+        self.core.metrics.addresses_purged.inc_by(u64::from(purged));
+        // A full portion: more wait, go on with the next round.
+        if purged < PURGE_ROWS {
+            self.purged_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Looks at every slot: is it there, does it know the sale as it is, what is open for too long?
+    fn look(&mut self) -> Result<(), LedgerError> {
+        let stocks = self.engines.ledger.stocks()?;
+        let slots = self.core.slots();
+        let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
+        let epochs: HashMap<_, _> = stocks.iter().map(|row| (row.sku, row.epoch)).collect();
+        let states = self.engines.gate.states(&skus);
+        self.shun_if_silent(!states.is_empty() && states.iter().all(Result::is_err))?;
+        let mut stale = Vec::new();
+        for (slot, state) in slots.iter().zip(&states) {
+            match state {
+                Ok(None) => self.rebuild.ask(slot.sku),
+                Ok(Some(state))
+                    if state.closed.is_some() || Some(&state.seen.epoch) != epochs.get(&slot.sku) =>
+                {
+                    self.rebuild.ask(slot.sku);
+                }
+                Ok(Some(state)) if state.sale.version < slot.state.version => {
+                    stale.push((slot.sku, slot.state));
+                }
+                // A gate that does not answer is asked again; nothing is known to be wrong with it.
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        drop(self.engines.gate.set_sale(&stale));
+        for (sku, state) in skus.iter().zip(&states) {
+            if matches!(state, Ok(Some(state)) if state.closed.is_none()) {
+                self.settle_open(*sku)?;
+            }
+        }
+        self.drift.look(self.core, &mut self.engines, &stocks, &mut self.rebuild)
+    }
+
+    /// Gives the lease up if no slot has answered for some time: the cut may be this server's alone.
+    fn shun_if_silent(&mut self, silent: bool) -> Result<(), LedgerError> {
+        if !silent {
+            self.silent_since = None;
+            return Ok(());
+        }
+        let since = *self.silent_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= SILENCE_MAX
+            && let Some(lease) = self.lease.take()
+        {
+            tracing::warn!("the gate does not answer this server: another one may reconcile");
+            self.silent_since = None;
+            self.shunned_until = Some(Instant::now() + SHUN);
+            self.core.counts.reconciling.set(0);
+            self.engines.ledger.release(&lease)?;
+        }
+        Ok(())
+    }
+
+    /// Settles what has been open at one SKU for longer than it can be on its way.
+    fn settle_open(&mut self, sku: SkuId) -> Result<(), LedgerError> {
+        let age = self.core.options.roll_forward_after;
+        let Ok(open) = self.engines.gate.open_reservations(sku, crate::cluster::ms(age), OPEN_ROWS) else {
+            return Ok(());
+        };
+        let (claims, reservations): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|open| matches!(open.kind, OpenKind::Claim(_)));
+        let mut orders = Vec::new();
+        for open in &reservations {
+            match order_of(open) {
+                Ok(order) => orders.push(order),
+                Err(error) => tracing::error!(%error, order = %open.id, "an open reservation can't be read"),
+            }
+        }
+        if !orders.is_empty() {
+            let rolled: Vec<_> = orders.iter().map(incoming).collect();
+            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], &rolled)?;
+            tracing::warn!(sku = sku.0, orders = orders.len(), "open reservations were rolled forward");
+            self.core.counts.rolled_forward.inc_by(orders.len() as u64);
+            self.core.count_outcomes(&outcomes);
+            tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+            self.core.status.nudge();
+        }
+        if claims.is_empty() {
+            return Ok(());
+        }
+        // By the gate's clock, like the time that they carry.
+        let age = crate::cluster::ms(CLAIM_AGE_MAX);
+        let Ok(open) = self.engines.gate.open_reservations(sku, age, OPEN_ROWS) else { return Ok(()) };
+        let claims = open.iter().filter(|open| matches!(open.kind, OpenKind::Claim(_)));
+        let settles: Result<Vec<_>, _> = claims.map(|open| self.judge_claim(open)).collect();
+        settle(self.core, &mut self.engines.gate, &settles?);
+        Ok(())
+    }
+
+    /// Whether the ledger has carried out what was claimed.
+    fn judge_claim(&mut self, open: &OpenRecord) -> Result<Settle, LedgerError> {
+        let done = match open.kind {
+            OpenKind::Claim(ClaimKind::Correction { .. }) => {
+                let key = String::from_utf8_lossy(&open.record);
+                self.engines.ledger.has_adjustment(open.id.sku, &key)?
+            }
+            OpenKind::Claim(ClaimKind::LatePayment { .. }) | OpenKind::Order { .. } => {
+                let found = self.engines.ledger.lookup(&[open.id])?;
+                matches!(found.first(), Some(Some(Found::Order { order, .. })) if order.status == Status::Paid)
+            }
+        };
+        tracing::warn!(id = %open.id, done, "a claim at the gate that nobody finished is settled");
+        let verdict = if done { Verdict::ClaimKept } else { Verdict::ClaimUndone };
+        Ok(Settle { id: open.id, epoch: open.epoch, verdict })
+    }
+}
+
+/// Applies what waits in the outbox, and takes out what the gate has. Any server may do it, several at once too:
+/// each row is applied once.
+pub(in crate::cluster) fn pump_outbox(
+    core: &Core,
+    ledger: &mut SharedLedger,
+    gate: &mut Gate,
+) -> Result<(), LedgerError> {
+    let mut after = 0;
+    loop {
+        // Rows that wait for a rebuild stay, so the next page begins behind them.
+        let rows = ledger.outbox(OUTBOX_ROWS, after)?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = last.id;
+        let mut done = Vec::new();
+        let sent: Vec<_> = rows.iter().map(for_gate).collect();
+        for (row, applied) in rows.iter().zip(gate.apply(&sent)) {
+            match applied {
+                Ok(answer) => match answer.what {
+                    Applied::Done | Applied::Already | Applied::Old => {
+                        core.stock.observe(core, row.sku, answer.seen);
+                        done.push(row.id);
+                    }
+                    Applied::NotYet => {}
+                    Applied::Drift => core.suspect(vec![row.sku]),
+                },
+                Err(error) => tracing::debug!(%error, "a row of the outbox waits for the gate"),
+            }
+        }
+        ledger.outbox_done(&done)?;
+        core.counts.outbox_applied.inc_by(done.len() as u64);
+        core.suspect(gate.take_suspects());
+        if rows.len() < OUTBOX_ROWS {
+            return Ok(());
+        }
+    }
+}
+
+/// A row of the ledger's outbox as the gate takes it. A restock is named by its row, which no order's hash is.
+fn for_gate(row: &outbox::OutboxRow) -> gate::OutboxRow {
+    let (id, kind) = match row.change {
+        Change::Release { order, buyer, units, fingerprint } => {
+            (order, RowKind::Release { buyer, units, fingerprint })
+        }
+        Change::Take { order, buyer, units, fingerprint } => {
+            (order, RowKind::Take { buyer, units, fingerprint })
+        }
+        Change::TakeLate { order, buyer, units, fingerprint } => {
+            (order, RowKind::TakeLate { buyer, units, fingerprint })
+        }
+        Change::Correct { id, units } => (id, RowKind::Correct { units }),
+        Change::Restock { units } => {
+            (OrderId { sku: row.sku, hash: u128::from(row.id) }, RowKind::Restock { units })
+        }
+    };
+    gate::OutboxRow { id, epoch: row.epoch, kind }
+}

@@ -1,0 +1,256 @@
+//! Rebuilding the gate of a SKU from the ledger, after Redis lost memory, or may have.
+//!
+//! Fence; wait until no server can accept an order of before the fence any more; read how far the broker's queues go;
+//! wait until the ledger has consumed that far; raise the epoch in the ledger, which is the moment that the new gate
+//! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; the ledger admits
+//! it if units are free, and the outbox tells the new gate.
+//!
+//! One rebuild at a time, of all SKUs that need one by then: a dead Redis takes all of its SKUs. It goes step by step,
+//! so the rest of reconciliation goes on meanwhile.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use engine::{BuyerId, Place, SkuId};
+
+use super::{Engines, Renewal};
+use crate::cluster::Core;
+use crate::cluster::sales::Slot;
+use crate::gate::{self, Closed, GateError};
+use crate::ledger::mysql::cluster::{
+    Lease, LedgerError, Mark, MarkState, SharedLedger, SkuRow, Snapshot as Raised,
+};
+use crate::queue::Queue;
+
+/// While consumption does not get there: how often that is told.
+const TOLD_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Gates that are built under one transaction.
+const BUILT_AT_ONCE: usize = 200;
+/// Marks in one read of the ledger.
+const MARKS_PER_READ: usize = 5_000;
+
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    Idle,
+    /// Nothing is reserved any more; what was reserved before may be on its way to the broker.
+    Fenced { skus: BTreeSet<SkuId>, at: Instant },
+    /// What was accepted is in the ledger; these are left to build.
+    Building { skus: BTreeSet<SkuId> },
+    /// Everything that was accepted is in these queues before these offsets.
+    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, told: Instant },
+}
+
+/// The rebuild that goes on, and what asks for the next.
+#[derive(Debug, Default)]
+pub(super) struct Rebuild {
+    asked: BTreeSet<SkuId>,
+    phase: Phase,
+}
+
+impl Rebuild {
+    /// Asks for the gate of a SKU to be rebuilt. Asking twice is asking once.
+    pub(super) fn ask(&mut self, sku: SkuId) {
+        let at_it = match &self.phase {
+            Phase::Idle => false,
+            Phase::Fenced { skus, .. } | Phase::Draining { skus, .. } | Phase::Building { skus } => {
+                skus.contains(&sku)
+            }
+        };
+        if !at_it {
+            self.asked.insert(sku);
+        }
+    }
+
+    /// Goes as far as it can without waiting.
+    pub(super) fn step(
+        &mut self,
+        core: &Core,
+        engines: &mut Engines,
+        lease: Option<&Lease>,
+    ) -> Result<(), LedgerError> {
+        self.phase = match std::mem::take(&mut self.phase) {
+            Phase::Idle if self.asked.is_empty() => Phase::Idle,
+            Phase::Idle => self.begin(engines)?,
+            Phase::Fenced { skus, at } if at.elapsed() < core.options.fence_wait => {
+                Phase::Fenced { skus, at }
+            }
+            Phase::Fenced { skus, at } => match ends(engines) {
+                Some(until) => Phase::Draining { skus, until, told: Instant::now() },
+                None => Phase::Fenced { skus, at },
+            },
+            Phase::Draining { skus, until, told } => {
+                let consumed = engines.ledger.queue_offsets()?;
+                let behind = |(queue, end): &(Queue, u64)| {
+                    *end > 0
+                        && !consumed
+                            .iter()
+                            .any(|(other, offset)| *other == queue.to_string() && offset >= end)
+                };
+                if until.iter().any(behind) {
+                    Phase::Draining { skus, until, told: tell(told) }
+                } else {
+                    Phase::Building { skus }
+                }
+            }
+            Phase::Building { skus } => self.build_some(core, engines, skus, lease)?,
+        };
+        Ok(())
+    }
+
+    /// Whether there is something to go on with at once.
+    pub(super) fn is_building(&self) -> bool {
+        matches!(self.phase, Phase::Building { .. })
+    }
+
+    fn begin(&mut self, engines: &mut Engines) -> Result<Phase, LedgerError> {
+        let asked = std::mem::take(&mut self.asked);
+        let rows = engines.ledger.stocks()?;
+        // Of a gate that was never built nothing can have been accepted.
+        let (new, known): (BTreeSet<_>, BTreeSet<_>) =
+            asked.into_iter().partition(|sku| row(&rows, *sku).is_some_and(|row| row.epoch == 0));
+        let mut fenced = BTreeSet::new();
+        let known: Vec<_> =
+            known.into_iter().map(|sku| (sku, row(&rows, sku).map_or(u64::MAX, |row| row.epoch))).collect();
+        for ((sku, _), told) in known.iter().copied().zip(engines.gate.fence(&known)) {
+            match told {
+                Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
+                Err(error) => {
+                    tracing::debug!(%error, sku = sku.0, "a gate that must be rebuilt does not answer yet");
+                    self.asked.insert(sku);
+                }
+            }
+        }
+        if !new.is_empty() {
+            // The others are asked for again when these are built.
+            self.asked.extend(fenced);
+            return Ok(Phase::Building { skus: new });
+        }
+        if fenced.is_empty() {
+            return Ok(Phase::Idle);
+        }
+        tracing::warn!(skus = fenced.len(), "gates are fenced, to be rebuilt from the ledger");
+        Ok(Phase::Fenced { skus: fenced, at: Instant::now() })
+    }
+
+    /// Builds some gates under one raise of their epochs, so that the lease can be renewed between two portions.
+    fn build_some(
+        &mut self,
+        core: &Core,
+        engines: &mut Engines,
+        mut skus: BTreeSet<SkuId>,
+        lease: Option<&Lease>,
+    ) -> Result<Phase, LedgerError> {
+        let mut renewal = Renewal::new(lease.cloned());
+        let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
+        let slots: HashMap<_, _> = core.slots().into_iter().map(|slot| (slot.sku, slot)).collect();
+        for raised in engines.ledger.raise_epochs(&portion)? {
+            if let Some(slot) = slots.get(&raised.sku) {
+                renewal.renew(&mut engines.ledger);
+                renewal.check()?;
+                self.build(core, engines, slot, &raised, &mut renewal)?;
+            }
+        }
+        // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
+        core.follow_sales(&mut engines.ledger)?;
+        let fresh: Vec<_> = core
+            .slots()
+            .into_iter()
+            .filter(|slot| portion.contains(&slot.sku))
+            .map(|slot| (slot.sku, slot.state))
+            .collect();
+        drop(engines.gate.set_sale(&fresh));
+        for sku in portion {
+            skus.remove(&sku);
+        }
+        Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } })
+    }
+
+    fn build(
+        &mut self,
+        core: &Core,
+        engines: &mut Engines,
+        slot: &Slot,
+        raised: &Raised,
+        renewal: &mut Renewal,
+    ) -> Result<(), LedgerError> {
+        let snapshot = snapshot(&mut engines.ledger, slot, raised, renewal)?;
+        renewal.check()?;
+        let (epoch, marks) = (snapshot.epoch, snapshot.marks.len());
+        let Engines { ledger, gate, .. } = engines;
+        match gate.build(slot.sku, &snapshot, &mut || renewal.renew(ledger)) {
+            Ok(_) => {
+                core.counts.gates_built.inc();
+                if let Err(error) = gate.publish_product(slot.product, slot.sku) {
+                    tracing::debug!(%error, sku = slot.sku.0, "the edge was not told of a product");
+                }
+                tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
+            }
+            Err(error) => {
+                tracing::warn!(%error, sku = slot.sku.0, "a gate could not be built; tried again");
+                self.asked.insert(slot.sku);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The SKU as the ledger has it, under a new epoch.
+fn snapshot(
+    ledger: &mut SharedLedger,
+    slot: &Slot,
+    snapshot: &Raised,
+    renewal: &mut Renewal,
+) -> Result<gate::Snapshot, LedgerError> {
+    let mut marks = snapshot.marks(MARKS_PER_READ);
+    let mut buyers = HashMap::<BuyerId, u64>::new();
+    let mut loaded = Vec::new();
+    while let Some(portion) = marks.next(ledger)? {
+        renewal.renew(ledger);
+        for Mark { id, buyer, units, fingerprint, state } in portion {
+            let state = match state {
+                MarkState::Settled => gate::MarkState::Sold,
+                MarkState::Returned => gate::MarkState::Returned,
+                // The ledger's stock does not count its units.
+                MarkState::Rejected => gate::MarkState::RejectedReturned,
+            };
+            if state == gate::MarkState::Sold && slot.limit.is_some() {
+                *buyers.entry(buyer).or_default() += u64::from(units);
+            }
+            let place = Place { id, buyer, quantity: units, fingerprint };
+            loaded.push(gate::SnapshotMark { place, state });
+        }
+    }
+    Ok(gate::Snapshot {
+        epoch: snapshot.epoch,
+        available: i64::try_from(snapshot.stock.available()).expect("a total fits"),
+        sale: slot.state,
+        limit: slot.limit,
+        buyers: buyers.into_iter().collect(),
+        marks: loaded,
+    })
+}
+
+fn row(rows: &[SkuRow], sku: SkuId) -> Option<&SkuRow> {
+    rows.iter().find(|row| row.sku == sku)
+}
+
+/// How far the broker's queues go now; `None`: it does not say.
+fn ends(engines: &mut Engines) -> Option<Vec<(Queue, u64)>> {
+    let queues = engines.consumer.queues().ok()?;
+    // The name servers forget a broker that died; its queues may hold orders still.
+    let known = engines.ledger.queue_offsets().ok()?;
+    if known.iter().any(|(name, _)| !queues.iter().any(|queue| queue.to_string() == *name)) {
+        return None;
+    }
+    queues.into_iter().map(|queue| engines.consumer.max_offset(&queue).ok().map(|end| (queue, end))).collect()
+}
+
+fn tell(told: Instant) -> Instant {
+    if told.elapsed() < TOLD_INTERVAL {
+        return told;
+    }
+    tracing::warn!("a rebuild waits for the queues to be consumed");
+    Instant::now()
+}

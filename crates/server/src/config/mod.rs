@@ -1,0 +1,498 @@
+//! The configuration: one struct, checked whole before any port is bound or any ledger opened.
+//!
+//! The defaults, with what each key means, are `config.default.toml`, compiled in and printed by
+//! `doorbuster config`; there is no second list of them. [`Sources`] lays file, environment and arguments over
+//! them. [`Secrets`] are read apart, so that a printed configuration can't hold one.
+//!
+//! Must not: open anything but the configuration and secret files.
+
+mod ledger;
+mod secrets;
+mod sources;
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::intake::admission::Limits;
+use crate::net;
+
+pub use ledger::{Backend, Ledger, MySqlTls};
+pub use secrets::{SecretBytes, Secrets};
+pub use sources::{ConfigErrors, Environment, Sources};
+
+/// The commented defaults, as `doorbuster config` prints them.
+pub const DEFAULTS: &str = include_str!("../../config.default.toml");
+
+/// Everything that can be configured. The keys are documented in [`DEFAULTS`], not here once more.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub http: Http,
+    pub auth: Auth,
+    pub admission: Admission,
+    pub ledger: Ledger,
+    pub cluster: Cluster,
+    pub gate: Gate,
+    pub queue: Queue,
+    pub sale: Sale,
+    pub pages: Pages,
+    pub log: Log,
+    /// Set by `serve --demo` alone: a file must not be able to turn a shop into a demo.
+    #[serde(skip)]
+    pub demo: Option<Demo>,
+}
+
+/// What `serve --demo` adds: sale 3 with its products, the shop of `/order/submit`, the demo payment button,
+/// and buyers known by a cookie or by the `memberId` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demo {
+    /// From the start of the server to the start of the sale; zero starts it at once.
+    pub starts_in: Duration,
+    /// Serve the demo, where anybody can be any buyer, on an address that other machines reach.
+    pub public: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    pub listen: SocketAddr,
+    pub threads: usize,
+    pub connections_max: usize,
+    pub head_bytes_max: usize,
+    pub body_bytes_max: usize,
+    pub operator_body_bytes_max: usize,
+    request_timeout_ms: u64,
+    idle_timeout_ms: u64,
+    write_timeout_ms: u64,
+    drain_timeout_ms: u64,
+    #[serde(deserialize_with = "path_unless_empty")]
+    tls_certificate_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    tls_key_file: Option<PathBuf>,
+    pub allowed_origins: Vec<String>,
+    pub metrics_token_required: bool,
+    pub message_route: bool,
+}
+
+impl Http {
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+
+    pub fn idle_timeout(&self) -> Duration {
+        Duration::from_millis(self.idle_timeout_ms)
+    }
+
+    pub fn write_timeout(&self) -> Duration {
+        Duration::from_millis(self.write_timeout_ms)
+    }
+
+    pub fn drain_timeout(&self) -> Duration {
+        Duration::from_millis(self.drain_timeout_ms)
+    }
+
+    /// The bounds of one of the event loops, which share the connections among them.
+    pub fn limits(&self) -> net::Limits {
+        net::Limits {
+            connections_max: self.connections_max.div_ceil(self.threads),
+            head_bytes_max: self.head_bytes_max,
+            request_timeout: self.request_timeout(),
+            idle_timeout: self.idle_timeout(),
+            write_timeout: self.write_timeout(),
+            drain: self.drain_timeout(),
+            ..net::Limits::default()
+        }
+    }
+
+    /// The PEM files of the certificate chain and of its key; `None` is plain HTTP.
+    pub fn tls_files(&self) -> Option<(&Path, &Path)> {
+        self.tls_certificate_file.as_deref().zip(self.tls_key_file.as_deref())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    pub buyer: BuyerAuth,
+    #[serde(deserialize_with = "path_unless_empty")]
+    token_secret_file: Option<PathBuf>,
+    pub token_claim: String,
+    #[serde(deserialize_with = "path_unless_empty")]
+    operator_token_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    payment_secret_file: Option<PathBuf>,
+    payment_tolerance_s: u64,
+}
+
+impl Auth {
+    pub fn payment_tolerance(&self) -> Duration {
+        Duration::from_secs(self.payment_tolerance_s)
+    }
+}
+
+/// How a buyer is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BuyerAuth {
+    /// A bearer token signed with HS256.
+    Token,
+    /// The `memberId` header, set by a trusted edge.
+    MemberId,
+    /// A signed cookie per browser, or the `memberId` header; under `--demo` only.
+    DemoCookie,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    orders_per_s: u64,
+    burst: u64,
+    in_flight_max: usize,
+    pub(crate) in_flight_per_buyer_max: u32,
+}
+
+impl Admission {
+    /// The bounds as admission takes them, with the burst worked out: of one of so many servers, which share the
+    /// rate among them.
+    pub fn limits(&self, servers: u32) -> Limits {
+        let share = |whole: u64| whole.div_ceil(u64::from(servers.max(1)));
+        let orders_per_s = share(self.orders_per_s);
+        Limits {
+            orders_per_s,
+            burst: if self.burst == 0 { (orders_per_s / 10).max(1) } else { share(self.burst) },
+            in_flight_max: self.in_flight_max,
+            in_flight_per_buyer_max: self.in_flight_per_buyer_max,
+            gate_judges: false,
+        }
+    }
+}
+
+/// The servers of a cluster, and the bounds of each one's stages.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub enabled: bool,
+    pub servers: u32,
+    pub server_name: String,
+    publish_timeout_ms: u64,
+    pub publish_queue_max: usize,
+    pub publish_batch_max: usize,
+    pub publish_threads: usize,
+    pub backlog_max: u64,
+    pub consume_batch_max: usize,
+    roll_forward_after_ms: u64,
+}
+
+impl Cluster {
+    /// From the reservation to the broker's acknowledgement.
+    pub fn publish_timeout(&self) -> Duration {
+        Duration::from_millis(self.publish_timeout_ms)
+    }
+
+    pub fn roll_forward_after(&self) -> Duration {
+        Duration::from_millis(self.roll_forward_after_ms)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    pub addresses: Vec<String>,
+    pub mode: GateMode,
+    pub user: String,
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub(crate) password_file: Option<PathBuf>,
+    pub tls: bool,
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub tls_authority_file: Option<PathBuf>,
+    pub prefix: String,
+    pub batch_commands_max: usize,
+    timeout_ms: u64,
+}
+
+impl Gate {
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateMode {
+    Single,
+    Cluster,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    pub name_servers: Vec<String>,
+    pub topic: String,
+    pub broker_disk_percent_max: u32,
+    timeout_ms: u64,
+}
+
+impl Queue {
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}
+
+/// Defaults for sales that do not say it themselves.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sale {
+    payment_s: u32,
+    pub open_holds_per_buyer_max: u32,
+}
+
+impl Sale {
+    pub fn payment(&self) -> Duration {
+        Duration::from_secs(self.payment_s.into())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pages {
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub write_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    pub level: LogLevel,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Auto,
+    Pretty,
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        toml::from_str(DEFAULTS).expect("the embedded defaults are tested to parse")
+    }
+}
+
+impl Config {
+    /// Where the ledger is read: a cluster's is always on a server.
+    ///
+    /// # Panics
+    /// If the configuration was not checked.
+    pub fn ledger_source(&self, secrets: &Secrets) -> crate::ledger::Source {
+        if self.cluster.enabled {
+            return crate::ledger::Source::MySql(Box::new(self.ledger.mysql_options(secrets)));
+        }
+        self.ledger.source(secrets)
+    }
+}
+
+/// Of names that are given in the configuration.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A value that can't be served with: the key, and what to do about it.
+pub(crate) type Problem = (&'static str, String);
+
+impl Config {
+    /// Checks what the types do not: bounds, and keys that depend on each other. Does no I/O.
+    ///
+    /// # Errors
+    /// All that is wrong, not only the first, each with its key and what to do.
+    pub fn check(&self) -> Result<(), ConfigErrors> {
+        let problems = self.problems();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ConfigErrors(problems.into_iter().map(|(key, message)| format!("{key} {message}")).collect()))
+    }
+
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (key, value, bounds) in self.bounds() {
+            if !bounds.contains(&value) {
+                let (min, max) = (bounds.start(), bounds.end());
+                problems.push((key, format!("= {value} is out of bounds: set it from {min} to {max}")));
+            }
+        }
+        self.check_http(&mut problems);
+        self.check_demo(&mut problems);
+        if self.auth.token_claim.is_empty() {
+            problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
+        }
+        if self.ledger.data_dir.as_os_str().is_empty() {
+            problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
+        }
+        self.check_cluster(&mut problems);
+        self.ledger.check_mysql(self.cluster.enabled, &mut problems);
+        if self.admission.burst > 0 && self.admission.orders_per_s == 0 {
+            let message = "has no effect without a rate: set admission.orders_per_s, or leave burst at 0";
+            problems.push(("admission.burst", message.into()));
+        }
+        if self.ledger.batch_commands_max > self.ledger.queue_commands_max {
+            let message = "is above ledger.queue_commands_max, so no batch could be full: lower it";
+            problems.push(("ledger.batch_commands_max", message.into()));
+        }
+        problems
+    }
+
+    fn check_http(&self, problems: &mut Vec<Problem>) {
+        let http = &self.http;
+        let (missing, given) = ("is empty but the other one is set:", "set both, or neither for plain HTTP");
+        match (&http.tls_certificate_file, &http.tls_key_file) {
+            (None, Some(_)) => problems.push(("http.tls_certificate_file", format!("{missing} {given}"))),
+            (Some(_), None) => problems.push(("http.tls_key_file", format!("{missing} {given}"))),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        for origin in http.allowed_origins.iter().filter(|origin| !is_origin(origin)) {
+            let message =
+                format!("holds {origin:?}: write it as a browser does, like \"https://shop.example\"");
+            problems.push(("http.allowed_origins", message));
+        }
+        if http.operator_body_bytes_max < http.body_bytes_max {
+            let message = "is below http.body_bytes_max: raise it to that at least";
+            problems.push(("http.operator_body_bytes_max", message.into()));
+        }
+    }
+
+    fn check_demo(&self, problems: &mut Vec<Problem>) {
+        match self.demo {
+            None if self.auth.buyer == BuyerAuth::DemoCookie => {
+                let message = "= \"demo_cookie\" makes everybody a buyer: use it with `doorbuster serve --demo`, \
+                               or set \"token\" or \"member_id\"";
+                problems.push(("auth.buyer", message.into()));
+            }
+            Some(demo) if !demo.public && !self.http.listen.ip().is_loopback() => {
+                let message = format!(
+                    "= {} is reached by other machines, and in a demo anybody can be any buyer: listen on \
+                     127.0.0.1, or add --demo-public",
+                    self.http.listen
+                );
+                problems.push(("http.listen", message));
+            }
+            None | Some(_) => {}
+        }
+    }
+
+    fn check_cluster(&self, problems: &mut Vec<Problem>) {
+        let named = |text: &str, more: &str| {
+            text.len() <= NAME_BYTES_MAX
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
+        };
+        if !named(&self.cluster.server_name, ".:-") {
+            let message = "must have at most 64 letters, digits, dots, colons and dashes";
+            problems.push(("cluster.server_name", message.into()));
+        }
+        if self.queue.topic.is_empty() || !named(&self.queue.topic, "_-") {
+            let message = "must have 1 to 64 letters, digits, dashes and underscores";
+            problems.push(("queue.topic", message.into()));
+        }
+        if self.gate.prefix.is_empty() || !named(&self.gate.prefix, "_-.:") {
+            let message = "must have 1 to 64 letters, digits, dashes, underscores, dots and colons";
+            problems.push(("gate.prefix", message.into()));
+        }
+        let listed = |key, addresses: &[String], problems: &mut Vec<Problem>| {
+            if addresses.is_empty() {
+                problems.push((key, "is empty: name at least one address, host:port".into()));
+            }
+            for address in addresses.iter().filter(|address| !is_address(address)) {
+                problems.push((key, format!("holds {address:?}: write it as host:port")));
+            }
+        };
+        listed("gate.addresses", &self.gate.addresses, problems);
+        listed("queue.name_servers", &self.queue.name_servers, problems);
+        if self.gate.mode == GateMode::Single && self.gate.addresses.len() > 1 {
+            let message = "has more than one address: set gate.mode = \"cluster\", or name one";
+            problems.push(("gate.addresses", message.into()));
+        }
+        if self.cluster.roll_forward_after_ms <= self.cluster.publish_timeout_ms {
+            let message = "must be above cluster.publish_timeout_ms: a message may be on its way so long";
+            problems.push(("cluster.roll_forward_after_ms", message.into()));
+        }
+    }
+
+    /// Every number that can be set, with the bounds that its comment in [`DEFAULTS`] states.
+    fn bounds(&self) -> Vec<(&'static str, u64, RangeInclusive<u64>)> {
+        let (http, admission, ledger) = (&self.http, &self.admission, &self.ledger);
+        let (cluster, gate, queue) = (&self.cluster, &self.gate, &self.queue);
+        vec![
+            ("http.threads", http.threads as u64, 1..=64),
+            ("http.connections_max", http.connections_max as u64, 1..=1_000_000),
+            ("http.head_bytes_max", http.head_bytes_max as u64, 1024..=65_536),
+            ("http.body_bytes_max", http.body_bytes_max as u64, 1024..=1_048_576),
+            ("http.operator_body_bytes_max", http.operator_body_bytes_max as u64, 1024..=67_108_864),
+            ("http.request_timeout_ms", http.request_timeout_ms, 100..=600_000),
+            ("http.idle_timeout_ms", http.idle_timeout_ms, 100..=3_600_000),
+            ("http.write_timeout_ms", http.write_timeout_ms, 100..=600_000),
+            ("http.drain_timeout_ms", http.drain_timeout_ms, 0..=600_000),
+            ("auth.payment_tolerance_s", self.auth.payment_tolerance_s, 1..=86_400),
+            ("admission.orders_per_s", admission.orders_per_s, 0..=10_000_000),
+            ("admission.burst", admission.burst, 0..=10_000_000),
+            ("admission.in_flight_max", admission.in_flight_max as u64, 1..=1_000_000),
+            ("admission.in_flight_per_buyer_max", admission.in_flight_per_buyer_max.into(), 0..=1_000_000),
+            ("ledger.batch_commands_max", ledger.batch_commands_max as u64, 1..=65_536),
+            ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),
+            ("ledger.checkpoint_pages", ledger.checkpoint_pages.into(), 64..=1_048_576),
+            ("ledger.address_retention_days", ledger.address_retention_days.into(), 1..=3_650),
+            ("cluster.servers", cluster.servers.into(), 1..=1_000),
+            ("cluster.publish_timeout_ms", cluster.publish_timeout_ms, 100..=60_000),
+            ("cluster.publish_queue_max", cluster.publish_queue_max as u64, 1..=1_048_576),
+            ("cluster.publish_batch_max", cluster.publish_batch_max as u64, 1..=1_024),
+            ("cluster.publish_threads", cluster.publish_threads as u64, 1..=64),
+            ("cluster.backlog_max", cluster.backlog_max, 1..=1_000_000_000),
+            ("cluster.consume_batch_max", cluster.consume_batch_max as u64, 1..=65_536),
+            ("cluster.roll_forward_after_ms", cluster.roll_forward_after_ms, 1_000..=3_600_000),
+            ("gate.batch_commands_max", gate.batch_commands_max as u64, 1..=65_536),
+            ("gate.timeout_ms", gate.timeout_ms, 10..=60_000),
+            ("queue.broker_disk_percent_max", queue.broker_disk_percent_max.into(), 1..=100),
+            ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
+            ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
+            ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
+        ]
+    }
+}
+
+/// A host and a port.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty()
+            && !host.contains(char::is_whitespace)
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}
+
+/// Scheme, host and perhaps port, with nothing after it: what a browser sends as `Origin`.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        !host.is_empty()
+            && host.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-:[]".contains(&b))
+    })
+}
+
+fn path_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {
+    let text = String::deserialize(source)?;
+    Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+#[cfg(test)]
+mod tests;

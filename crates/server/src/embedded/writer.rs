@@ -1,0 +1,461 @@
+//! The writer's loop: batch by batch, from the mailbox to the synced ledger to the answers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Refusal, Seq, UnixMs};
+
+use super::balance::set_balance;
+use crate::intake::catalog::Catalog;
+use crate::intake::{Drained, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
+use crate::ledger::{AppendError, Batch, Ledger};
+use crate::net::Ticket;
+
+/// The longest that the writer waits for commands before it looks after holds and the ledger again.
+const PATIENCE_MAX: Duration = Duration::from_millis(200);
+/// Holds that expire with one batch: bounds the batch, the rest follow with the next.
+const EXPIRIES_PER_BATCH: usize = 10_000;
+/// Between two tries to load the book while the disk refuses even reads.
+const RELOAD_PAUSE: Duration = Duration::from_millis(250);
+/// Between two lines in the log that say that the ledger is still away.
+const TELL_PAUSE: Duration = Duration::from_secs(10);
+/// From a failed commit to the first try to write again. Doubled, up to the maximum, each time that writing
+/// fails again soon: on a nearly full disk a small write succeeds and the next batch does not, and each
+/// failure costs a reload of the whole book.
+const WRITE_PAUSE_MIN: Duration = Duration::from_millis(250);
+const WRITE_PAUSE_MAX: Duration = Duration::from_secs(8);
+const WRITE_AGAIN_SOON: Duration = Duration::from_secs(10);
+/// Between two looks for addresses to purge, and how many are purged with one transaction.
+const PURGE_INTERVAL: Duration = Duration::from_secs(10);
+const PURGE_ROWS: u32 = 2_000;
+/// A difference from the wall clock that an operator should know of, and how often it is told.
+const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
+const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
+const MS_PER_DAY: u64 = 24 * 3600 * 1000;
+
+/// Bounds of the writer.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Commands in one transaction.
+    pub batch_commands_max: usize,
+    /// Days after which the address of an order is removed.
+    pub address_retention_days: u32,
+}
+
+/// Why what should be there at the start is not.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    #[error("cannot prepare the sales: {0}")]
+    Refused(Refusal),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// The owner of the book and the ledger. Lives on one thread.
+#[derive(Debug)]
+pub struct Writer {
+    book: Book,
+    ledger: Ledger,
+    mailbox: Arc<Mailbox>,
+    shared: Shared,
+    catalog: Arc<Catalog>,
+    options: Options,
+    entries: Vec<Entry>,
+    addresses: Vec<(Seq, Box<[u8]>)>,
+    messages: Vec<Box<[u8]>>,
+    /// Per event loop.
+    replies: Vec<Vec<(Ticket, Reply)>>,
+    purged_at: Instant,
+    clock_looked_at: Option<Instant>,
+    /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
+    /// the book; nothing changes it.
+    read_only: Option<Instant>,
+    write_pause: Duration,
+    writable_since: Instant,
+}
+
+impl Writer {
+    /// Takes over a loaded book: publishes it and sets the clock not behind it.
+    pub fn new(
+        book: Book,
+        ledger: impl Into<Ledger>,
+        mailbox: Arc<Mailbox>,
+        shared: Shared,
+        options: Options,
+    ) -> Writer {
+        shared.clock.advance_to(book.last_at());
+        let catalog = shared.shelf.publish(Catalog::of(&book, &shared.shelf.current()));
+        let replies = (0..mailbox.event_loops()).map(|_| Vec::new()).collect();
+        let mut writer = Writer {
+            book,
+            ledger: ledger.into(),
+            mailbox,
+            shared,
+            catalog,
+            options,
+            entries: Vec::new(),
+            addresses: Vec::new(),
+            messages: Vec::new(),
+            replies,
+            purged_at: Instant::now(),
+            clock_looked_at: None,
+            read_only: None,
+            write_pause: WRITE_PAUSE_MIN,
+            writable_since: Instant::now(),
+        };
+        writer.publish_all();
+        writer
+    }
+
+    /// Carries out commands before anything is served: the demo's sales.
+    ///
+    /// # Errors
+    /// If one is refused or cannot be written; nothing must be served then.
+    pub fn prepare(&mut self, commands: Vec<Command>) -> Result<(), PrepareError> {
+        let now = self.shared.clock.now().max(self.book.last_at());
+        for command in commands {
+            self.book.execute(now, command).map_err(PrepareError::Refused)?;
+        }
+        self.book.drain_journal(&mut self.entries);
+        self.commit(now)?;
+        self.publish();
+        self.entries.clear();
+        Ok(())
+    }
+
+    /// Runs until the mailbox is closed and empty, then closes the ledger.
+    ///
+    /// # Errors
+    /// If a sync failed, or another server has taken the ledger over: everybody who waited was told that the
+    /// outcome is unknown, and the process must end.
+    pub fn run(mut self) -> Result<(), AppendError> {
+        let mut envelopes = Vec::new();
+        loop {
+            let drained =
+                self.mailbox.drain(&mut envelopes, self.options.batch_commands_max, self.patience());
+            if drained == Drained::Closed {
+                break;
+            }
+            self.batch(&mut envelopes)?;
+            self.look_after_ledger()?;
+            self.look_at_clock();
+        }
+        if let Err(error) = self.ledger.close() {
+            tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        let now = self.shared.clock.now();
+        let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
+        let deadline = self.book.next_deadline().filter(|_| self.read_only.is_none());
+        deadline.map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
+    }
+
+    /// One batch: carry out, commit, publish, answer.
+    fn batch(&mut self, envelopes: &mut Vec<Envelope>) -> Result<(), AppendError> {
+        let now = self.shared.clock.now().max(self.book.last_at());
+        if !envelopes.is_empty() {
+            self.shared
+                .metrics
+                .batch_commands
+                .observe(f64::from(u32::try_from(envelopes.len()).unwrap_or(u32::MAX)));
+        }
+        for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
+            let reply =
+                if self.read_only.is_some() { self.look_up(request) } else { self.carry_out(now, request) };
+            self.replies[event_loop].push((ticket, reply));
+        }
+        let expired =
+            if self.read_only.is_some() { 0 } else { self.book.expire_due(now, EXPIRIES_PER_BATCH) };
+        self.book.drain_journal(&mut self.entries);
+        let committed = self.commit(now);
+        match &committed {
+            Ok(()) => {
+                self.shared.metrics.holds_expired.inc_by(expired as u64);
+                self.publish();
+            }
+            Err(error) => {
+                self.shared.metrics.commits_failed.inc();
+                tracing::error!(%error, commands = self.replies.iter().map(Vec::len).sum::<usize>(), "commit failed");
+                self.make_unknown();
+            }
+        }
+        self.entries.clear();
+        self.addresses.clear();
+        self.messages.clear();
+        for (event_loop, replies) in self.replies.iter_mut().enumerate() {
+            self.mailbox.answer(event_loop, replies);
+        }
+        match committed {
+            Err(error) if error.is_retryable() => self.reload(),
+            committed => committed,
+        }
+    }
+
+    fn commit(&mut self, at: UnixMs) -> Result<(), AppendError> {
+        if self.entries.is_empty() && self.messages.is_empty() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let batch =
+            Batch { entries: &self.entries, addresses: &self.addresses, messages: &self.messages, at };
+        self.ledger.append(&batch)?;
+        self.shared.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        self.shared.metrics.entries.inc_by(self.entries.len() as u64);
+        Ok(())
+    }
+
+    /// Every answer of the batch may have been computed from a change that is not there: none is given.
+    fn make_unknown(&mut self) {
+        for replies in &mut self.replies {
+            for (_, reply) in replies {
+                *reply = Reply::Unknown;
+            }
+        }
+    }
+
+    /// After a failed commit the book is ahead of the ledger: it is loaded again, and nothing is taken until the
+    /// ledger takes a write. While even reading fails, whoever asks is told that the outcome is unknown.
+    fn reload(&mut self) -> Result<(), AppendError> {
+        self.mailbox.set_read_only(true);
+        let mut told: Option<Instant> = None;
+        loop {
+            match self.ledger.load() {
+                Ok(book) => {
+                    self.book = book;
+                    self.publish_all();
+                    tracing::info!(orders = self.book.orders_len(), "the book was loaded again; reads only");
+                    let soon = self.writable_since.elapsed() < WRITE_AGAIN_SOON;
+                    self.write_pause =
+                        if soon { (self.write_pause * 2).min(WRITE_PAUSE_MAX) } else { WRITE_PAUSE_MIN };
+                    self.read_only = Some(Instant::now() + self.write_pause);
+                    return Ok(());
+                }
+                Err(error) if error.is_fenced() => return Err(AppendError::Fenced(error.into())),
+                Err(error) if told.is_none_or(|told| told.elapsed() >= TELL_PAUSE) => {
+                    told = Some(Instant::now());
+                    tracing::error!(%error, "the book cannot be loaded again yet");
+                }
+                Err(_) => {}
+            }
+            let mut envelopes = Vec::new();
+            let drained = self.mailbox.drain(&mut envelopes, self.options.batch_commands_max, RELOAD_PAUSE);
+            if drained == Drained::Closed {
+                return Ok(());
+            }
+            for Envelope { event_loop, ticket, request } in envelopes {
+                // An order without a key is a new one; whatever else is asked may be about what is not known.
+                let new = matches!(
+                    &request,
+                    Request::Place(NewOrder { admission: Judged::ByTheLoop(_), .. }) | Request::Message(_)
+                );
+                let reply = if new { Reply::Unavailable } else { Reply::Unknown };
+                self.replies[event_loop].push((ticket, reply));
+            }
+            for (event_loop, replies) in self.replies.iter_mut().enumerate() {
+                self.mailbox.answer(event_loop, replies);
+            }
+            std::thread::sleep(RELOAD_PAUSE);
+        }
+    }
+
+    /// While nothing can be written: a small commit shows whether the disk is back.
+    fn try_to_write(&mut self) -> Result<(), AppendError> {
+        match self.ledger.settle_rolled_back() {
+            Ok(()) => {
+                self.read_only = None;
+                self.writable_since = Instant::now();
+                self.mailbox.set_read_only(false);
+                tracing::info!("the ledger takes writes again");
+                Ok(())
+            }
+            Err(error) if error.is_retryable() => {
+                self.read_only = Some(Instant::now() + self.write_pause);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What can be answered without a change. What is not in the book may still be in the log, complete but
+    /// rolled back, until a commit has overwritten it; so nobody is told that an order does not exist.
+    fn look_up(&self, request: Request) -> Reply {
+        match request {
+            Request::Read { order, .. } if self.book.order(order).is_none() => Reply::Unknown,
+            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
+            Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Place(order) => match self.book.lookup(&order.place) {
+                Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
+                None => Reply::Unavailable,
+            },
+            Request::Execute(_) | Request::Message(_) | Request::SetBalance { .. } | Request::Reanchor => {
+                Reply::Unavailable
+            }
+        }
+    }
+
+    fn read(&self, order: OrderId, buyer: Option<BuyerId>) -> Reply {
+        match self.book.order(order) {
+            Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
+            _ => Reply::Refused(Refusal::UnknownOrder),
+        }
+    }
+
+    /// Makes what was committed visible, before anybody is answered.
+    fn publish(&mut self) {
+        let sales_changed = self.entries.iter().any(|entry| {
+            matches!(
+                entry.event,
+                Event::SaleCreated(_)
+                    | Event::SaleChanged { .. }
+                    | Event::SalePaused(_)
+                    | Event::SaleResumed(_)
+                    | Event::SaleEnded(_)
+            )
+        });
+        let catalog = sales_changed.then(|| Catalog::of(&self.book, &self.catalog));
+        let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
+        self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
+        if let Some(catalog) = catalog {
+            self.catalog = self.shared.shelf.publish(catalog);
+        }
+        let payments =
+            self.entries.iter().filter(|entry| matches!(entry.event, Event::PaymentRecorded { .. }));
+        self.shared.metrics.payments_recorded.inc_by(payments.count() as u64);
+        self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
+        if self.entries.iter().any(|entry| {
+            matches!(
+                entry.event,
+                Event::PaymentRecorded { .. } | Event::PaymentMatched { .. } | Event::RefundSettled { .. }
+            )
+        }) {
+            let due = self.book.refunds_due_len();
+            self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Publishes the stock of every SKU and the sales: at start and after a reload.
+    fn publish_all(&mut self) {
+        self.book.drain_touched(|_, _| {});
+        self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
+        for (number, sku) in self.catalog.skus.iter().enumerate() {
+            let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
+            sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
+        }
+        self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
+        let due = self.book.refunds_due_len();
+        self.shared.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
+    }
+
+    fn look_after_ledger(&mut self) -> Result<(), AppendError> {
+        if let Some(again_at) = self.read_only {
+            return if Instant::now() < again_at { Ok(()) } else { self.try_to_write() };
+        }
+        match self.ledger.maintain() {
+            Ok(Some(checkpoint)) => {
+                self.shared.metrics.checkpoint_seconds.observe(checkpoint.took.as_secs_f64());
+                tracing::debug!(took = ?checkpoint.took, complete = checkpoint.complete, "checkpoint");
+            }
+            Ok(None) => {}
+            Err(AppendError::Away(error)) => {
+                tracing::error!(%error, "the ledger's server is away; reads only");
+                self.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
+                self.mailbox.set_read_only(true);
+                return Ok(());
+            }
+            // The WAL keeps what could not be copied; the next checkpoint tries again.
+            Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
+            Err(error) => return Err(error),
+        }
+        if self.purged_at.elapsed() >= PURGE_INTERVAL {
+            self.purge()?;
+        }
+        Ok(())
+    }
+
+    /// The sale goes by this clock whatever the wall clock does; a difference is for an operator to judge.
+    fn look_at_clock(&mut self) {
+        if self.clock_looked_at.is_some_and(|looked| looked.elapsed() < CLOCK_INTERVAL) {
+            return;
+        }
+        self.clock_looked_at = Some(Instant::now());
+        let difference_ms = self.shared.clock.wall_difference_ms();
+        if difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
+            tracing::warn!(
+                difference_ms,
+                "the wall clock differs from the sale's clock; POST /api/v1/clock/re-anchor takes its time"
+            );
+        }
+    }
+
+    fn purge(&mut self) -> Result<(), AppendError> {
+        let kept_ms = u64::from(self.options.address_retention_days) * MS_PER_DAY;
+        let cutoff = self.shared.clock.now().0.saturating_sub(kept_ms);
+        match self.ledger.purge_addresses(cutoff, PURGE_ROWS) {
+            Ok(purged) => {
+                self.shared.metrics.addresses_purged.inc_by(u64::from(purged));
+                // A full portion: more wait, go on with the next batch.
+                if purged < PURGE_ROWS {
+                    self.purged_at = Instant::now();
+                }
+            }
+            Err(error) if error.is_retryable() => {
+                self.purged_at = Instant::now();
+                tracing::warn!(%error, "addresses could not be purged; tried again later");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
+        match request {
+            Request::Place(order) => self.place(now, order),
+            Request::Execute(command) => answer(self.book.execute(now, command)),
+            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
+            Request::Message(body) => {
+                self.messages.push(body);
+                Reply::Stored
+            }
+            Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
+            Request::Reanchor => {
+                // Not behind this batch: the rest of it is carried out at its time.
+                let difference_ms = self.shared.clock.reanchor(now);
+                tracing::warn!(difference_ms, "an operator re-anchored the clock");
+                Reply::Reanchored { difference_ms }
+            }
+        }
+    }
+
+    fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
+        let NewOrder { place, address, admission } = order;
+        let admitted = match admission {
+            Judged::ByTheLoop(permit) => Ok(permit),
+            Judged::ByTheWriter { over } => {
+                if let Some(known) = self.book.lookup(&place) {
+                    return answer(known.map(|order| Accepted::Order { order, replayed: true }));
+                }
+                over.map_or_else(|| self.shared.admission.admit(&self.catalog, place.id.sku, now), Err)
+            }
+        };
+        let _permit = match admitted {
+            Ok(permit) => permit,
+            Err(rejection) => return Reply::Rejected(rejection),
+        };
+        let placed = self.book.place(now, &place);
+        if let (Ok((order, false)), Some(address)) = (&placed, address) {
+            self.addresses.push((order.seq, address));
+        }
+        answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
+    }
+}
+
+fn answer(result: Result<Accepted, Refusal>) -> Reply {
+    match result {
+        Ok(accepted) => Reply::Accepted(accepted),
+        Err(refusal) => Reply::Refused(refusal),
+    }
+}

@@ -1,0 +1,423 @@
+//! The gate: the fast copy of the stock that decides who may try, for servers that share one.
+//!
+//! A gate is right only together with the ledger, which is the last guard: what it forgets must close it, never
+//! oversell. So every state is built for one run of one Redis master under one epoch, and whatever is found to be of
+//! another run, another epoch or older than what was seen before is closed until it is rebuilt
+//! (docs/decisions/008-gate-fencing.md). It must not know the queue or the ledger, nor what a record says.
+//!
+//! In
+//! the embedded profile there is no gate: the book is it (docs/decisions/005-the-book-is-the-gate.md).
+
+mod error;
+mod mark;
+pub mod redis;
+
+use std::fmt;
+use std::time::Duration;
+
+use engine::{BuyerId, Fingerprint, OrderId, Place, Refusal, SkuId, UnixMs};
+
+pub use self::redis::Gate;
+pub use error::{Closed, GateError, Why};
+
+/// Named bounds.
+pub mod limits {
+    use std::time::Duration;
+
+    /// Of the caller's record of an open reservation.
+    pub const RECORD_BYTES_MAX: usize = 16 * 1024;
+    /// Order hashes in one settle or find: Lua can pass about 8,000 values to a command, and a script must stay short,
+    /// because nothing else runs beside it.
+    pub const SCRIPT_IDS_MAX: usize = 500;
+    /// Marks or buyers in one step of a build; each is two values.
+    pub const BUILD_ROWS_MAX: usize = 1_000;
+    /// Steps of a build on their way at once.
+    pub const BUILD_CHUNKS_MAX: usize = 16;
+    /// Open reservations in one answer.
+    pub const OPEN_ROWS_MAX: usize = 1_000;
+    /// Times, versions, epochs and numbers of units are exact in Lua up to here.
+    pub const NUMBER_MAX: u64 = (1 << 53) - 1;
+    /// What a server configures as `GateConfig::idle_check`.
+    pub const IDLE_CHECK: Duration = Duration::from_secs(1);
+    /// A node that could not be reached is left alone for so long, and no shorter than `RETRY_SHARE` times what the
+    /// attempt took: one that is silent must not take the time of the others.
+    pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
+    pub const RETRY_SHARE: u32 = 3;
+    /// Rounds of redirects and reloads that one command may take before it is given up as not executed.
+    pub const ROUNDS_MAX: u32 = 8;
+    /// Before a command that was told TRYAGAIN is sent again: a slot is being moved, key by key.
+    pub const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(2);
+}
+
+/// Where the gate is and how it is spoken to.
+#[derive(Clone)]
+pub struct GateConfig {
+    /// `host:port`. A single Redis: the master and those that may become it, tried in order; a Cluster: some of its nodes.
+    pub addresses: Vec<String>,
+    pub cluster: bool,
+    pub tls: Option<GateTls>,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    /// Of every key, so that several shops can share one Redis.
+    pub key_prefix: String,
+    /// Until a new connection is made and its server has said who it is.
+    pub connect_timeout: Duration,
+    /// A connection that was idle for so long is asked who is there before it is used: its server may have gone, or have
+    /// been a replica in between.
+    pub idle_check: Duration,
+    /// The longest silence of a server that owes an answer.
+    pub reply_timeout: Duration,
+    /// Commands in one write; two such batches may be in flight on a connection.
+    pub batch_commands_max: usize,
+}
+
+/// Certificates as PEM.
+#[derive(Clone, Debug, Default)]
+pub struct GateTls {
+    /// Whom to trust; the system's certificates if there are none.
+    pub ca: Option<Vec<u8>>,
+    /// Our own certificate and key, if the server wants them.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl fmt::Debug for GateConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GateConfig")
+            .field("addresses", &self.addresses)
+            .field("cluster", &self.cluster)
+            .field("tls", &self.tls.is_some())
+            .field("user", &self.user)
+            .field("key_prefix", &self.key_prefix)
+            .field("batch_commands_max", &self.batch_commands_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the gate looked like when it answered. Two of one SKU are in order by (epoch, seq).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub epoch: u64,
+    pub seq: u64,
+    /// Units that can be reserved; negative: the ledger sold what the gate did not know of.
+    pub available: i64,
+}
+
+/// An answer with the state that it was computed from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<T> {
+    pub seen: Seen,
+    pub what: T,
+}
+
+/// A request for units; `record` is kept while the reservation is open and given back with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserve<'a> {
+    pub place: Place,
+    pub record: &'a [u8],
+}
+
+/// What became of a request for units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// Units were taken; the caller's record is open since this time of the Redis server.
+    Taken {
+        at: UnixMs,
+    },
+    /// This very request is open already, or was published and is not settled yet.
+    Open(OpenRecord),
+    /// This very request is in the ledger (placed, closed or rejected): its answer is there.
+    Settled,
+    Refused(Refusal),
+}
+
+/// What the ledger decided about something that was open at the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The order is in the ledger.
+    Placed,
+    /// The order was rejected because the ledger has fewer units than the gate thought: the units are kept, so that the
+    /// gate's surplus goes with each such rejection.
+    RejectedKept,
+    /// The order was rejected for a reason that the gate can't know (open holds of the buyer, say): the units go back.
+    RejectedReturned,
+    /// The ledger has carried out what was claimed.
+    ClaimKept,
+    /// The ledger refused it: the units go back.
+    ClaimUndone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settle {
+    pub id: OrderId,
+    /// Of the open reservation. Another epoch's is left alone.
+    pub epoch: u64,
+    pub verdict: Verdict,
+}
+
+/// What settling came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Done,
+    /// The mark was settled before.
+    Already,
+    /// No mark, or a state of another epoch: nothing was done, and nothing needs to be.
+    NotHere,
+}
+
+/// A row of the ledger's outbox.
+#[derive(Clone, Copy, Debug)]
+pub struct OutboxRow {
+    /// The order, or the row's own hash for a restock.
+    pub id: OrderId,
+    pub epoch: u64,
+    pub kind: RowKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// The order was cancelled or expired: its units go back on sale.
+    Release {
+        buyer: BuyerId,
+        units: u32,
+        fingerprint: Fingerprint,
+    },
+    /// The ledger placed an order that this gate did not reserve: its units leave the sale, into a debt if need be.
+    Take {
+        buyer: BuyerId,
+        units: u32,
+        fingerprint: Fingerprint,
+    },
+    Restock {
+        units: u64,
+    },
+    /// The ledger took a late payment whose claim this gate does not have (it was rebuilt in between).
+    TakeLate {
+        buyer: BuyerId,
+        units: u32,
+        fingerprint: Fingerprint,
+    },
+    /// The same for a correction.
+    Correct {
+        units: u64,
+    },
+}
+
+/// What applying a row came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Done,
+    Already,
+    /// The row is of an epoch before the state's, which was built with it.
+    Old,
+    /// The row is of an epoch that the state is yet to be built for.
+    NotYet,
+    /// The gate's marks contradict the row: it must be rebuilt.
+    Drift,
+}
+
+/// Units to take before the ledger does.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The order, or a hash of the operator's key for a correction.
+    pub id: OrderId,
+    pub kind: ClaimKind,
+    /// Kept while the claim is open.
+    pub record: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimKind {
+    LatePayment { buyer: BuyerId, units: u32, fingerprint: Fingerprint },
+    Correction { units: u64 },
+}
+
+/// What a claim came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    Taken {
+        at: UnixMs,
+    },
+    /// This very claim is open.
+    Open(OpenRecord),
+    /// This very claim was carried out.
+    Settled,
+    /// Sold out, not enough left, over the limit, or another claim under this key.
+    Refused(Refusal),
+    /// The order's units are not given back yet: apply the outbox first.
+    NotYet,
+    /// The gate does not know the order as one whose units were given back.
+    Drift,
+}
+
+/// What is open at the gate: a reservation or a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRecord {
+    pub id: OrderId,
+    pub kind: OpenKind,
+    pub epoch: u64,
+    pub at: UnixMs,
+    /// As given.
+    pub record: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenKind {
+    Order { buyer: BuyerId, units: u32, fingerprint: Fingerprint },
+    Claim(ClaimKind),
+}
+
+/// What the gate knows of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Reserved and not settled, or claimed.
+    Open(OpenRecord),
+    /// Settled; the ledger has it.
+    Settled(MarkState),
+}
+
+/// How a settled mark stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MarkState {
+    /// In the ledger with its units.
+    Sold,
+    /// In the ledger, its units given back.
+    Returned,
+    /// Rejected, the units kept.
+    RejectedKept,
+    /// Rejected, the units given back.
+    RejectedReturned,
+    /// Paid after it had expired.
+    PaidLate,
+    /// No order: a restock or a correction.
+    Adjustment,
+}
+
+/// The sale as the gate has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaleState {
+    /// The ledger's sequence number of the newest change in it.
+    pub version: u64,
+    pub starts_at: UnixMs,
+    pub ends_at: UnixMs,
+    pub paused: bool,
+    pub ended: bool,
+}
+
+/// What a sale's change came to at one SKU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaleSet {
+    Done,
+    /// The gate has this version or a newer one.
+    Old,
+}
+
+/// The state of one SKU, as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateState {
+    pub seen: Seen,
+    pub sale: SaleState,
+    pub limit: Option<u32>,
+    /// Why it may not be used, if it may not.
+    pub closed: Option<Closed>,
+}
+
+/// What a gate is built from: the ledger at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub epoch: u64,
+    pub available: i64,
+    pub sale: SaleState,
+    pub limit: Option<u32>,
+    /// Units that each buyer holds and owns; may be empty if there is no limit.
+    pub buyers: Vec<(BuyerId, u64)>,
+    pub marks: Vec<SnapshotMark>,
+}
+
+/// What building came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// The gate sells.
+    Open(Seen),
+    /// The gate has this epoch or a later one: nothing was changed.
+    Old,
+}
+
+/// An order that the gate is to know. A rejected one is `RejectedReturned`: the ledger's stock does not count its units.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotMark {
+    pub place: Place,
+    pub state: MarkState,
+}
+
+/// What adds up, or does not. Read in pieces: exact only while nothing else writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateAudit {
+    pub available: i64,
+    /// Units of open reservations and claims.
+    pub open_units: u64,
+    /// Units of settled marks that have their units.
+    pub taken_units: u64,
+    /// Of restocks and corrections since the gate was built, both counted as positive.
+    pub adjusted_units: u64,
+    /// Over all buyers; what the marks say and what is counted. Both 0 without a limit.
+    pub buyers_by_marks: u64,
+    pub buyers_counted: u64,
+    /// Buyers whose count differs from their marks.
+    pub buyers_wrong: u64,
+    pub open_marks: u64,
+    /// Open marks without their entry by time, or the other way round.
+    pub open_unlisted: u64,
+}
+
+impl GateAudit {
+    /// What is wrong within the gate, if anything is.
+    pub fn fault(&self) -> Option<&'static str> {
+        if self.open_unlisted > 0 {
+            return Some("open marks and their times differ");
+        }
+        if self.buyers_wrong > 0 || self.buyers_by_marks != self.buyers_counted {
+            return Some("a buyer's count differs from the marks");
+        }
+        None
+    }
+}
+
+/// A node as `Gate::health` found it.
+#[derive(Clone, Debug)]
+pub struct NodeHealth {
+    pub address: String,
+    /// Why it can't serve, if it can't.
+    pub fault: Option<String>,
+    pub maxmemory_policy: String,
+    pub append_only: bool,
+    /// `None`: our user may not read the configuration.
+    pub append_fsync: Option<String>,
+    pub used_memory: u64,
+    /// 0: no bound.
+    pub maxmemory: u64,
+    pub replicas: Vec<ReplicaHealth>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaHealth {
+    pub address: String,
+    pub online: bool,
+    /// Bytes of the replication stream that it has not acknowledged.
+    pub lag_bytes: u64,
+    /// Since it last spoke.
+    pub lag: Duration,
+}
+
+/// Why no order may be admitted because of the gate as a whole, if so: the text of the first fault.
+pub fn fault(nodes: &[NodeHealth]) -> Option<String> {
+    nodes.iter().find_map(|node| node.fault.as_ref().map(|fault| format!("redis {}: {fault}", node.address)))
+}
+
+/// The part of an order id that is a key within its SKU.
+pub(crate) fn hash_bytes(id: OrderId) -> [u8; 16] {
+    id.hash.to_be_bytes()
+}
+
+pub(crate) fn id_of(sku: SkuId, hash: &[u8]) -> Option<OrderId> {
+    Some(OrderId { sku, hash: u128::from_be_bytes(hash.try_into().ok()?) })
+}

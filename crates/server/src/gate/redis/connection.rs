@@ -1,0 +1,224 @@
+//! One connection to one node: opened, asked who is there, and dropped at the first sign of trouble.
+//!
+//! It sends packed commands and reads replies one by one, so that whoever calls knows of each command whether it was
+//! answered. It retries nothing.
+
+use std::time::{Duration, Instant};
+
+use redis::io::tcp::TcpSettings;
+use redis::{
+    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisError, TlsCertificates, Value,
+};
+
+use super::reply::{self, Verdict};
+use super::scripts;
+use crate::gate::{GateConfig, Why};
+
+/// Which run of which master a state belongs to: 20 digits of the process's `run_id` and 20 of `master_replid2`. The run
+/// id tells a restart. The other is zeros until a replica is promoted, and then the id of the history that it had
+/// followed: it tells that a master was a replica in between, as the same process. (`master_replid` would tell it too,
+/// but it also changes when a master gets its first replica.)
+pub(super) type Run = String;
+
+const RUN_DIGITS: usize = 20;
+
+/// Times shorter than this can't be waited for by a socket.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+
+pub(super) struct Connection {
+    socket: redis::Connection,
+    pub(super) run: Run,
+    used_at: Instant,
+    /// As set in the socket.
+    read_timeout: Duration,
+    idle_check: Duration,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects, signs in, makes sure that a master is there, and loads the scripts into it.
+    pub(super) fn open(config: &GateConfig, address: &str) -> Result<Connection, Why> {
+        let mut connection = Connection::to_anybody(config, address)?;
+        connection.run = connection.identify()?;
+        connection.load_scripts()?;
+        connection.wait_at_most(config.reply_timeout)?;
+        Ok(connection)
+    }
+
+    /// Connects and signs in, whoever is there.
+    fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
+        let client = client(config, address)?;
+        let socket =
+            client.get_connection_with_timeout(config.connect_timeout).map_err(|error| broken(&error))?;
+        let set = socket
+            .set_read_timeout(Some(config.connect_timeout))
+            .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
+        set.map_err(|error| broken(&error))?;
+        let mut connection = Connection {
+            socket,
+            run: Run::new(),
+            used_at: Instant::now(),
+            read_timeout: config.connect_timeout,
+            idle_check: config.idle_check,
+        };
+        connection.sign_in(config)?;
+        Ok(connection)
+    }
+
+    /// By a command of our own: the crate would not tell what the server answered.
+    fn sign_in(&mut self, config: &GateConfig) -> Result<(), Why> {
+        let Some(password) = &config.password else { return Ok(()) };
+        let mut command = redis::cmd("AUTH");
+        command.arg(&config.user).arg(password);
+        match self.ask(&command) {
+            Ok(_) => Ok(()),
+            // A server that does not know the command repeats what it was sent.
+            Err(Why::Unexpected(text)) if text.contains(password.as_str()) => {
+                Err(Why::Denied("it can't sign anybody in (AUTH)".into()))
+            }
+            Err(Why::Unexpected(text)) => Err(Why::Denied(text)),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Before use: whoever was idle asks again who is there.
+    pub(super) fn is_fresh(&mut self) -> bool {
+        if self.used_at.elapsed() < self.idle_check {
+            return true;
+        }
+        match self.identify() {
+            Ok(run) => run == self.run,
+            Err(_) => false,
+        }
+    }
+
+    /// The run of the master at the other end; an error if it is none.
+    fn identify(&mut self) -> Result<Run, Why> {
+        let server = self.info("server")?;
+        let replication = self.info("replication")?;
+        if field(&replication, "role") != Some("master") {
+            return Err(Why::ReadOnly);
+        }
+        let part =
+            |text: &str, name| field(text, name).and_then(|id| id.get(..RUN_DIGITS)).map(str::to_owned);
+        part(&server, "run_id")
+            .zip(part(&replication, "master_replid2"))
+            .map(|(process, replication)| process + &replication)
+            .ok_or_else(|| Why::Unexpected("INFO names no run".into()))
+    }
+
+    pub(super) fn info(&mut self, section: &str) -> Result<String, Why> {
+        let mut command = redis::cmd("INFO");
+        command.arg(section);
+        let value = self.ask(&command)?;
+        reply::bytes(&value)
+            .and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
+            .or(match value {
+                Value::VerbatimString { text, .. } => Some(text),
+                _ => None,
+            })
+            .ok_or_else(|| Why::Unexpected("INFO is no text".into()))
+    }
+
+    pub(super) fn load_scripts(&mut self) -> Result<(), Why> {
+        for script in scripts::ALL {
+            let mut command = redis::cmd("SCRIPT");
+            command.arg("LOAD").arg(script.text());
+            let value = self.ask(&command)?;
+            if reply::bytes(&value) != Some(script.sha().as_bytes()) {
+                return Err(Why::ScriptMissing);
+            }
+        }
+        Ok(())
+    }
+
+    /// One plain command that changes nothing which matters if it is lost.
+    pub(super) fn ask(&mut self, command: &Cmd) -> Result<Value, Why> {
+        self.used_at = Instant::now();
+        match self.socket.req_command(command).map_err(|error| broken(&error))? {
+            Value::ServerError(error) => Err(match reply::judge(&error) {
+                Verdict::Refused { why, .. } | Verdict::Unknown(why) => why,
+                Verdict::LoadScripts => Why::ScriptMissing,
+                _ => Why::Unexpected(reply::text(&error)),
+            }),
+            value => Ok(value),
+        }
+    }
+
+    /// Writes packed commands. An error says nothing about how many of them have left.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Why> {
+        self.used_at = Instant::now();
+        self.socket.send_packed_command(bytes).map_err(|error| broken(&error))
+    }
+
+    /// The next reply, an error reply included. After an error the connection must be dropped.
+    pub(super) fn read(&mut self) -> Result<Value, Why> {
+        self.socket.recv_response().map_err(|error| broken(&error))
+    }
+
+    /// Replies are waited for at most so long from now on.
+    pub(super) fn wait_at_most(&mut self, limit: Duration) -> Result<(), Why> {
+        let limit = limit.max(SHORTEST_WAIT);
+        if limit != self.read_timeout {
+            self.socket.set_read_timeout(Some(limit)).map_err(|error| broken(&error))?;
+            self.read_timeout = limit;
+        }
+        Ok(())
+    }
+}
+
+/// One command over a connection of its own, to whoever is there.
+pub(super) fn ask_once(config: &GateConfig, address: &str, command: &Cmd) -> Result<Value, Why> {
+    Connection::to_anybody(config, address)?.ask(command)
+}
+
+/// A field of INFO.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
+    let (host, port) = address
+        .rsplit_once(':')
+        .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
+        .ok_or(Why::Invalid("an address of the gate must be host:port"))?;
+    let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
+    let address = match config.tls {
+        None => ConnectionAddr::Tcp(host, port),
+        Some(_) => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+    };
+    let information = address
+        .into_connection_info()
+        .map_err(|error| broken(&error))?
+        .set_redis_settings(settings)
+        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let client = match &config.tls {
+        None => Client::open(information),
+        Some(tls) => {
+            let client_tls = tls
+                .client
+                .clone()
+                .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+            Client::build_with_tls(information, TlsCertificates { client_tls, root_cert: tls.ca.clone() })
+        }
+    };
+    client.map_err(|error| broken(&error))
+}
+
+fn broken(error: &RedisError) -> Why {
+    if error.is_timeout() {
+        Why::TimedOut
+    } else if error.is_connection_refusal() {
+        Why::Unreachable
+    } else if error.is_io_error() {
+        Why::ConnectionLost
+    } else {
+        Why::Unexpected(error.to_string().into())
+    }
+}

@@ -1,0 +1,165 @@
+//! Commands on their way to one node, and what came back.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::commands::Commands;
+use super::connection::Connection;
+use super::reply::{self, Verdict};
+use crate::gate::{GateError, Why};
+
+pub(super) type Outcome = Result<Value, GateError>;
+
+/// A command to send: which, and whether only after ASKING to a node that does not own its slot.
+#[derive(Clone, Debug)]
+pub(super) struct Todo {
+    pub(super) index: usize,
+    pub(super) ask: Option<String>,
+    /// What it is told if there is no next time.
+    pub(super) why: Why,
+}
+
+/// What the replies say about the node and the map of slots.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    pub(super) load_scripts: bool,
+    /// The connection is to be dropped and the map to be read again.
+    pub(super) distrust: bool,
+    pub(super) moved: Vec<(usize, String)>,
+    /// A slot is on its way: the next round waits a little.
+    pub(super) pause: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) node: usize,
+    /// Each command is preceded by ASKING, which has a reply of its own.
+    pub(super) asking: bool,
+    /// Indices into the commands, in order.
+    pub(super) commands: Vec<usize>,
+    written: usize,
+    read: usize,
+    /// Why nothing more can be written or read.
+    broken: Option<Why>,
+    pub(super) learnt: Learnt,
+}
+
+impl Flight {
+    pub(super) fn new(node: usize, asking: bool) -> Flight {
+        Flight {
+            node,
+            asking,
+            commands: Vec::new(),
+            written: 0,
+            read: 0,
+            broken: None,
+            learnt: Learnt::default(),
+        }
+    }
+
+    pub(super) fn is_owed_replies(&self) -> bool {
+        self.read < self.written && self.broken.is_none()
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Writes the next batch, unless two are on their way already.
+    pub(super) fn write(
+        &mut self,
+        commands: &Commands,
+        connection: &mut Connection,
+        batch: usize,
+        buffer: &mut Vec<u8>,
+    ) {
+        if self.is_broken() || self.written == self.commands.len() || self.written - self.read > batch {
+            return;
+        }
+        let end = self.commands.len().min(self.written + batch);
+        buffer.clear();
+        for index in &self.commands[self.written..end] {
+            if self.asking {
+                buffer.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+            }
+            commands.write(*index, &connection.run, buffer);
+        }
+        // Written, even if writing fails: some of them may have left.
+        self.written = end;
+        self.broken = connection.write(buffer).err();
+    }
+
+    /// Reads the replies of one batch. All of it must come within `limit`; `wait` is how long to wait for the first.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection,
+        batch: usize,
+        (wait, limit): (Duration, Duration),
+        outcomes: &mut [Option<Outcome>],
+        again: &mut Vec<Todo>,
+    ) {
+        let end = self.written.min(self.read + batch);
+        let started = Instant::now();
+        self.broken = connection.wait_at_most(wait).err();
+        while self.read < end && !self.is_broken() {
+            match read_one(connection, self.asking) {
+                Err(why) => self.broken = Some(why),
+                Ok(_) if started.elapsed() > limit => self.broken = Some(Why::TimedOut),
+                Ok(value) => {
+                    let index = self.commands[self.read];
+                    self.read += 1;
+                    self.take(index, value, outcomes, again);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, value: Value, outcomes: &mut [Option<Outcome>], again: &mut Vec<Todo>) {
+        let Value::ServerError(error) = value else {
+            outcomes[index] = Some(Ok(value));
+            return;
+        };
+        let mut later = |why, ask| again.push(Todo { index, ask, why });
+        match reply::judge(&error) {
+            Verdict::LoadScripts => {
+                self.learnt.load_scripts = true;
+                later(Why::ScriptMissing, None);
+            }
+            Verdict::Moved(slot, address) => {
+                self.learnt.moved.push((slot, address));
+                later(Why::SlotMoving, None);
+            }
+            Verdict::Ask(address) => later(Why::SlotMoving, Some(address)),
+            Verdict::TryAgain => {
+                self.learnt.pause = true;
+                later(Why::SlotMoving, None);
+            }
+            Verdict::Refused { why, distrust } => {
+                self.learnt.distrust |= distrust;
+                outcomes[index] = Some(Err(GateError::NotExecuted(why)));
+            }
+            Verdict::Unknown(why) => outcomes[index] = Some(Err(GateError::Unknown(why))),
+        }
+    }
+
+    /// The end: what was written and not answered is unknown, what was not written was not carried out.
+    pub(super) fn land(&self, outcomes: &mut [Option<Outcome>]) {
+        let Some(why) = &self.broken else { return };
+        for (at, index) in self.commands.iter().enumerate().skip(self.read) {
+            let why = why.clone();
+            outcomes[*index] = Some(Err(if at < self.written {
+                GateError::Unknown(why)
+            } else {
+                GateError::NotExecuted(why)
+            }));
+        }
+    }
+}
+
+fn read_one(connection: &mut Connection, asking: bool) -> Result<Value, Why> {
+    if asking {
+        connection.read()?;
+    }
+    connection.read()
+}

@@ -1,0 +1,400 @@
+//! The gate on Redis: one server, or a Cluster whose masters each have some of the SKUs.
+//!
+//! Every call takes many requests and sends them as pipelined batches, and every request has an outcome of its own.
+//! The work is done by scripts (lua/), one atomic step each, whose keys are all of one SKU. Nothing here retries what
+//! may have been carried out, and nothing here decides by our own clock.
+
+mod audit;
+mod build;
+mod cluster;
+mod commands;
+mod connection;
+mod flight;
+mod health;
+mod memory;
+mod reading;
+mod reply;
+mod router;
+mod scripts;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use engine::{ProductId, Refusal, SkuId, UnixMs};
+
+use self::commands::{Commands, Keys, decimal, product_key, slot_of};
+use self::memory::Memory;
+use self::reply::{Reply, code, malformed};
+use self::router::Router;
+use super::mark::{Mark, adjustment_body, order_body, place_body};
+use super::{
+    Answer, Applied, Claim, ClaimKind, Claimed, Found, GateConfig, GateError, OpenRecord, OutboxRow, Reserve,
+    Reserved, RowKind, SaleSet, SaleState, Settle, Settled, Verdict, Why, hash_bytes, limits,
+};
+
+pub use scripts::Script;
+
+/// A client of the gate. Blocks; one per thread.
+#[derive(Debug)]
+pub struct Gate {
+    router: Router,
+    /// Reused for every call.
+    commands: Commands,
+    keys: HashMap<SkuId, Keys>,
+    memory: Memory,
+}
+
+impl Gate {
+    /// Connects with the first request: a Redis that is away is an outcome of that.
+    pub fn new(config: GateConfig) -> Gate {
+        Gate {
+            router: Router::new(config),
+            commands: Commands::default(),
+            keys: HashMap::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Takes units for each request that may have them.
+    pub fn reserve(&mut self, requests: &[Reserve<'_>]) -> Vec<Result<Answer<Reserved>, GateError>> {
+        self.each(
+            requests,
+            |request| request.place.id.sku,
+            |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
+            |commands, keys, request| {
+                let place = &request.place;
+                let args: [&[u8]; 3] = [&hash_bytes(place.id), request.record, &place_body(place)];
+                commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
+            },
+            |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),
+        )
+    }
+
+    /// Tells the gate what the ledger decided.
+    pub fn settle(&mut self, settles: &[Settle]) -> Vec<Result<Settled, GateError>> {
+        let groups = group(settles, |settle| (settle.id.sku, settle.epoch));
+        let answers = self.each(
+            &groups,
+            |group| group.of.0,
+            |_| None,
+            |commands, keys, group| {
+                let values: Vec<[u8; 17]> = group
+                    .members
+                    .iter()
+                    .map(|at| {
+                        let mut value = [verdict_letter(settles[*at].verdict); 17];
+                        value[1..].copy_from_slice(&hash_bytes(settles[*at].id));
+                        value
+                    })
+                    .collect();
+                let mut epoch = [0; 20];
+                let mut args: Vec<&[u8]> = vec![decimal(&mut epoch, group.of.1)];
+                args.extend(values.iter().map(<[u8; 17]>::as_slice));
+                commands.script(Script::Settle, keys.slot, &keys.all(), &args);
+            },
+            |group, reply| match reply.code {
+                code::OLD | code::NOT_YET => Ok(vec![Settled::NotHere; group.members.len()]),
+                code::DONE => reply.bytes()?.iter().map(|letter| settled(*letter)).collect(),
+                _ => Err(malformed()),
+            },
+        );
+        let answers = answers.into_iter().map(|answer| answer.map(|answer| answer.what));
+        spread(settles.len(), &groups, answers)
+    }
+
+    /// Applies rows of the ledger's outbox, each once, in the order given.
+    pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<Answer<Applied>, GateError>> {
+        self.each(
+            rows,
+            |row| row.id.sku,
+            |row| (row.epoch > limits::NUMBER_MAX).then_some("the epoch is too large"),
+            |commands, keys, row| {
+                let (kind, body) = match row.kind {
+                    RowKind::Release { buyer, units, fingerprint } => {
+                        (b"r", order_body(buyer, units, fingerprint))
+                    }
+                    RowKind::Take { buyer, units, fingerprint } => {
+                        (b"t", order_body(buyer, units, fingerprint))
+                    }
+                    RowKind::TakeLate { buyer, units, fingerprint } => {
+                        (b"l", order_body(buyer, units, fingerprint))
+                    }
+                    RowKind::Restock { units } => (b"s", adjustment_body(units)),
+                    RowKind::Correct { units } => (b"d", adjustment_body(units)),
+                };
+                let mut epoch = [0; 20];
+                let args: [&[u8]; 4] = [decimal(&mut epoch, row.epoch), kind, &hash_bytes(row.id), &body];
+                commands.script(Script::Apply, keys.slot, &keys.all(), &args);
+            },
+            |_, reply| match reply.code {
+                code::DONE => Ok(Applied::Done),
+                code::ALREADY => Ok(Applied::Already),
+                code::OLD => Ok(Applied::Old),
+                code::NOT_YET => Ok(Applied::NotYet),
+                code::DRIFT => Ok(Applied::Drift),
+                _ => Err(malformed()),
+            },
+        )
+    }
+
+    /// Takes units for something that the ledger will decide.
+    pub fn claim(&mut self, claims: &[Claim<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
+        self.each(
+            claims,
+            |claim| claim.id.sku,
+            |claim| (claim.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
+            |commands, keys, claim| {
+                let (kind, body) = match claim.kind {
+                    ClaimKind::LatePayment { buyer, units, fingerprint } => {
+                        (b"c", order_body(buyer, units, fingerprint))
+                    }
+                    ClaimKind::Correction { units } => (b"d", adjustment_body(units)),
+                };
+                let args: [&[u8]; 4] = [kind, &hash_bytes(claim.id), &body, claim.record];
+                commands.script(Script::Claim, keys.slot, &keys.all(), &args);
+            },
+            |claim, reply| claimed(claim.id.sku, &hash_bytes(claim.id), reply),
+        )
+    }
+
+    /// Tells SKUs what their sale's window and phase are now.
+    pub fn set_sale(&mut self, skus: &[(SkuId, SaleState)]) -> Vec<Result<Answer<SaleSet>, GateError>> {
+        self.each(
+            skus,
+            |(sku, _)| *sku,
+            |(_, sale)| (sale.version > limits::NUMBER_MAX).then_some("the version is too large"),
+            |commands, keys, (_, sale)| {
+                let numbers = [sale.version, sale.starts_at.0, sale.ends_at.0];
+                let mut digits = [[0; 20]; 3];
+                let [version, starts, ends] = decimals(&mut digits, numbers);
+                let phase = [phase_letter(sale)];
+                commands.script(Script::Sale, keys.slot, &keys.all(), &[version, starts, ends, &phase]);
+            },
+            |_, reply| match reply.code {
+                code::DONE => Ok(SaleSet::Done),
+                code::OLD => Ok(SaleSet::Old),
+                _ => Err(malformed()),
+            },
+        )
+    }
+
+    /// Closes the gates of these SKUs until they are rebuilt under a later epoch than this. A gate that is lost, closed
+    /// or of a later epoch already is as it should be.
+    pub fn fence(&mut self, skus: &[(SkuId, u64)]) -> Vec<Result<(), GateError>> {
+        let outcomes = self.fence_now(skus);
+        self.memory.fenced(skus, &outcomes);
+        outcomes
+    }
+
+    /// Tells the edge which SKU sells a product. The newest wins.
+    pub fn publish_product(&mut self, product: ProductId, sku: SkuId) -> Result<(), GateError> {
+        let key = product_key(&self.router.config().key_prefix, product);
+        self.commands.clear();
+        let value = format!("{:08x}", sku.0);
+        self.commands.script(Script::Product, slot_of(&key), &[&key], &[value.as_bytes()]);
+        let outcome = self.router.exchange(&self.commands).remove(0);
+        outcome.and_then(Reply::read).map(|_| ())
+    }
+
+    /// SKUs that were seen to run backwards since the last call: they must be rebuilt.
+    pub fn take_suspects(&mut self) -> Vec<SkuId> {
+        self.memory.take_suspects()
+    }
+
+    fn fence_now(&mut self, skus: &[(SkuId, u64)]) -> Vec<Result<(), GateError>> {
+        self.commands.clear();
+        for (sku, epoch) in skus {
+            let keys = keys_of(&mut self.keys, &self.router, *sku);
+            let mut digits = [0; 20];
+            self.commands.script(Script::Fence, keys.slot, &keys.all(), &[decimal(&mut digits, *epoch)]);
+        }
+        let outcomes = self.router.exchange(&self.commands).into_iter();
+        outcomes
+            .map(|outcome| match outcome.and_then(Reply::read) {
+                Ok(_) | Err(GateError::Closed(_)) => Ok(()),
+                Err(error) => Err(error),
+            })
+            .collect()
+    }
+
+    /// One script per request: checks it, packs it, reads its answer, and compares what the answer was computed from
+    /// with what was seen before.
+    fn each<R, T>(
+        &mut self,
+        requests: &[R],
+        sku_of: impl Fn(&R) -> SkuId,
+        invalid: impl Fn(&R) -> Option<&'static str>,
+        pack: impl Fn(&mut Commands, &Keys, &R),
+        read: impl Fn(&R, &Reply) -> Result<T, GateError>,
+    ) -> Vec<Result<Answer<T>, GateError>> {
+        self.fence_suspects();
+        let mut refused: Vec<Option<GateError>> = Vec::with_capacity(requests.len());
+        self.commands.clear();
+        for request in requests {
+            let sku = sku_of(request);
+            let why = match invalid(request) {
+                Some(why) => Some(GateError::NotExecuted(Why::Invalid(why))),
+                None => self.memory.refusal(sku),
+            };
+            if why.is_none() {
+                pack(&mut self.commands, keys_of(&mut self.keys, &self.router, sku), request);
+            }
+            refused.push(why);
+        }
+        let mut outcomes = self.router.exchange(&self.commands).into_iter();
+        let mut answers = Vec::with_capacity(requests.len());
+        for (request, refused) in requests.iter().zip(refused) {
+            answers.push(match refused {
+                Some(error) => Err(error),
+                None => {
+                    let outcome = outcomes.next().expect("an outcome for every command");
+                    outcome.and_then(Reply::read).and_then(|reply| {
+                        self.memory.compare(sku_of(request), reply.seen)?;
+                        Ok(Answer { seen: reply.seen, what: read(request, &reply)? })
+                    })
+                }
+            });
+        }
+        self.fence_suspects();
+        answers
+    }
+
+    /// What ran backwards is closed in Redis too, so that nobody else sells from it.
+    fn fence_suspects(&mut self) {
+        let open = self.memory.to_fence();
+        if !open.is_empty() {
+            let outcomes = self.fence_now(&open);
+            self.memory.fenced(&open, &outcomes);
+        }
+    }
+}
+
+fn keys_of<'a>(keys: &'a mut HashMap<SkuId, Keys>, router: &Router, sku: SkuId) -> &'a Keys {
+    match keys.entry(sku) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => entry.insert(Keys::of(&router.config().key_prefix, sku)),
+    }
+}
+
+/// Requests that one script call can take together.
+struct Group<K> {
+    of: K,
+    /// Positions of the requests, in order.
+    members: Vec<usize>,
+}
+
+fn group<R, K: Copy + Eq + std::hash::Hash>(requests: &[R], of: impl Fn(&R) -> K) -> Vec<Group<K>> {
+    let mut groups: Vec<Group<K>> = Vec::new();
+    let mut newest: HashMap<K, usize> = HashMap::new();
+    for (at, request) in requests.iter().enumerate() {
+        let key = of(request);
+        match newest.get(&key) {
+            Some(group) if groups[*group].members.len() < limits::SCRIPT_IDS_MAX => {
+                groups[*group].members.push(at);
+            }
+            _ => {
+                newest.insert(key, groups.len());
+                groups.push(Group { of: key, members: vec![at] });
+            }
+        }
+    }
+    groups
+}
+
+/// Gives each member its part of its group's answer.
+fn spread<K, T: Clone>(
+    len: usize,
+    groups: &[Group<K>],
+    answers: impl Iterator<Item = Result<Vec<T>, GateError>>,
+) -> Vec<Result<T, GateError>> {
+    let mut outcomes: Vec<Result<T, GateError>> = (0..len).map(|_| Err(malformed())).collect();
+    for (group, answer) in groups.iter().zip(answers) {
+        match answer {
+            Ok(parts) if parts.len() == group.members.len() => {
+                for (at, part) in group.members.iter().zip(parts) {
+                    outcomes[*at] = Ok(part);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => group.members.iter().for_each(|at| outcomes[*at] = Err(error.clone())),
+        }
+    }
+    outcomes
+}
+
+fn decimals<const N: usize>(digits: &mut [[u8; 20]; N], numbers: [u64; N]) -> [&[u8]; N] {
+    let mut numbers = numbers.into_iter();
+    digits.each_mut().map(|digits| {
+        // Later than what is exact in Lua is never, and so is that.
+        decimal(digits, numbers.next().expect("as many numbers as digits").min(limits::NUMBER_MAX))
+    })
+}
+
+fn phase_letter(sale: &SaleState) -> u8 {
+    match (sale.ended, sale.paused) {
+        (true, _) => b'e',
+        (false, true) => b'p',
+        (false, false) => b'l',
+    }
+}
+
+fn verdict_letter(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Placed => b'p',
+        Verdict::RejectedKept => b'x',
+        Verdict::RejectedReturned => b'y',
+        Verdict::ClaimKept => b'k',
+        Verdict::ClaimUndone => b'u',
+    }
+}
+
+fn settled(letter: u8) -> Result<Settled, GateError> {
+    match letter {
+        b'y' => Ok(Settled::Done),
+        b'n' => Ok(Settled::Already),
+        b'?' => Ok(Settled::NotHere),
+        _ => Err(malformed()),
+    }
+}
+
+/// The open record in the answer of a script that found one.
+fn open_record(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<OpenRecord, GateError> {
+    match Mark::parse(reply.bytes()?).and_then(|mark| mark.found(sku, hash)) {
+        Some(Found::Open(record)) => Ok(record),
+        _ => Err(malformed()),
+    }
+}
+
+fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateError> {
+    Ok(match reply.code {
+        code::DONE => Reserved::Taken { at: UnixMs(reply.number()?) },
+        code::OPEN => Reserved::Open(open_record(sku, hash, reply)?),
+        code::SETTLED => Reserved::Settled,
+        other => Reserved::Refused(refusal(other).ok_or_else(malformed)?),
+    })
+}
+
+fn claimed(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Claimed, GateError> {
+    Ok(match reply.code {
+        code::DONE => Claimed::Taken { at: UnixMs(reply.number()?) },
+        code::OPEN => Claimed::Open(open_record(sku, hash, reply)?),
+        code::SETTLED => Claimed::Settled,
+        code::NOT_YET => Claimed::NotYet,
+        code::DRIFT => Claimed::Drift,
+        other => Claimed::Refused(refusal(other).ok_or_else(malformed)?),
+    })
+}
+
+fn refusal(code: i64) -> Option<Refusal> {
+    Some(match code {
+        code::CONFLICT => Refusal::KeyConflict,
+        code::NOT_STARTED => Refusal::NotStarted,
+        code::PAUSED => Refusal::Paused,
+        code::ENDED => Refusal::Ended,
+        code::INVALID_QUANTITY => Refusal::InvalidQuantity,
+        code::OVER_LIMIT => Refusal::OverLimit,
+        code::SOLD_OUT => Refusal::SoldOut,
+        code::NOT_ENOUGH => Refusal::NotEnoughLeft,
+        _ => return None,
+    })
+}

@@ -1,0 +1,134 @@
+//! What is only read: orders, states, open reservations.
+
+use engine::{OrderId, SkuId, UnixMs};
+use redis::Value;
+
+use super::reply::{Reply, array, bytes, int, malformed};
+use super::scripts::Script;
+use super::{Gate, decimals, group, keys_of, spread};
+use crate::gate::mark::Mark;
+use crate::gate::{
+    Closed, Found, GateError, GateState, OpenRecord, SaleState, Seen, Why, hash_bytes, limits,
+};
+
+impl Gate {
+    /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved.
+    pub fn find(&mut self, ids: &[OrderId]) -> Vec<Result<Option<Found>, GateError>> {
+        let groups = group(ids, |id| id.sku);
+        let answers = self.each(
+            &groups,
+            |group| group.of,
+            |_| None,
+            |commands, keys, group| {
+                let hashes: Vec<[u8; 16]> = group.members.iter().map(|at| hash_bytes(ids[*at])).collect();
+                let args: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
+                commands.script(Script::Find, keys.slot, &keys.all(), &args);
+            },
+            |group, reply| {
+                let marks = reply.rest.first().and_then(array).ok_or_else(malformed)?;
+                let found = |(at, mark): (&usize, &Value)| match mark {
+                    Value::Nil => Ok(None),
+                    mark => found(ids[*at], mark).map(Some),
+                };
+                group.members.iter().zip(marks).map(found).collect()
+            },
+        );
+        let answers = answers.into_iter().map(|answer| answer.map(|answer| answer.what));
+        spread(ids.len(), &groups, answers)
+    }
+
+    /// The states of these SKUs, closed ones included; `None`: there is none.
+    pub fn states(&mut self, skus: &[SkuId]) -> Vec<Result<Option<GateState>, GateError>> {
+        self.commands.clear();
+        for sku in skus {
+            let keys = keys_of(&mut self.keys, &self.router, *sku);
+            self.commands.plain(keys.slot, &[b"HMGET", keys.state(), b"gate", b"seq", b"avail", b"version"]);
+        }
+        let outcomes = self.router.exchange(&self.commands);
+        let runs: Vec<Option<String>> = skus
+            .iter()
+            .map(|sku| {
+                let slot = keys_of(&mut self.keys, &self.router, *sku).slot;
+                self.router.run_of(slot).map(str::to_owned)
+            })
+            .collect();
+        outcomes
+            .into_iter()
+            .zip(runs)
+            .map(|(outcome, run)| {
+                let value = outcome?;
+                let fields = array(&value).ok_or_else(malformed)?;
+                if fields.first() == Some(&Value::Nil) {
+                    return Ok(None);
+                }
+                // If the connection broke meanwhile, of which run this is can't be said.
+                let run = run.ok_or(GateError::NotExecuted(Why::ConnectionLost))?;
+                state(fields, Some(&run)).map(Some).ok_or_else(malformed)
+            })
+            .collect()
+    }
+
+    /// What has been open for at least `age_ms`, oldest first, at most `max`. A fenced gate is read too.
+    pub fn open_reservations(
+        &mut self,
+        sku: SkuId,
+        age_ms: u64,
+        max: usize,
+    ) -> Result<Vec<OpenRecord>, GateError> {
+        let max = max.min(limits::OPEN_ROWS_MAX) as u64;
+        let keys = keys_of(&mut self.keys, &self.router, sku);
+        let mut digits = [[0; 20]; 2];
+        let args = decimals(&mut digits, [age_ms, max]);
+        self.commands.clear();
+        self.commands.script(Script::Open, keys.slot, &keys.all(), &args);
+        let reply = Reply::read(self.router.exchange(&self.commands).remove(0)?)?;
+        let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
+        let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
+        ids.iter()
+            .zip(marks)
+            .map(|(id, mark)| {
+                let hash = bytes(id).ok_or_else(malformed)?;
+                let mark = bytes(mark).and_then(Mark::parse).ok_or_else(malformed)?;
+                match mark.found(sku, hash) {
+                    Some(Found::Open(record)) => Ok(record),
+                    _ => Err(malformed()),
+                }
+            })
+            .collect()
+    }
+}
+
+fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {
+    let mark = bytes(mark).and_then(Mark::parse);
+    mark.and_then(|mark| mark.found(id.sku, &hash_bytes(id))).ok_or_else(malformed)
+}
+
+/// Of a state's field `gate`: where the numbers begin. The layout stands in lua/prelude.lua.
+const RUN_BYTES: usize = 40;
+const GATE_BYTES: usize = RUN_BYTES + 2 + 3 * 8 + 4;
+
+fn state(fields: &[Value], run: Option<&str>) -> Option<GateState> {
+    let [gate, seq, available, version] = fields else { return None };
+    let gate: &[u8; GATE_BYTES] = bytes(gate)?.try_into().ok()?;
+    let u64_at = |at: usize| u64::from_be_bytes(gate[at..at + 8].try_into().expect("eight bytes"));
+    let limit = u32::from_be_bytes(gate[GATE_BYTES - 4..].try_into().expect("four bytes"));
+    let closed = if gate[RUN_BYTES] != b'o' {
+        Some(Closed::Fenced)
+    } else if run.is_some_and(|run| run.as_bytes() == &gate[..RUN_BYTES]) {
+        None
+    } else {
+        Some(Closed::OtherRun)
+    };
+    Some(GateState {
+        seen: Seen { epoch: u64_at(42), seq: u64::try_from(int(seq)?).ok()?, available: int(available)? },
+        sale: SaleState {
+            version: u64::try_from(int(version)?).ok()?,
+            starts_at: UnixMs(u64_at(50)),
+            ends_at: UnixMs(u64_at(58)),
+            paused: gate[RUN_BYTES + 1] == b'p',
+            ended: gate[RUN_BYTES + 1] == b'e',
+        },
+        limit: (limit > 0).then_some(limit),
+        closed,
+    })
+}

@@ -1,0 +1,175 @@
+//! What this server knows of its engines at the moment: whether orders should come here, and why not.
+//!
+//! Each fact is written by the stage that learns it, and read by the readiness probe and by the relay, which takes
+//! no order that could not be published. Must not: ask an engine.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One thing that must hold for orders to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Redis answers, takes writes, and keeps what it is given.
+    Gate,
+    /// It never evicts a key: `maxmemory-policy` is `noeviction`.
+    GateKeepsKeys,
+    /// The broker takes messages.
+    Broker,
+    /// The broker's disk is not nearly full.
+    BrokerDisk,
+    /// No message was deleted before it was consumed.
+    QueueWhole,
+    /// The shared ledger answers.
+    Ledger,
+}
+
+const NEEDS: [(Need, &str); 6] = [
+    (Need::Gate, "the stock gate (Redis) can't be used"),
+    (Need::GateKeepsKeys, "the stock gate may evict keys: set Redis' maxmemory-policy to noeviction"),
+    (Need::Broker, "the broker (RocketMQ) takes no messages"),
+    (Need::BrokerDisk, "the broker's disk is nearly full (queue.broker_disk_percent_max)"),
+    (Need::QueueWhole, "the broker has deleted messages that were not consumed: orders may be missing"),
+    (Need::Ledger, "the ledger (MySQL) does not answer"),
+];
+
+/// What a server that has just started does not know yet.
+const NOT_YET: &str = "not reached yet since the start";
+
+/// All needs, each met or not.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// Read for every order.
+    unmet: [AtomicBool; NEEDS.len()],
+    standing: Mutex<[Standing; NEEDS.len()]>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    #[default]
+    Met,
+    /// Not met, and not tried in full: no error.
+    NotYet,
+    /// Not met, and told; with what the engine said, if that is known.
+    Unmet(Option<String>),
+}
+
+impl Health {
+    /// Of a server that has reached neither the gate nor the broker yet.
+    pub(crate) fn starting() -> Health {
+        let health = Health::default();
+        for need in [Need::Gate, Need::Broker] {
+            let (index, _) = place(need);
+            health.lock()[index] = Standing::NotYet;
+            health.unmet[index].store(true, Ordering::Release);
+        }
+        health
+    }
+
+    /// Notes how a need stands; a change is logged once. Returns whether something was logged.
+    pub(crate) fn note(&self, need: Need, met: bool) -> bool {
+        if met {
+            return self.note_fault(need, None);
+        }
+        let known = match &self.lock()[place(need).0] {
+            Standing::Unmet(fault) => fault.clone(),
+            Standing::Met | Standing::NotYet => None,
+        };
+        self.stand(need, Standing::Unmet(known))
+    }
+
+    /// As [`Health::note`], with what keeps the need from being met. Another fault than before is logged, too.
+    pub(crate) fn note_fault(&self, need: Need, fault: Option<String>) -> bool {
+        self.stand(need, fault.map_or(Standing::Met, |fault| Standing::Unmet(Some(fault))))
+    }
+
+    fn stand(&self, need: Need, now: Standing) -> bool {
+        let (index, text) = place(need);
+        if now == Standing::Met && self.is_met(need) {
+            return false;
+        }
+        let mut standing = self.lock();
+        let before = std::mem::replace(&mut standing[index], now.clone());
+        self.unmet[index].store(now != Standing::Met, Ordering::Release);
+        drop(standing);
+        match (before, &now) {
+            (before, now) if before == *now => return false,
+            (Standing::NotYet, Standing::Met) => return false,
+            (Standing::Unmet(_), Standing::Met) => tracing::info!("over: {text}"),
+            (Standing::Unmet(_), now) => tracing::warn!("still not ready: {}", now.told(text)),
+            (_, now) => tracing::error!("not ready: {}", now.told(text)),
+        }
+        true
+    }
+
+    pub(crate) fn is_met(&self, need: Need) -> bool {
+        !self.unmet[place(need).0].load(Ordering::Acquire)
+    }
+
+    /// Why orders should not come here, if they should not.
+    pub(crate) fn why_not_ready(&self) -> Option<String> {
+        let standing = self.lock();
+        let unmet = NEEDS.iter().zip(standing.iter()).find(|(_, standing)| **standing != Standing::Met);
+        unmet.map(|((_, text), standing)| standing.told(text))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Standing {
+    fn told(&self, text: &str) -> String {
+        match self {
+            Standing::NotYet => format!("{text}: {NOT_YET}"),
+            Standing::Unmet(Some(fault)) => format!("{text}: {fault}"),
+            Standing::Unmet(None) | Standing::Met => text.to_owned(),
+        }
+    }
+}
+
+fn place(need: Need) -> (usize, &'static str) {
+    let index = NEEDS.iter().position(|(other, _)| *other == need).expect("every need is listed");
+    (index, NEEDS[index].1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_need_that_is_not_met_is_told_until_it_is() {
+        let health = Health::default();
+        assert_eq!(health.why_not_ready(), None);
+        health.note(Need::Ledger, false);
+        health.note(Need::Broker, false);
+        assert_eq!(health.why_not_ready().as_deref(), Some("the broker (RocketMQ) takes no messages"));
+        health.note(Need::Broker, true);
+        assert!(!health.is_met(Need::Ledger) && health.is_met(Need::Broker));
+        health.note(Need::Ledger, true);
+        assert_eq!(health.why_not_ready(), None);
+    }
+
+    #[test]
+    fn what_an_engine_said_is_told_and_logged_once_until_it_says_something_else() {
+        let health = Health::default();
+        let fault = |text: &str| Some(text.to_owned());
+        assert!(health.note_fault(Need::Gate, fault("full")));
+        assert!(!health.note_fault(Need::Gate, fault("full")));
+        assert!(!health.note(Need::Gate, false), "what is known of it stays");
+        let told = health.why_not_ready();
+        assert_eq!(told.as_deref(), Some("the stock gate (Redis) can't be used: full"));
+        assert!(health.note_fault(Need::Gate, fault("loading")));
+        assert!(health.note_fault(Need::Gate, None) && !health.note_fault(Need::Gate, None));
+        assert_eq!(health.why_not_ready(), None);
+    }
+
+    #[test]
+    fn a_server_that_starts_is_not_ready_and_logs_nothing_unless_it_fails() {
+        let health = Health::starting();
+        assert!(!health.is_met(Need::Gate) && !health.is_met(Need::Broker) && health.is_met(Need::Ledger));
+        assert!(health.why_not_ready().unwrap().ends_with(NOT_YET));
+        assert!(!health.note(Need::Gate, true) && !health.note(Need::Broker, true));
+        assert_eq!(health.why_not_ready(), None);
+        assert!(Health::starting().note(Need::Broker, false));
+    }
+}

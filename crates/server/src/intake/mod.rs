@@ -1,0 +1,35 @@
+//! The contract between the event loops and what is behind them, the same for both profiles: requests and replies,
+//! the mailbox between them, admission, the catalog of what is on sale, and the health of the engines.
+//!
+//! Must not: know HTTP, a ledger, a gate or a queue.
+
+pub mod admission;
+pub mod catalog;
+mod health;
+mod mailbox;
+mod reply;
+mod request;
+mod work_queue;
+
+use std::sync::Arc;
+
+pub use health::Health;
+pub(crate) use health::Need;
+pub use mailbox::{Client, Mailbox};
+pub use reply::Reply;
+pub use request::{Envelope, Judged, NewOrder, Request};
+pub(crate) use work_queue::{Drained, WorkQueue};
+
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use admission::Admission;
+use catalog::Shelf;
+
+/// What the event loops share with the profile behind them.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub clock: Arc<Clock>,
+    pub shelf: Arc<Shelf>,
+    pub admission: Arc<Admission>,
+    pub metrics: Arc<Metrics>,
+}

@@ -1,0 +1,60 @@
+//! What the event loops ask of the profile behind them.
+
+use std::time::Duration;
+
+use engine::{BuyerId, Command, OrderId, Place};
+
+use super::admission::{Permit, Rejection};
+use crate::net::Ticket;
+
+/// An order to place: parsed once, complete.
+#[derive(Debug)]
+pub struct NewOrder {
+    pub place: Place,
+    /// The address as JSON text, stored with the order.
+    pub address: Option<Box<[u8]>>,
+    pub admission: Judged,
+}
+
+/// Who judges an order's admission. Only an order whose key is unknown may be refused by it.
+#[derive(Debug)]
+pub enum Judged {
+    /// It has no key, so it can't be known: the event loop has judged it.
+    ByTheLoop(Permit),
+    /// It has a key: the writer looks that up, and judges only if it is unknown. `over`: the bound of orders
+    /// in flight over which it came.
+    ByTheWriter { over: Option<Rejection> },
+}
+
+/// What can be asked of the writer.
+#[derive(Debug)]
+pub enum Request {
+    Place(NewOrder),
+    /// Everything else that changes the book: cancel, pay, settle, what operators do.
+    Execute(Command),
+    /// One order, for its buyer; `None` for an operator, who may read all. An order that is pending is waited
+    /// for, at most so long.
+    Read {
+        order: OrderId,
+        buyer: Option<BuyerId>,
+        wait: Duration,
+    },
+    /// One durable row of the message table.
+    Message(Box<[u8]>),
+    RefundsDue,
+    /// Sets the available units of every item of a sale to this balance, in one batch.
+    SetBalance {
+        sale: engine::SaleId,
+        balance: u64,
+    },
+    /// Takes the wall clock's time.
+    Reanchor,
+}
+
+/// A request with where its answer goes.
+#[derive(Debug)]
+pub struct Envelope {
+    pub event_loop: usize,
+    pub ticket: Ticket,
+    pub request: Request,
+}

@@ -1,0 +1,113 @@
+//! Orders for the shop's fulfilment: what was placed or changed after a cursor, window by window.
+
+use engine::{SaleId, UnixMs};
+use mysql::prelude::Queryable;
+use mysql::{Conn, params};
+
+use super::replay::{Columns, last_seq};
+use crate::ledger::RowError;
+use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
+use crate::ledger::mysql::{OpenError, Options, open_reader};
+
+/// As in SQLite, see there. The changed orders are few, so the planner is told to begin with them.
+const WINDOW_QUERY: &str = "
+    SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at
+    FROM (
+        SELECT seq AS order_seq FROM orders WHERE seq > :after AND seq <= :to
+        UNION ALL
+        SELECT c.order_seq FROM transitions AS c
+        WHERE c.seq > :after AND c.seq <= :to AND c.order_seq <= :since AND NOT EXISTS
+            (SELECT 1 FROM transitions AS later
+             WHERE later.order_seq = c.order_seq AND later.step > c.step AND later.seq <= :as_of)
+    ) AS changed
+    JOIN orders AS o ON o.seq = changed.order_seq
+    LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
+        (SELECT MAX(s.step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= :as_of)
+    ORDER BY o.seq";
+
+/// Orders placed or changed after `since`, each once, with the status it has now. Looks at a bounded number
+/// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
+///
+/// # Errors
+/// If the ledger cannot be read, or ends before the cursor.
+pub fn changes(options: &Options, since: u64, entries_max: u64) -> Result<Changes, OpenError> {
+    let mut connection = open_reader(options)?;
+    let (last, skus) = ends_at(&mut connection, since)?;
+    let cursor = last.min(since.saturating_add(entries_max.clamp(1, WINDOW)));
+    let mut orders = Vec::new();
+    let range = Range { since, after: since, to: cursor, as_of: last };
+    window(&mut connection, &skus, range, &mut |line| orders.push(line))?;
+    Ok(Changes { orders, cursor, more: cursor < last })
+}
+
+/// Calls `each` for every order placed or changed after `since`, once, with its status as of the call, and
+/// returns the cursor to go on from.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn export(options: &Options, since: u64, each: &mut dyn FnMut(OrderLine)) -> Result<u64, OpenError> {
+    let mut connection = open_reader(options)?;
+    let (last, skus) = ends_at(&mut connection, since)?;
+    let mut after = since;
+    while after < last {
+        let to = last.min(after + WINDOW);
+        window(&mut connection, &skus, Range { since, after, to, as_of: last }, each)?;
+        after = to;
+    }
+    Ok(last)
+}
+
+/// The entries of a window, of changes since a cursor, with the status as of another.
+#[derive(Clone, Copy)]
+struct Range {
+    since: u64,
+    after: u64,
+    to: u64,
+    as_of: u64,
+}
+
+/// Orders placed in the window, and orders placed before `since` whose latest transition is in it; so that
+/// over all windows after `since` each order comes once.
+fn window(
+    connection: &mut Conn,
+    skus: &Skus,
+    range: Range,
+    each: &mut dyn FnMut(OrderLine),
+) -> Result<(), OpenError> {
+    let Range { since, after, to, as_of } = range;
+    let parameters = params! { since, after, to, as_of };
+    // All of a window first: whoever takes the lines may be slower than the server is patient.
+    let rows: Vec<mysql::Row> = connection.exec(WINDOW_QUERY, parameters)?;
+    for row in rows {
+        let row = order_row(&mut Columns::of(row))?;
+        let unknown = RowError::Unknown(format!("SKU {}", row.id.sku.0));
+        each(skus.line(row).ok_or(unknown)?);
+    }
+    Ok(())
+}
+
+fn order_row(columns: &mut Columns) -> Result<OrderRow, RowError> {
+    let id = columns.take_order_id()?;
+    let (buyer, quantity, unit_price) = (columns.take()?, columns.take()?, columns.take()?);
+    let (placed_at, address) = (UnixMs(columns.take()?), columns.take()?);
+    let (kind, closed_at): (Option<u8>, Option<u64>) = (columns.take()?, columns.take()?);
+    let closed = kind.zip(closed_at.map(UnixMs));
+    Ok(OrderRow { id, buyer, quantity, unit_price, placed_at, address, closed })
+}
+
+/// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,
+/// which is harmless; the other way round an order of it would have a SKU that is unknown.
+fn ends_at(connection: &mut Conn, since: u64) -> Result<(u64, Skus), OpenError> {
+    let last = last_seq(connection)?;
+    if since > last {
+        return Err(OpenError::CursorAhead { since, last });
+    }
+    let mut skus = Skus::default();
+    let query = "SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq";
+    for row in connection.query_iter(query)? {
+        let mut columns = Columns::of(row?);
+        let (sale, body): (u64, String) = (columns.take()?, columns.take()?);
+        skus.add(SaleId(sale), &body)?;
+    }
+    Ok((last, skus))
+}

@@ -1,0 +1,65 @@
+//! Holds that were not paid in time.
+
+use engine::{Closing, OrderId, Status, UnixMs};
+use mysql::from_row_opt;
+use mysql::prelude::Queryable;
+
+use super::reads::Reads;
+use super::session::Failure;
+use super::sql::id_of;
+use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
+use crate::ledger::rows::int;
+
+impl SharedLedger {
+    /// Expires at most `max` holds whose time is over, those that were due first; their units are on sale again.
+    /// Returns their orders.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn expire_due(&mut self, now: UnixMs, max: usize) -> Result<Vec<OrderId>, LedgerError> {
+        let max = max.min(OPERATIONS_MAX);
+        self.transact(now, |transaction| {
+            transaction.read(Reads::default())?;
+            let at = transaction.at();
+            let due = format!(
+                "SELECT o.sku, o.hash, o.buyer FROM (SELECT order_seq, pay_by FROM open_holds \
+                 WHERE pay_by <= {} ORDER BY pay_by, order_seq LIMIT {max}) AS h \
+                 JOIN orders AS o ON o.seq = h.order_seq ORDER BY h.pay_by, h.order_seq",
+                int(at.0)
+            );
+            let rows: Vec<mysql::Row> = transaction.session.connection.query(due)?;
+            let mut due = Vec::with_capacity(rows.len());
+            let mut reads = Reads::default();
+            for row in rows {
+                let (sku, hash, buyer): (u32, Vec<u8>, i64) = from_row_opt(row)?;
+                let id = [&sku.to_be_bytes()[..], &hash].concat();
+                let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's hash".to_owned()))?;
+                reads.skus.insert(id.sku);
+                reads.orders.insert(id);
+                reads.buyers.insert((id.sku, engine::BuyerId(buyer.cast_unsigned())));
+                due.push(id);
+            }
+            transaction.read(reads)?;
+            for id in &due {
+                let order = transaction.view(*id);
+                if order.is_none_or(|order| order.status != Status::Held) {
+                    return Err(Failure::Damaged(format!("order {id} is in open_holds and not held")));
+                }
+                transaction.record_closed(*id, Closing::Expired);
+            }
+            Ok(due)
+        })
+    }
+
+    /// When the next hold is due.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn next_deadline(&mut self) -> Result<Option<UnixMs>, LedgerError> {
+        let rows = self.select("SELECT MIN(pay_by) FROM open_holds".to_owned(), |row| {
+            let (at,): (Option<i64>,) = from_row_opt(row)?;
+            Ok(at.map(|at| UnixMs(at.cast_unsigned())))
+        })?;
+        Ok(rows.into_iter().next().flatten())
+    }
+}

@@ -1,0 +1,86 @@
+//! Leases: a task that one server at a time does, by the database's clock. The generation grows with every change of
+//! hands, and every transaction of the holder checks it, so that a holder who was away writes nothing after another
+//! has taken over.
+
+use mysql::prelude::Queryable;
+
+use super::sql::{quoted, unsigned};
+use super::{LedgerError, SharedLedger};
+use crate::ledger::rows::int;
+
+/// Milliseconds since 1970 by the database's clock, at the start of the statement.
+pub(super) const DB_NOW: &str = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)";
+
+/// A task that this server does at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub name: String,
+    pub owner: u64,
+    pub generation: u64,
+}
+
+impl Lease {
+    pub(super) fn is(&self, owner: u64, generation: u64) -> bool {
+        (self.owner, self.generation) == (owner, generation)
+    }
+
+    /// The statement that reads who holds it, and keeps that so until the commit.
+    pub(super) fn query(&self) -> String {
+        let mut text = "SELECT owner, generation FROM leases WHERE name = ".to_owned();
+        quoted(&mut text, &self.name);
+        text.push_str(" LOCK IN SHARE MODE");
+        text
+    }
+}
+
+impl SharedLedger {
+    /// Takes a task, or keeps it, for so many milliseconds from now; `None`: another server has it. Taking it over
+    /// from a server whose time is over makes a new generation; keeping it does not.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn lease(&mut self, name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError> {
+        let mut quoted_name = String::new();
+        quoted(&mut quoted_name, name);
+        self.attempt(|session, _| {
+            let connection = &mut session.connection;
+            connection.query_drop(format!("INSERT IGNORE INTO leases VALUES ({quoted_name}, 0, 0, 0)"))?;
+            let owner_number = owner.cast_signed();
+            connection.query_drop(format!(
+                "UPDATE leases SET generation = generation + IF(owner = {owner_number}, 0, 1), \
+                 owner = {owner_number}, held_until = {DB_NOW} + {ms} \
+                 WHERE name = {quoted_name} AND (owner = {owner_number} OR held_until < {DB_NOW})"
+            ))?;
+            let row: Option<(i64, i64)> = connection
+                .query_first(format!("SELECT owner, generation FROM leases WHERE name = {quoted_name}"))?;
+            Ok(row.filter(|(holder, _)| unsigned(*holder) == owner).map(|(_, generation)| Lease {
+                name: name.to_owned(),
+                owner,
+                generation: unsigned(generation),
+            }))
+        })
+    }
+
+    /// Gives a task back, so that another server need not wait for its time to be over. One that was taken over
+    /// is left alone.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn release(&mut self, lease: &Lease) -> Result<(), LedgerError> {
+        let mut name = String::new();
+        quoted(&mut name, &lease.name);
+        self.attempt(|session, _| {
+            let (owner, generation) = (lease.owner.cast_signed(), int(lease.generation));
+            Ok(session.connection.query_drop(format!(
+                "UPDATE leases SET owner = 0, held_until = 0 \
+                 WHERE name = {name} AND owner = {owner} AND generation = {generation}"
+            ))?)
+        })
+    }
+
+    /// From now on every transaction of this connection that appends is refused as [`LedgerError::Fenced`] once
+    /// the task belongs to another server.
+    pub fn fence_with(&mut self, lease: Option<Lease>) {
+        self.lease = lease;
+    }
+}

@@ -1,0 +1,178 @@
+//! Reading: orders by their ids, refunds that are due, stock, and the sales for the servers' catalogs. Nothing here
+//! takes a lock; what is read was committed.
+
+use std::collections::HashMap;
+
+use engine::{Entry, Fingerprint, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
+use mysql::from_row_opt;
+
+use super::attempt::Parts;
+use super::catalog::{events_after, sale_entry};
+use super::known::Rejection;
+use super::reads::{
+    ORDER_COLUMNS, ORDER_TABLES, PAYMENT_COLUMNS, order_row, payment_row, rejection_row, sku_row,
+};
+use super::session::Failure;
+use super::sql::{Script, hex, id_bytes, id_of, unsigned};
+use super::transaction::view;
+use super::{LedgerError, SharedLedger};
+
+/// What stands under an order's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Order { order: OrderView, fingerprint: Fingerprint },
+    Rejected(Rejection),
+}
+
+/// A SKU as the ledger has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkuRow {
+    pub sku: SkuId,
+    pub sale: SaleId,
+    /// Of the sale's state: the latest entry about it.
+    pub version: Seq,
+    pub stock: Stock,
+    /// Of any status.
+    pub orders: u64,
+    /// 0: no gate was built yet.
+    pub epoch: u64,
+}
+
+/// What a statement's rows are.
+#[derive(Clone, Copy, Debug)]
+enum Section {
+    Rejections,
+    Refunds,
+    Orders,
+    Sales,
+    Skus,
+}
+
+impl SharedLedger {
+    /// What stands under each id, in the same order; `None`: the ledger does not know it.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn lookup(&mut self, ids: &[OrderId]) -> Result<Vec<Option<Found>>, LedgerError> {
+        self.attempt(|session, parts| {
+            let Parts { catalog, .. } = parts;
+            let mut script = Script::default();
+            let mut sections = Vec::new();
+            let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
+            let head =
+                "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
+            let count = script.lists(head, ids, "", id);
+            sections.extend(std::iter::repeat_n(Section::Rejections, count));
+            // Before the orders: a payment that came since is no matter, an order's sale must be known.
+            let count = script.lists("SELECT id FROM refunds_due WHERE id IN ", ids, "", id);
+            sections.extend(std::iter::repeat_n(Section::Refunds, count));
+            let head = format!("SELECT {ORDER_COLUMNS} FROM {ORDER_TABLES} WHERE i.id IN ");
+            let count = script.lists(&head, ids, "", id);
+            sections.extend(std::iter::repeat_n(Section::Orders, count));
+            // After the orders: the sale of any order that was read is here, and how it was to be paid.
+            script.push(catalog.query());
+            sections.push(Section::Sales);
+            let mut rows = Vec::new();
+            session.run(script, |statement, row| {
+                rows.push((sections[statement], row));
+                Ok(())
+            })?;
+            let (mut found, mut orders, mut refunds) = (HashMap::new(), Vec::new(), Vec::new());
+            for (section, row) in rows {
+                match section {
+                    Section::Rejections => {
+                        let (id, rejection) = rejection_row(row)?;
+                        found.insert(id, Found::Rejected(rejection));
+                    }
+                    Section::Refunds => {
+                        let (id,): (Vec<u8>,) = from_row_opt(row)?;
+                        refunds.push(id_of(&id).ok_or_else(|| Failure::Damaged("a refund's order".into()))?);
+                    }
+                    Section::Orders => orders.push(order_row(row)?),
+                    Section::Sales => catalog.replay(&sale_entry(row)?)?,
+                    Section::Skus => {}
+                }
+            }
+            for (id, row) in orders {
+                if catalog.terms(id.sku).is_none() {
+                    return Err(Failure::Damaged(format!("order {id} has no sale")));
+                }
+                let order = view(catalog, id, &row, refunds.contains(&id));
+                found.insert(id, Found::Order { order, fingerprint: row.fingerprint });
+            }
+            Ok(ids.iter().map(|id| found.get(id).copied()).collect())
+        })
+    }
+
+    /// Payments for which a refund is due, oldest first, after the one with this number; at most `max`.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn refunds_due(&mut self, after: Seq, max: usize) -> Result<Vec<PaymentView>, LedgerError> {
+        let query = format!(
+            "SELECT {PAYMENT_COLUMNS} FROM refunds_due AS r STRAIGHT_JOIN payments AS p ON p.seq = r.payment_seq \
+             LEFT JOIN payment_ends AS e ON e.payment_seq = p.seq \
+             WHERE r.payment_seq > {} ORDER BY r.payment_seq LIMIT {max}",
+            after.0
+        );
+        self.select(query, payment_row)
+    }
+
+    /// All SKUs in the order of their numbers.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn stocks(&mut self) -> Result<Vec<SkuRow>, LedgerError> {
+        self.attempt(|session, parts| {
+            let Parts { catalog, .. } = parts;
+            let mut script = Script::default();
+            script.push("SELECT sku, total, held, sold, orders, epoch FROM sku_stock ORDER BY sku");
+            // After the stock, so that the sale of each SKU is known.
+            script.push(catalog.query());
+            let sections = [Section::Skus, Section::Sales];
+            let mut rows = Vec::new();
+            session.run(script, |statement, row| {
+                rows.push((sections[statement], row));
+                Ok(())
+            })?;
+            let mut skus = Vec::new();
+            for (section, row) in rows {
+                if let Section::Skus = section {
+                    skus.push(sku_row(row)?);
+                } else {
+                    catalog.replay(&sale_entry(row)?)?;
+                }
+            }
+            let row = |(sku, state): (SkuId, super::known::SkuState)| {
+                let (sale, version) = catalog
+                    .sale_of(sku)
+                    .ok_or_else(|| Failure::Damaged(format!("SKU {} has no sale", sku.0)))?;
+                let (stock, orders, epoch) = (state.stock, state.orders, state.epoch);
+                Ok(SkuRow { sku, sale, version, stock, orders, epoch })
+            };
+            skus.into_iter().map(row).collect()
+        })
+    }
+
+    /// The entries about sales after the one with this number, for [`engine::Book::replay_sale`].
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn sale_entries(&mut self, after: Seq) -> Result<Vec<Entry>, LedgerError> {
+        self.select(events_after(after), sale_entry)
+    }
+
+    /// The latest entry and its time: as far as the ledger goes.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn end(&mut self) -> Result<(Seq, engine::UnixMs), LedgerError> {
+        let query = "SELECT next_seq, last_at FROM writer WHERE id = 1".to_owned();
+        let rows = self.select(query, |row| {
+            let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
+            Ok((Seq(unsigned(next_seq) - 1), engine::UnixMs(unsigned(last_at))))
+        })?;
+        let missing = || LedgerError::Damaged("the row of the writer is missing".to_owned());
+        rows.into_iter().next().ok_or_else(missing)
+    }
+}

@@ -1,0 +1,174 @@
+//! The shared ledger: the cluster's truth, written by any number of servers, of which none has a book.
+//!
+//! What the engine's book knows in memory stands here in tables. Every transaction that appends locks the one row
+//! of `writer` first, which carries the sequence without gaps; so transactions come one after the other, there is
+//! no deadlock among them, and what is read after the lock is the latest. Then it reads in one round trip all that
+//! its rules need, judges one order or command after the other by the engine's rules, and writes all rows and the
+//! commit in a second round trip. Entries are the engine's events in the same tables as the book writer's.
+//!
+//! Everything can be done again: orders by their id, payments by the provider's, adjustments by their key, queue
+//! offsets by compare-and-set. So a lost answer to a commit is met by trying once more, and what is known already
+//! is dropped and answered as before.
+//!
+//! A server that was stopped in the middle holds the lock until the database hears nothing for [`STOPPED_S`].
+//!
+//! Must not: judge the window, a pause or open holds; the gate has, before the queue. Must not return units to the
+//! gate but by the outbox.
+
+mod attempt;
+pub(super) mod audit;
+mod catalog;
+mod commands;
+mod consume;
+mod expire;
+mod known;
+mod leases;
+mod lookup;
+mod outbox;
+mod payments;
+mod reads;
+mod servers;
+mod session;
+mod sights;
+mod snapshot;
+mod sql;
+mod transaction;
+mod upkeep;
+mod writes;
+
+use engine::{Accepted, Adjust, BuyerId, Command, OrderId, OrderView, Pay, Refusal, SaleId, SkuId, UnixMs};
+
+pub use attempt::SharedLedger;
+pub use consume::{Incoming, Outcome, Progress};
+pub use known::Rejection;
+pub use leases::Lease;
+pub use lookup::{Found, SkuRow};
+pub use outbox::{Change, OutboxRow, correction_id};
+pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
+pub use snapshot::{Mark, MarkState, Marks, Snapshot};
+
+use session::Failure;
+
+/// Seconds after which the database ends a transaction of a server that says nothing any more.
+pub const STOPPED_S: u32 = 3;
+/// Orders in one transaction of [`SharedLedger::consume`].
+pub const ORDERS_MAX: usize = 1_000;
+/// Operations in one transaction of [`SharedLedger::execute`].
+pub const OPERATIONS_MAX: usize = 1_000;
+
+/// Why the ledger did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Surely nothing was changed.
+    #[error("the ledger is not available: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A commit was sent and not answered, and the ledger could not be asked since. The same can be asked again.
+    #[error("whether the ledger has committed is not known: {0}")]
+    Unknown(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another server has taken the queue or the task over. Nothing was changed.
+    #[error("{0} belongs to another server now")]
+    Fenced(String),
+    /// What stands in the ledger can't have been written by this program. Nothing was changed.
+    #[error("the ledger breaks an invariant: {0}; restore a backup, or send it to the developers")]
+    Damaged(String),
+}
+
+impl LedgerError {
+    /// Whether the same may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, LedgerError::Unavailable(_) | LedgerError::Unknown(_))
+    }
+}
+
+/// What the gate said when it was asked for the units of a late payment or of a correction: units in flight are
+/// the gate's knowledge, so it is asked before the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Claim {
+    #[default]
+    NotAsked,
+    /// Under this epoch of the gate. One that was rebuilt since does not have them, so it must be asked again.
+    Taken { epoch: u64 },
+    /// The gate has no units left for it.
+    SoldOut,
+    /// The buyer has reached the limit by another order.
+    OverLimit,
+}
+
+/// Everything that can be asked of the ledger but for placing, which is the queue's: [`SharedLedger::consume`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    CreateSale(engine::SaleSpec),
+    ChangeSale {
+        sale: SaleId,
+        change: engine::SaleChange,
+    },
+    Pause(SaleId),
+    Resume(SaleId),
+    End(SaleId),
+    /// A correction needs a claim.
+    Adjust {
+        sku: SkuId,
+        how: Adjust,
+        units: u64,
+        key: Box<str>,
+        claim: Claim,
+    },
+    Cancel {
+        order: OrderId,
+        buyer: BuyerId,
+    },
+    /// Needs a claim if the order has expired.
+    Pay {
+        pay: Pay,
+        claim: Claim,
+    },
+    Settle {
+        payment: Box<str>,
+    },
+}
+
+impl Operation {
+    /// A command as an operation.
+    ///
+    /// # Errors
+    /// [`Command::Place`] is none: it takes the way through gate and queue.
+    pub fn of(command: Command, claim: Claim) -> Result<Operation, engine::Place> {
+        Ok(match command {
+            Command::CreateSale(spec) => Operation::CreateSale(spec),
+            Command::ChangeSale { sale, change } => Operation::ChangeSale { sale, change },
+            Command::Pause(sale) => Operation::Pause(sale),
+            Command::Resume(sale) => Operation::Resume(sale),
+            Command::End(sale) => Operation::End(sale),
+            Command::Adjust { sku, how, units, key } => Operation::Adjust { sku, how, units, key, claim },
+            Command::Place(place) => return Err(place),
+            Command::Cancel { order, buyer } => Operation::Cancel { order, buyer },
+            Command::Pay(pay) => Operation::Pay { pay, claim },
+            Command::Settle { payment } => Operation::Settle { payment },
+        })
+    }
+}
+
+/// What an operation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Executed {
+    Accepted(Accepted),
+    Refused(Refusal),
+    /// Nothing was recorded: claim these units at the gate, and ask again with what it said.
+    NeedsClaim(Needed),
+}
+
+/// For what units are to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// A late payment takes its order's units again.
+    Late(OrderView),
+    Correction {
+        sku: SkuId,
+        units: u64,
+    },
+}
+
+/// A time, as the ledger takes it: never before its latest entry.
+fn not_before(now: UnixMs, last_at: UnixMs) -> UnixMs {
+    now.max(last_at)
+}

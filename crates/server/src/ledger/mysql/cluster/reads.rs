@@ -1,0 +1,284 @@
+//! Which statements read what a transaction needs, in one round trip.
+//!
+//! Everything that is read comes after the lock of the writer's row and is read committed, so it is the latest.
+
+use std::collections::{BTreeSet, HashSet};
+
+use engine::{
+    BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Refusal, Seq, SkuId, Stock, UnixMs,
+};
+use mysql::{Row, from_row_opt};
+
+use super::catalog::{Catalog, sale_entry};
+use super::known::{BuyerUnits, Known, OrderRow, QueueState, Rejection, SkuState};
+use super::leases::Lease;
+use super::session::{Failure, Session};
+use super::sql::{Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_bytes, who_of};
+use crate::ledger::rows as codes;
+
+/// The columns that [`order_row`] reads, and where they come from.
+pub(super) const ORDER_COLUMNS: &str = "i.id, o.seq, o.at, o.buyer, o.quantity, o.unit_price, o.fingerprint, \
+    COALESCE(t2.kind, t1.kind), COALESCE(t2.at, t1.at)";
+pub(super) const ORDER_TABLES: &str = "order_ids AS i STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
+    LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 \
+    LEFT JOIN transitions AS t2 ON t2.order_seq = o.seq AND t2.step = 2";
+pub(super) const PAYMENT_COLUMNS: &str = "p.seq, p.at, p.id, p.sku, p.hash, p.amount, p.disposition, e.kind";
+const PAYMENT_ENDS: &str = "LEFT JOIN payment_ends AS e ON e.payment_seq = p.seq";
+
+/// What a transaction wants to read. Empty lists cost nothing.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    pub(super) skus: BTreeSet<SkuId>,
+    /// With their rejections and the payments that a refund is due for.
+    pub(super) orders: HashSet<OrderId>,
+    pub(super) buyers: HashSet<(SkuId, BuyerId)>,
+    pub(super) payments: HashSet<Box<str>>,
+    pub(super) adjustments: HashSet<(SkuId, Box<str>)>,
+    pub(super) queues: Vec<String>,
+}
+
+/// What a statement's rows are.
+#[derive(Clone, Copy, Debug)]
+enum Section {
+    None,
+    Writer,
+    Sales,
+    Lease,
+    Queues,
+    Skus,
+    Orders,
+    Rejections,
+    Refunds,
+    Buyers,
+    Payments,
+    Adjustments,
+}
+
+impl Reads {
+    /// Reads into `known`, and returns the writer's next number and latest time if it took the lock. `lock`: with
+    /// the lease that must be held still.
+    pub(super) fn run(
+        self,
+        session: &mut Session,
+        catalog: &mut Catalog,
+        known: &mut Known,
+        lock: Option<Option<&Lease>>,
+    ) -> Result<Option<(Seq, UnixMs)>, Failure> {
+        let (script, sections) = self.script(catalog, lock, session.begin());
+        if sections.is_empty() {
+            return Ok(None);
+        }
+        let mut rows = Vec::new();
+        session.run(script, |statement, row| {
+            rows.push((sections[statement], row));
+            Ok(())
+        })?;
+        let mut writer = None;
+        let mut leased = lock.flatten().is_none();
+        for (section, row) in rows {
+            match section {
+                Section::None => {}
+                Section::Writer => {
+                    let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
+                    writer = Some((Seq(unsigned(next_seq)), UnixMs(unsigned(last_at))));
+                }
+                Section::Lease => {
+                    let (owner, generation): (i64, i64) = from_row_opt(row)?;
+                    let held = lock.flatten();
+                    leased = held.is_some_and(|lease| lease.is(unsigned(owner), unsigned(generation)));
+                }
+                Section::Sales => catalog.replay(&sale_entry(row)?)?,
+                section => known.take(section, row)?,
+            }
+        }
+        if !leased {
+            let name = lock.flatten().map(|lease| lease.name.clone()).unwrap_or_default();
+            return Err(Failure::Fenced(format!("the task {name}")));
+        }
+        if lock.is_some() && writer.is_none() {
+            return Err(Failure::Damaged("the row of the writer is missing".to_owned()));
+        }
+        Ok(writer)
+    }
+
+    fn script(
+        self,
+        catalog: &Catalog,
+        lock: Option<Option<&Lease>>,
+        begin: String,
+    ) -> (Script, Vec<Section>) {
+        let mut script = Script::default();
+        let mut sections = Vec::new();
+        let mut one = |script: &mut Script, section, statement: String| {
+            script.push(statement);
+            sections.push(section);
+        };
+        if let Some(lease) = lock {
+            one(&mut script, Section::None, begin);
+            one(&mut script, Section::None, "START TRANSACTION".to_owned());
+            let writer = "SELECT next_seq, last_at FROM writer WHERE id = 1 FOR UPDATE";
+            one(&mut script, Section::Writer, writer.to_owned());
+            one(&mut script, Section::Sales, catalog.query());
+            if let Some(lease) = lease {
+                one(&mut script, Section::Lease, lease.query());
+            }
+        }
+        let mut lists = |count: usize, section| sections.extend(std::iter::repeat_n(section, count));
+        let queues = "SELECT queue, next_offset, owner, generation FROM queue_offsets WHERE queue IN ";
+        let count = script.lists(queues, self.queues, " FOR UPDATE", |text, queue| quoted(text, &queue));
+        lists(count, Section::Queues);
+        let skus = "SELECT sku, total, held, sold, orders, epoch FROM sku_stock WHERE sku IN ";
+        let skus = script.lists(skus, self.skus, " ORDER BY sku FOR UPDATE", |text, sku| number(text, sku.0));
+        lists(skus, Section::Skus);
+        let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
+        let head = format!("SELECT {ORDER_COLUMNS} FROM {ORDER_TABLES} WHERE i.id IN ");
+        lists(script.lists(&head, &self.orders, "", id), Section::Orders);
+        let head = "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
+        lists(script.lists(head, &self.orders, "", id), Section::Rejections);
+        let head = format!(
+            "SELECT {PAYMENT_COLUMNS} FROM refunds_due AS r STRAIGHT_JOIN payments AS p ON p.seq = r.payment_seq \
+             {PAYMENT_ENDS} WHERE r.id IN "
+        );
+        lists(script.lists(&head, &self.orders, " ORDER BY p.seq", id), Section::Refunds);
+        let head = "SELECT who, units FROM buyer_sku WHERE who IN ";
+        let who = |text: &mut String, (sku, buyer)| hex(text, &who_bytes(sku, buyer));
+        lists(script.lists(head, self.buyers, "", who), Section::Buyers);
+        let head = format!("SELECT {PAYMENT_COLUMNS} FROM payments AS p {PAYMENT_ENDS} WHERE p.id IN ");
+        let payment = |text: &mut String, id: Box<str>| bytes(text, id.as_bytes());
+        lists(script.lists(&head, self.payments, "", payment), Section::Payments);
+        for (sku, key) in self.adjustments {
+            let mut text = format!(
+                "SELECT sku, `key`, kind, units FROM stock_adjustments WHERE sku = {} AND `key` = ",
+                sku.0
+            );
+            bytes(&mut text, key.as_bytes());
+            script.push(text);
+            sections.push(Section::Adjustments);
+        }
+        (script, sections)
+    }
+}
+
+impl Known {
+    fn take(&mut self, section: Section, row: Row) -> Result<(), Failure> {
+        match section {
+            Section::None | Section::Writer | Section::Sales | Section::Lease => {}
+            Section::Queues => {
+                let (queue, next_offset, owner, generation): (String, i64, i64, i64) = from_row_opt(row)?;
+                let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
+                self.queues.insert(queue, QueueState { next_offset, owner, generation });
+            }
+            Section::Skus => {
+                let (sku, state) = sku_row(row)?;
+                self.skus.insert(sku, state);
+            }
+            Section::Orders => {
+                let (id, order) = order_row(row)?;
+                self.orders.insert(id, order);
+            }
+            Section::Rejections => {
+                let (id, rejection) = rejection_row(row)?;
+                self.rejections.insert(id, rejection);
+            }
+            Section::Refunds => {
+                let payment = payment_row(row)?;
+                self.refunds.entry(payment.pay.order).or_default().push(payment);
+            }
+            Section::Buyers => {
+                let (who, units): (Vec<u8>, u32) = from_row_opt(row)?;
+                let who = who_of(&who).ok_or_else(|| Failure::Damaged("a buyer's key".to_owned()))?;
+                self.buyers.insert(who, BuyerUnits { before: units, now: units });
+            }
+            Section::Payments => {
+                let payment = payment_row(row)?;
+                self.payments.insert(payment.pay.id.clone(), payment);
+            }
+            Section::Adjustments => {
+                let (sku, key, kind, units): (u32, String, String, i64) = from_row_opt(row)?;
+                let event = codes::adjustment(SkuId(sku), &kind, unsigned(units), &key)?;
+                let Event::StockAdjusted { sku, how, units, key } = event else {
+                    unreachable!("a row of this table is an adjustment")
+                };
+                self.adjustments.insert((sku, key), (how, units));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn sku_row(row: Row) -> Result<(SkuId, SkuState), Failure> {
+    let (sku, total, held, sold, orders, epoch): (u32, i64, i64, i64, i64, i64) = from_row_opt(row)?;
+    let [total, held, sold, orders, epoch] = [total, held, sold, orders, epoch].map(unsigned);
+    let stock = Stock::of(total, held, sold)
+        .ok_or_else(|| Failure::Damaged(format!("SKU {sku} holds and sold more than its total")))?;
+    Ok((SkuId(sku), SkuState { stock, orders, epoch, changed: false }))
+}
+
+pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
+    type Columns = (Vec<u8>, i64, i64, i64, u32, i64, i64, Option<u8>, Option<i64>);
+    let (id, seq, at, buyer, quantity, unit_price, fingerprint, kind, closed_at): Columns =
+        from_row_opt(row)?;
+    let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
+    let closed = match (kind, closed_at) {
+        (Some(kind), Some(at)) => {
+            let how = codes::closing(kind)
+                .ok_or_else(|| Failure::Damaged(format!("order {id} was closed by {kind}")))?;
+            Some((how, UnixMs(unsigned(at))))
+        }
+        _ => None,
+    };
+    let order = OrderRow {
+        seq: Seq(unsigned(seq)),
+        at: UnixMs(unsigned(at)),
+        buyer: BuyerId(unsigned(buyer)),
+        quantity,
+        unit_price: unsigned(unit_price),
+        fingerprint: Fingerprint(unsigned(fingerprint)),
+        closed,
+    };
+    Ok((id, order))
+}
+
+pub(super) fn rejection_row(row: Row) -> Result<(OrderId, Rejection), Failure> {
+    let (id, at, buyer, quantity, fingerprint, epoch, reason): (Vec<u8>, i64, i64, u32, i64, i64, String) =
+        from_row_opt(row)?;
+    let id = id_of(&id).ok_or_else(|| Failure::Damaged("a rejection's id".to_owned()))?;
+    let reasons = [
+        Refusal::UnknownSku,
+        Refusal::InvalidQuantity,
+        Refusal::OverLimit,
+        Refusal::SoldOut,
+        Refusal::NotEnoughLeft,
+    ];
+    let reason = reasons
+        .into_iter()
+        .find(|known| known.code() == reason)
+        .ok_or_else(|| Failure::Damaged(format!("order {id} was rejected for {reason:?}")))?;
+    let rejection = Rejection {
+        at: UnixMs(unsigned(at)),
+        buyer: BuyerId(unsigned(buyer)),
+        quantity,
+        fingerprint: Fingerprint(unsigned(fingerprint)),
+        epoch: unsigned(epoch),
+        reason,
+    };
+    Ok((id, rejection))
+}
+
+pub(super) fn payment_row(row: Row) -> Result<PaymentView, Failure> {
+    type Columns = (i64, i64, String, u32, Vec<u8>, i64, String, Option<String>);
+    let (seq, at, id, sku, hash, amount, came_to, ended): Columns = from_row_opt(row)?;
+    let damaged = |what: &str| Failure::Damaged(format!("payment {seq}: {what}"));
+    let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged("its order's id"))?;
+    let pay = Pay { id: id.into(), order: codes::order_id(sku, hash), amount: unsigned(amount) };
+    let Event::PaymentRecorded { pay, disposition } = codes::payment(pay, &came_to)? else {
+        unreachable!("a row of this table is a payment")
+    };
+    let disposition = match (disposition, ended.as_deref()) {
+        (disposition, None) => disposition,
+        (Disposition::RefundDue(_), Some("matched")) => Disposition::Applied,
+        (Disposition::RefundDue(reason), Some("settled")) => Disposition::Settled(reason),
+        _ => return Err(damaged("it ended as no payment can")),
+    };
+    Ok(PaymentView { pay, seq: Seq(unsigned(seq)), at: UnixMs(unsigned(at)), disposition })
+}

@@ -1,0 +1,182 @@
+//! A SKU as a new gate is built from it, under a new epoch.
+//!
+//! The epoch is raised under the writer's lock, which fixes the stock and the number of the latest entry. The marks
+//! are read later, in portions and without a lock, as they were at that entry: the ledger is append-only, so what
+//! came since is told by its number and left out. That comes to the gate by the outbox, under the new epoch.
+
+use engine::{BuyerId, Closing, Fingerprint, OrderId, Seq, SkuId, Stock, UnixMs};
+use mysql::from_row_opt;
+
+use super::reads::{Reads, rejection_row};
+use super::session::Failure;
+use super::sql::{hex, id_bytes, id_of, unsigned};
+use super::{LedgerError, SharedLedger};
+use crate::ledger::rows::closing;
+
+/// A SKU's state at an entry of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub sku: SkuId,
+    /// Under which the gate is to be built.
+    pub epoch: u64,
+    /// The latest entry that is in it.
+    pub seq: Seq,
+    pub stock: Stock,
+    pub limit: Option<u32>,
+}
+
+/// What the gate must remember of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub id: OrderId,
+    pub buyer: BuyerId,
+    pub units: u32,
+    pub fingerprint: Fingerprint,
+    pub state: MarkState,
+}
+
+/// Where an order's units are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkState {
+    /// The order holds or owns them: they count to its buyer.
+    Settled,
+    /// They are on sale again.
+    Returned,
+    /// The ledger never took it.
+    Rejected,
+}
+
+/// All marks of a snapshot, portion by portion. It keeps its place, so a portion that failed can be asked for again.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    sku: SkuId,
+    seq: Seq,
+    portion: usize,
+    /// Orders come first, then rejections.
+    rejections: bool,
+    after: Option<OrderId>,
+    done: bool,
+}
+
+impl Snapshot {
+    /// Its marks, at most so many at a time.
+    pub fn marks(&self, portion: usize) -> Marks {
+        assert!(portion > 0, "a portion of nothing never ends");
+        Marks { sku: self.sku, seq: self.seq, portion, rejections: false, after: None, done: false }
+    }
+}
+
+impl Marks {
+    /// The next portion, which may be empty; `None`: there are no more.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn next(&mut self, ledger: &mut SharedLedger) -> Result<Option<Vec<Mark>>, LedgerError> {
+        if self.done {
+            return Ok(None);
+        }
+        let found = if self.rejections {
+            ledger.select(self.rejections_query(), rejected)?
+        } else {
+            let seq = self.seq;
+            ledger.select(self.orders_query(), move |row| order_mark(seq, row))?
+        };
+        if found.len() < self.portion {
+            self.done = self.rejections;
+            self.rejections = true;
+            self.after = None;
+        } else {
+            self.after = found.last().map(|(id, _)| *id);
+        }
+        Ok(Some(found.into_iter().filter_map(|(_, mark)| mark).collect()))
+    }
+
+    /// The ids of the SKU that come next: the primary key begins with it.
+    fn range(&self) -> String {
+        let mut text = "id >".to_owned();
+        match self.after {
+            Some(after) => hex(&mut text, &id_bytes(after)),
+            None => {
+                text.push('=');
+                hex(&mut text, &id_bytes(OrderId { sku: self.sku, hash: 0 }));
+            }
+        }
+        text.push_str(" AND id <= ");
+        hex(&mut text, &id_bytes(OrderId { sku: self.sku, hash: u128::MAX }));
+        format!("{text} ORDER BY id LIMIT {}", self.portion)
+    }
+
+    fn orders_query(&self) -> String {
+        let (range, seq) = (self.range(), self.seq.0);
+        format!(
+            "SELECT i.id, o.seq, o.buyer, o.quantity, o.fingerprint, COALESCE(t2.kind, t1.kind) \
+             FROM (SELECT id, order_seq FROM order_ids WHERE {range}) AS i \
+             STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
+             LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 AND t1.seq <= {seq} \
+             LEFT JOIN transitions AS t2 ON t2.order_seq = o.seq AND t2.step = 2 AND t2.seq <= {seq} \
+             ORDER BY i.id"
+        )
+    }
+
+    fn rejections_query(&self) -> String {
+        let range = self.range();
+        format!(
+            "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections \
+             WHERE NOT EXISTS (SELECT 1 FROM order_ids WHERE order_ids.id = rejections.id) AND {range}"
+        )
+    }
+}
+
+/// A place in the order of ids, and its mark if it belongs to the snapshot.
+type Placed = (OrderId, Option<Mark>);
+
+fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
+    type Columns = (Vec<u8>, i64, i64, u32, i64, Option<u8>);
+    let (id, seq, buyer, units, fingerprint, kind): Columns = from_row_opt(row)?;
+    let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
+    let state = if kind.and_then(closing).is_some_and(Closing::returns_units) {
+        MarkState::Returned
+    } else {
+        MarkState::Settled
+    };
+    let fingerprint = Fingerprint(unsigned(fingerprint));
+    let mark = Mark { id, buyer: BuyerId(unsigned(buyer)), units, fingerprint, state };
+    Ok((id, (unsigned(seq) <= as_of.0).then_some(mark)))
+}
+
+fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
+    let (id, rejection) = rejection_row(row)?;
+    let mark = Mark {
+        id,
+        buyer: rejection.buyer,
+        units: rejection.quantity,
+        fingerprint: rejection.fingerprint,
+        state: MarkState::Rejected,
+    };
+    Ok((id, Some(mark)))
+}
+
+impl SharedLedger {
+    /// Raises the epochs of SKUs' gates in one transaction, and gives the states from which the new ones are to be
+    /// built, in the order of their numbers. Raising one once more, because the answer was lost, does no harm. A SKU that
+    /// there is not is left out.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn raise_epochs(&mut self, skus: &[SkuId]) -> Result<Vec<Snapshot>, LedgerError> {
+        self.transact(UnixMs(0), |transaction| {
+            transaction.read(Reads { skus: skus.iter().copied().collect(), ..Reads::default() })?;
+            let seq = Seq(transaction.next_seq().0 - 1);
+            let mut snapshots = Vec::with_capacity(skus.len());
+            for sku in skus {
+                let Some(terms) = transaction.catalog.terms(*sku) else { continue };
+                let state = transaction.sku(*sku);
+                state.epoch += 1;
+                state.changed = true;
+                let (epoch, stock) = (state.epoch, state.stock);
+                snapshots.push(Snapshot { sku: *sku, epoch, seq, stock, limit: terms.limit });
+            }
+            Ok(snapshots)
+        })
+    }
+}

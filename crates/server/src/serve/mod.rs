@@ -1,0 +1,387 @@
+//! Wires the stages in the order of an order's path, runs them, and takes them down in the reverse order.
+//!
+//! Event loops take requests and hand them to the book writer, which hands answers back. Stopping begins at
+//! the front: the loops drain while the writer still answers; then the writer finishes and closes the ledger.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use engine::{Book, Command, Seq};
+
+use crate::clock::{Clock, WallClock, wall_clock};
+use crate::cluster::Stages;
+use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
+use crate::embedded::{self, PrepareError, Writer};
+use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
+use crate::intake::admission::{Admission, Limits};
+use crate::intake::catalog::Shelf;
+use crate::intake::{self, Health, Mailbox};
+use crate::ledger::mysql::MySqlLedger;
+use crate::ledger::sqlite::{self, SqliteLedger};
+use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
+use crate::metrics::Metrics;
+use crate::net::{EventLoop, NetStats, Stop, Waker};
+use crate::pages::{Pages, Session, Settings};
+use crate::{cluster, demo};
+
+/// Name of the shop on its pages.
+const SHOP_NAME: &str = "Doorbuster";
+
+/// Why the server could not serve, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("{0} is a ledger that is no demo's; the demo would sell from it: give another one")]
+    NotADemo(String),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    #[error(transparent)]
+    Cluster(#[from] cluster::StartError),
+    #[error("cannot write the pages to pages.write_dir: {0}")]
+    Pages(#[source] io::Error),
+    #[error("a thread can't be started: {0}")]
+    Thread(#[source] io::Error),
+    #[error("an event loop failed: {0}; what was answered is in the ledger, start again")]
+    EventLoop(#[source] io::Error),
+    /// Everybody who waited was told that the outcome is unknown; a restart decides what is in the ledger.
+    #[error("stopped, because {0}; start again, the ledger is checked then")]
+    Ledger(#[source] AppendError),
+    /// As above; and to start again would take the ledger over from the server that has it now.
+    #[error("stopped, because {0}")]
+    TakenOver(#[source] AppendError),
+    #[error("a thread behind the event loops panicked; what was answered is in the ledger, start again")]
+    ProfilePanicked,
+}
+
+/// What can be watched of a server that serves.
+#[derive(Clone, Debug)]
+pub struct Running {
+    pub metrics: Arc<Metrics>,
+    pub shelf: Arc<Shelf>,
+}
+
+/// What a server takes from the system, so that tests can make it fail.
+#[derive(Clone, Copy, Debug)]
+struct System {
+    wall: WallClock,
+    /// Makes a thread of this name, ready to be spawned.
+    thread: fn(String) -> thread::Builder,
+}
+
+/// Serves until `stop` is requested and everything in flight was answered, or until the ledger fails.
+/// `on_ready` is called once, when the ledger is open and connections are served.
+///
+/// # Errors
+/// See [`ServeError`]. Nothing was served unless it is one of the last three.
+pub fn run(
+    config: Config,
+    secrets: Secrets,
+    listener: TcpListener,
+    stop: Stop,
+    on_ready: impl FnOnce(&Running),
+) -> Result<(), ServeError> {
+    let system = System { wall: wall_clock, thread: |name| thread::Builder::new().name(name) };
+    run_on(system, &config, &secrets, listener, &stop, on_ready)
+}
+
+fn run_on(
+    system: System,
+    config: &Config,
+    secrets: &Secrets,
+    listener: TcpListener,
+    stop: &Stop,
+    on_ready: impl FnOnce(&Running),
+) -> Result<(), ServeError> {
+    let address = listener.local_addr().map_err(ServeError::EventLoop)?;
+    let net_stats = Arc::new(NetStats::default());
+    let loops =
+        event_loops(config, &listener, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
+    drop(listener);
+    let wakers: Vec<Waker> = loops.iter().map(EventLoop::waker).collect();
+    let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
+    let core = intake::Shared {
+        clock: Arc::new(Clock::new(system.wall)),
+        shelf: Arc::new(Shelf::default()),
+        admission: Arc::new(Admission::new(Limits {
+            gate_judges: config.cluster.enabled,
+            ..config.admission.limits(servers(config))
+        })),
+        metrics: Arc::new(Metrics::new()),
+    };
+    let (profile, order_id, health) = if config.cluster.enabled {
+        join_cluster(config, secrets, address, &mailbox, &core)?
+    } else {
+        open_book(config, secrets, &mailbox, &core)?
+    };
+    let parts = Parts {
+        clock: Arc::clone(&core.clock),
+        shelf: Arc::clone(&core.shelf),
+        admission: Arc::clone(&core.admission),
+        metrics: Arc::clone(&core.metrics),
+        net: net_stats,
+        health,
+        pages: Pages::new(page_settings(config)),
+        reads: Reads::start(config.ledger_source(secrets), wakers),
+        stop: stop.clone(),
+    };
+    let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
+    let files = match &config.pages.write_dir {
+        Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
+        None => None,
+    };
+    let running = Running { metrics: core.metrics, shelf: core.shelf };
+    let served = serve(system, loops, profile, &mailbox, &shared, stop, || on_ready(&running));
+    drop(files);
+    served
+}
+
+/// What takes the requests that the event loops hand over.
+#[derive(Debug)]
+enum Profile {
+    Embedded(Box<Writer>),
+    Cluster(Box<Stages>),
+}
+
+impl Profile {
+    fn thread_name(&self) -> &'static str {
+        match self {
+            Profile::Embedded(_) => "book-writer",
+            Profile::Cluster(_) => "cluster",
+        }
+    }
+
+    fn run(self, stop: &Stop) -> Result<(), AppendError> {
+        match self {
+            Profile::Embedded(writer) => writer.run(),
+            Profile::Cluster(stages) => {
+                stages.run(stop);
+                Ok(())
+            }
+        }
+    }
+}
+
+type Opened = (Profile, [u8; 16], Arc<Health>);
+
+/// The embedded profile: this process keeps the book.
+fn open_book(
+    config: &Config,
+    secrets: &Secrets,
+    mailbox: &Arc<Mailbox>,
+    core: &intake::Shared,
+) -> Result<Opened, ServeError> {
+    let (mut ledger, book) = open_ledger(config, secrets)?;
+    if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
+        return Err(ServeError::NotADemo(ledger.to_string()));
+    }
+    core.metrics.tell_ledger(ledger.settings());
+    let order_id = ledger.id_secret()?;
+    let options = embedded::Options {
+        batch_commands_max: config.ledger.batch_commands_max,
+        address_retention_days: config.ledger.address_retention_days,
+    };
+    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), core.clone(), options);
+    writer.prepare(missing_demo_sales(config, core))?;
+    Ok((Profile::Embedded(Box::new(writer)), order_id, Arc::default()))
+}
+
+/// The cluster profile: this process is one of many, and keeps nothing.
+fn join_cluster(
+    config: &Config,
+    secrets: &Secrets,
+    address: SocketAddr,
+    mailbox: &Arc<Mailbox>,
+    core: &intake::Shared,
+) -> Result<Opened, ServeError> {
+    let name = match config.cluster.server_name.as_str() {
+        "" => format!("{}:{}", host_name(), address.port()),
+        name => name.to_owned(),
+    };
+    let mut stages = Stages::new(config, secrets, name, Arc::clone(mailbox), core.clone())?;
+    if config.demo.is_some() && !stages.is_for_demo()? {
+        return Err(ServeError::NotADemo(config.ledger.mysql_options(secrets).to_string()));
+    }
+    stages.prepare(missing_demo_sales(config, core))?;
+    let (order_id, health) = (stages.id_secret()?, stages.health());
+    Ok((Profile::Cluster(Box::new(stages)), order_id, health))
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Servers that share the rate: one, unless it is a cluster.
+fn servers(config: &Config) -> u32 {
+    if config.cluster.enabled { config.cluster.servers } else { 1 }
+}
+
+fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), ServeError> {
+    let started = Instant::now();
+    let mut ledger = match config.ledger.source(secrets) {
+        Source::Directory(data_dir) => Ledger::from(
+            SqliteLedger::open(sqlite::Options {
+                data_dir,
+                synchronous: config.ledger.synchronous,
+                checkpoint_pages: config.ledger.checkpoint_pages,
+                vfs: None,
+            })
+            .map_err(OpenError::from)?,
+        ),
+        Source::MySql(options) => Ledger::from(MySqlLedger::open(*options).map_err(OpenError::from)?),
+    };
+    let book = ledger.load()?;
+    let (orders, took) = (book.orders_len(), started.elapsed());
+    tracing::info!(path = %ledger, orders, ?took, "the ledger is open");
+    Ok((ledger, book))
+}
+
+/// All loops accept from the same socket.
+fn event_loops(
+    config: &Config,
+    listener: &TcpListener,
+    tls: Option<&Arc<rustls::ServerConfig>>,
+    stats: &Arc<NetStats>,
+) -> io::Result<Vec<EventLoop>> {
+    (0..config.http.threads)
+        .map(|_| {
+            let event_loop = EventLoop::new(listener.try_clone()?, config.http.limits(), tls.cloned())?;
+            Ok(event_loop.with_stats(Arc::clone(stats)))
+        })
+        .collect()
+}
+
+fn missing_demo_sales(config: &Config, core: &intake::Shared) -> Vec<Command> {
+    let Some(demo) = &config.demo else { return Vec::new() };
+    let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let catalog = core.shelf.current();
+    if !demo.starts_in.is_zero() && catalog.sale(demo::FLASH_SALE).is_some() {
+        tracing::warn!(
+            "--starts-in has no effect: the demo's sale is in this data directory already; give another --data-dir"
+        );
+    }
+    demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()))
+        .into_iter()
+        .filter(|sale| catalog.sale(sale.id).is_none())
+        .map(Command::CreateSale)
+        .collect()
+}
+
+fn page_settings(config: &Config) -> Settings {
+    let session = match config.auth.buyer {
+        BuyerAuth::Token => Session::Token,
+        BuyerAuth::MemberId => Session::Edge,
+        BuyerAuth::DemoCookie => Session::Demo,
+    };
+    Settings { shop: SHOP_NAME.to_owned(), session, demo_pay: config.demo.is_some() }
+}
+
+fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
+    let token = || secrets.token.as_ref().map_or_else(Box::default, bytes);
+    HttpOptions {
+        auth: match config.auth.buyer {
+            BuyerAuth::Token => AuthMode::Token { secret: token(), claim: config.auth.token_claim.clone() },
+            BuyerAuth::MemberId => AuthMode::MemberId,
+            BuyerAuth::DemoCookie => AuthMode::DemoCookie { secret: token() },
+        },
+        allowed_origins: config.http.allowed_origins.clone(),
+        body_bytes_max: config.http.body_bytes_max,
+        operator_body_bytes_max: config.http.operator_body_bytes_max,
+        payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
+        payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
+        // A cluster can't keep that bound, so it has no default there.
+        open_holds_per_buyer_max: if config.cluster.enabled {
+            0
+        } else {
+            config.sale.open_holds_per_buyer_max
+        },
+        metrics_token_required: config.http.metrics_token_required,
+        message_route: config.http.message_route,
+        demo: config.demo.is_some(),
+        shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
+    }
+}
+
+fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
+    HttpSecrets {
+        operator: secrets.operator.as_ref().map(bytes),
+        payment: secrets.payment.as_ref().map(bytes),
+        order_id,
+    }
+}
+
+fn bytes(secret: &SecretBytes) -> Box<[u8]> {
+    secret.as_bytes().into()
+}
+
+/// Runs the threads until the loops have drained, and then until the writer has finished.
+fn serve(
+    system: System,
+    loops: Vec<EventLoop>,
+    profile: Profile,
+    mailbox: &Arc<Mailbox>,
+    shared: &Arc<Shared>,
+    stop: &Stop,
+    on_ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    thread::scope(|scope| {
+        // Dropped when a thread can't be started: the scope waits for those that were, so they must end.
+        let unfinished = AbortOnDrop(stop);
+        let mut threads = Vec::with_capacity(loops.len());
+        for (number, mut event_loop) in loops.into_iter().enumerate() {
+            let mut service = HttpService::new(Arc::clone(shared), mailbox.client(number));
+            let run = move || {
+                // One loop that ends early, even by a panic, takes the others with it: no half a server.
+                let _guard = StopOnDrop(stop);
+                event_loop.run(&mut service, stop)
+            };
+            let thread = (system.thread)(format!("http-{number}")).spawn_scoped(scope, run);
+            threads.push(thread.map_err(ServeError::Thread)?);
+        }
+        let running = (system.thread)(profile.thread_name().to_owned()).spawn_scoped(scope, || {
+            let _guard = AbortOnDrop(stop);
+            profile.run(stop)
+        });
+        let running = running.map_err(ServeError::Thread)?;
+        std::mem::forget(unfinished);
+        on_ready();
+        let mut looped = Ok(());
+        for thread in threads {
+            let ended = thread.join().unwrap_or_else(|_panic| Err(io::Error::other("it panicked")));
+            looped = looped.and(ended);
+        }
+        mailbox.close();
+        match running.join() {
+            Err(_panic) => Err(ServeError::ProfilePanicked),
+            Ok(Err(error @ AppendError::Fenced(_))) => Err(ServeError::TakenOver(error)),
+            Ok(Err(error)) => Err(ServeError::Ledger(error)),
+            Ok(Ok(())) => looped.map_err(ServeError::EventLoop),
+        }
+    })
+}
+
+/// Stops the other loops when one ends.
+struct StopOnDrop<'a>(&'a Stop);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+/// When the writer ends while loops run, it failed: nothing can be accepted any more.
+struct AbortOnDrop<'a>(&'a Stop);
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

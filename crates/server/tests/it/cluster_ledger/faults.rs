@@ -1,0 +1,200 @@
+//! Lost answers, cut connections, servers that were stopped and a database that is killed.
+
+use std::time::{Duration, Instant};
+
+use engine::{SkuId, UnixMs};
+use server::ledger::mysql::cluster::{LedgerError, Operation, Outcome, STOPPED_S, SharedLedger};
+use server::ledger::mysql::{Limits, Options};
+
+use super::{START, assert_sound, one_sku, open, orders, progress};
+use crate::engines::Engines;
+use crate::mysql_proxy::{Cut, Proxy};
+use crate::places::Database;
+
+const NOW: UnixMs = UnixMs(START);
+
+fn before(database: &Database) -> Proxy {
+    Proxy::before(format!("{}:{}", database.options.host, database.options.port))
+}
+
+fn through(proxy: &Proxy, database: &Database) -> SharedLedger {
+    let limits = Limits { settle: Duration::from_secs(10), ..database.options.limits };
+    let options =
+        Options { host: "127.0.0.1".to_owned(), port: proxy.port, limits, ..database.options.clone() };
+    SharedLedger::open(&options).unwrap()
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, Some(2));
+    let proxy = before(&database);
+    let mut cut = through(&proxy, &database);
+    let queue = [("broker/0".to_owned(), 0)];
+    let assigned = cut.claim_queues(1, &queue, 1).unwrap();
+    let mut cuts = 0;
+    for (round, fault) in [Cut::BeforeServer, Cut::BeforeAnswer, Cut::BeforeAnswer].into_iter().enumerate() {
+        let from = round as u64 * 10;
+        proxy.cut_next(fault, false);
+        let outcomes = cut
+            .consume(NOW, &[progress(&assigned[0], 1, from, from + 10)], &orders(from..from + 10))
+            .unwrap();
+        cuts += 1;
+        assert_eq!(proxy.cuts(), cuts);
+        let placed = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Placed(_))).count();
+        // What the lost commit has placed is known to the second try.
+        assert_eq!(placed, if fault == Cut::BeforeServer { 10 } else { 0 }, "{fault:?}");
+        let known = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Known(_))).count();
+        assert_eq!(placed + known, 10);
+    }
+    // So are commands, and the raising of an epoch.
+    let place = orders(3..4)[0].place;
+    let cancel = Operation::Cancel { order: place.id, buyer: place.buyer };
+    for fault in [Cut::BeforeServer, Cut::BeforeAnswer] {
+        proxy.cut_next(fault, false);
+        cut.execute(NOW, std::slice::from_ref(&cancel)).unwrap();
+        cuts += 1;
+        assert_eq!(proxy.cuts(), cuts);
+    }
+    proxy.cut_next(Cut::BeforeAnswer, false);
+    assert_eq!(cut.raise_epochs(&[SkuId(0)]).unwrap().remove(0).epoch, 2);
+    assert_eq!(ledger.outbox(10, 0).unwrap().len(), 1);
+    let audit = assert_sound(&database);
+    assert_eq!((audit.orders, audit.skus[0].held), (30, 29));
+}
+
+#[test]
+fn a_sale_whose_commit_was_cut_off_is_not_remembered() {
+    let (ledger, database) = open();
+    drop(ledger);
+    let proxy = before(&database);
+    let mut cut = through(&proxy, &database);
+    proxy.cut_next(Cut::BeforeServer, false);
+    one_sku(&mut cut, 5, None);
+    assert_eq!(proxy.cuts(), 1);
+    assert_eq!(cut.sale_entries(engine::Seq(0)).unwrap().len(), 1);
+    cut.consume(NOW, &[], &orders(0..2)).unwrap();
+    assert_eq!(assert_sound(&database).orders, 2);
+}
+
+/// As a process that was stopped between reading and writing: its connection stays open and says nothing.
+#[test]
+fn a_stopped_server_holds_the_lock_for_a_few_seconds_only() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    let proxy = before(&database);
+    let mut stopped = through(&proxy, &database);
+    proxy.cut_next(Cut::InTheAir, false);
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(move || stopped.consume(NOW, &[], &orders(0..5)));
+        while proxy.cuts() == 0 {
+            std::thread::yield_now();
+        }
+        let started = Instant::now();
+        let outcomes = ledger.consume(NOW, &[], &orders(10..15)).unwrap();
+        let waited = started.elapsed();
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
+        let most = Duration::from_secs(u64::from(STOPPED_S)) + Duration::from_millis(1_500);
+        assert!(waited < most, "the lock was held for {waited:?}");
+        // When it goes on, its transaction is gone, and is done again.
+        let outcomes = stopped.join().unwrap().unwrap();
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
+    });
+    assert_eq!(assert_sound(&database).orders, 10);
+}
+
+#[test]
+fn a_server_that_stops_while_it_takes_queues_keeps_nobody_waiting_for_long() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    let queue = [("broker/0".to_owned(), 0)];
+    let assigned = ledger.claim_queues(1, &queue, 1).unwrap();
+    let proxy = before(&database);
+    let mut stopped = through(&proxy, &database);
+    proxy.cut_next(Cut::InTheAir, false);
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(move || stopped.claim_queues(2, &queue, 1));
+        while proxy.cuts() == 0 {
+            std::thread::yield_now();
+        }
+        let started = Instant::now();
+        ledger.consume(NOW, &[progress(&assigned[0], 1, 0, 5)], &orders(0..5)).unwrap();
+        let most = Duration::from_secs(u64::from(STOPPED_S)) + Duration::from_millis(1_500);
+        assert!(started.elapsed() < most, "the lock was held for {:?}", started.elapsed());
+        stopped.join().unwrap().unwrap();
+    });
+    assert_eq!(assert_sound(&database).orders, 5);
+}
+
+#[test]
+fn a_killed_database_loses_nothing_that_was_answered_and_does_nothing_twice() {
+    let engines = Engines::private(&["mariadb"], &[]);
+    let database = Database::on(&engines);
+    let mut ledger = SharedLedger::open(&database.options).unwrap();
+    one_sku(&mut ledger, 1_000_000, None);
+    let assigned = ledger.claim_queues(1, &[("broker/0".to_owned(), 0)], 1).unwrap();
+    let mut from = 0;
+    for round in 0..3_u64 {
+        let mut answered = from;
+        let mut failed = 0;
+        let killed = &std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (ledger, assigned, answered, failed) =
+                (&mut ledger, &assigned[0], &mut answered, &mut failed);
+            let consumer =
+                scope.spawn(move || {
+                    loop {
+                        let to = *answered + 100;
+                        let batch = orders(*answered..to);
+                        match ledger.consume(NOW, &[progress(assigned, 1, *answered, to)], &batch) {
+                            Ok(outcomes) => {
+                                assert!(!outcomes.iter().any(|outcome| matches!(
+                                    outcome,
+                                    Outcome::Rejected(_) | Outcome::Conflict
+                                )));
+                                *answered = to;
+                                // Enough after the kill: the next round.
+                                if killed.load(std::sync::atomic::Ordering::SeqCst) {
+                                    return;
+                                }
+                            }
+                            Err(error) => {
+                                assert!(
+                                    matches!(error, LedgerError::Unavailable(_) | LedgerError::Unknown(_)),
+                                    "{error}"
+                                );
+                                *failed += 1;
+                                assert!(*failed < 50, "{error}");
+                            }
+                        }
+                    }
+                });
+            // Somewhere in a batch.
+            std::thread::sleep(Duration::from_millis(150 + 37 * round));
+            engines.kill("mariadb");
+            engines.up(&["mariadb"]);
+            killed.store(true, std::sync::atomic::Ordering::SeqCst);
+            consumer.join().unwrap();
+        });
+        assert!(answered > from);
+        from = answered;
+        assert_eq!(assert_sound(&database).orders, from, "round {round}: each answered order once");
+    }
+}
+
+#[test]
+fn a_database_that_is_away_is_said_to_be_within_the_bound() {
+    let engines = Engines::private(&["mariadb"], &[]);
+    let database = Database::on(&engines);
+    let mut ledger = SharedLedger::open(&database.options).unwrap();
+    one_sku(&mut ledger, 10, None);
+    engines.kill("mariadb");
+    let started = Instant::now();
+    let error = ledger.consume(NOW, &[], &orders(0..1)).unwrap_err();
+    assert!(matches!(error, LedgerError::Unavailable(_)), "{error}");
+    assert!(error.is_retryable());
+    let most = database.options.limits.settle + database.options.limits.connect + Duration::from_secs(1);
+    assert!(started.elapsed() < most, "{:?}", started.elapsed());
+    engines.up(&["mariadb"]);
+    assert!(matches!(ledger.consume(NOW, &[], &orders(0..1)).unwrap()[..], [Outcome::Placed(_)]));
+}

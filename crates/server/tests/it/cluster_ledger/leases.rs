@@ -1,0 +1,96 @@
+//! Who may write: tasks, queues, and the two kinds of ledger.
+
+use std::time::{Duration, Instant};
+
+use engine::UnixMs;
+use server::ledger::mysql::cluster::{LedgerError, QUEUE_LEASE_MS, SharedLedger};
+use server::ledger::mysql::{MySqlLedger, OpenError};
+
+use super::{START, assert_sound, one_sku, open, orders, progress};
+use crate::places::Database;
+
+const NOW: UnixMs = UnixMs(START);
+const TASK: &str = "reconcile";
+
+/// Asks again and again, within a bound.
+fn until<T>(mut ask: impl FnMut() -> Option<T>) -> (T, Duration) {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = ask() {
+            return (found, started.elapsed());
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_more() {
+    let (mut first, database) = open();
+    one_sku(&mut first, 100, None);
+    let lease = first.lease(TASK, 1, 400).unwrap().unwrap();
+    assert_eq!(first.lease(TASK, 1, 400).unwrap(), Some(lease.clone()), "kept, with the same generation");
+    first.fence_with(Some(lease.clone()));
+    first.consume(NOW, &[], &orders(0..2)).unwrap();
+    let mut second = first.another();
+    assert_eq!(second.lease(TASK, 2, 400).unwrap(), None);
+    let (taken, after) = until(|| second.lease(TASK, 2, 60_000).unwrap());
+    assert!(after >= Duration::from_millis(100), "it was the first one's still: {after:?}");
+    assert_eq!(taken.generation, lease.generation + 1);
+    let refused = first.consume(NOW, &[], &orders(2..4));
+    assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
+    let refused = first.raise_epochs(&[engine::SkuId(0)]);
+    assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
+    assert_eq!(first.lease(TASK, 1, 400).unwrap(), None);
+    first.release(&lease).unwrap();
+    second.fence_with(Some(taken.clone()));
+    second.consume(NOW, &[], &orders(4..5)).unwrap();
+    second.release(&taken).unwrap();
+    assert!(first.lease(TASK, 1, 400).unwrap().is_some(), "it was given back");
+    assert_eq!(assert_sound(&database).orders, 3);
+}
+
+#[test]
+fn queues_are_shared_and_taken_over_from_a_server_that_is_gone() {
+    let (mut first, database) = open();
+    one_sku(&mut first, 100, None);
+    let queues: Vec<(String, u64)> = (0..8).map(|number| (format!("broker/{number}"), 0)).collect();
+    let mut second = first.another();
+    let alive = first.heartbeat(1, "a:1").unwrap();
+    assert_eq!((alive, first.claim_queues(1, &queues, alive).unwrap().len()), (1, 8));
+    let alive = second.heartbeat(2, "b:1").unwrap();
+    assert_eq!((alive, second.claim_queues(2, &queues, alive).unwrap().len()), (2, 0));
+    let mine = first.claim_queues(1, &queues, 2).unwrap();
+    assert_eq!(mine.len(), 4);
+    assert_eq!(second.claim_queues(2, &queues, 2).unwrap().len(), 4);
+    first.consume(NOW, &[progress(&mine[0], 1, 0, 3)], &orders(0..3)).unwrap();
+    // The first server is gone without a word.
+    let (all, after) = until(|| {
+        let all = second.claim_queues(2, &queues, 1).unwrap();
+        (all.len() == 8).then_some(all)
+    });
+    assert!(after < Duration::from_millis(QUEUE_LEASE_MS + 2_000), "{after:?}");
+    assert_eq!(all.iter().find(|one| one.queue == mine[0].queue).unwrap().next_offset, 3);
+    // It comes back, and does not know.
+    let refused = first.consume(NOW, &[progress(&mine[0], 1, 3, 4)], &orders(3..4));
+    assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
+    second.leave(2).unwrap();
+    assert_eq!(first.heartbeat(1, "a:1").unwrap(), 1);
+    assert_eq!(first.claim_queues(1, &queues, 1).unwrap().len(), 8, "free at once");
+    assert_sound(&database);
+}
+
+#[test]
+fn a_ledger_is_the_clusters_or_the_embedded_writers() {
+    let database = Database::shared();
+    let secret = SharedLedger::open(&database.options).unwrap().id_secret().unwrap();
+    assert_ne!(secret, [0; 16]);
+    assert_eq!(SharedLedger::open(&database.options).unwrap().id_secret().unwrap(), secret);
+    let error = MySqlLedger::open(database.options.clone()).unwrap_err();
+    assert!(matches!(error, OpenError::Profile { found: "cluster", wanted: "embedded", .. }), "{error}");
+    let database = Database::shared();
+    MySqlLedger::open(database.options.clone()).unwrap();
+    let error = SharedLedger::open(&database.options).unwrap_err();
+    assert!(matches!(error, OpenError::Profile { found: "embedded", wanted: "cluster", .. }), "{error}");
+    MySqlLedger::open(database.options.clone()).unwrap();
+}

@@ -1,0 +1,257 @@
+//! Payments, claims, expiry and what the gate is told.
+
+use engine::{
+    Accepted, Adjust, BuyerId, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status, UnixMs,
+};
+use server::ledger::mysql::cluster::{
+    Change, Claim, Executed, Found, Needed, Operation, Outcome, SharedLedger, correction_id,
+};
+
+use super::{START, assert_sound, one_sku, open, order};
+
+const NOW: UnixMs = UnixMs(START);
+const LATE: UnixMs = UnixMs(START + 500);
+
+fn pay(id: &str, order: OrderId, claim: Claim) -> Operation {
+    Operation::Pay { pay: Pay { id: id.into(), order, amount: 4_999 }, claim }
+}
+
+#[track_caller]
+fn one(ledger: &mut SharedLedger, at: UnixMs, operation: Operation) -> Executed {
+    let mut executed = ledger.execute(at, &[operation]).unwrap();
+    assert_eq!(executed.len(), 1);
+    executed.remove(0)
+}
+
+#[track_caller]
+fn disposition(executed: &Executed) -> (Disposition, bool) {
+    let Executed::Accepted(Accepted::Payment { payment, replayed }) = executed else {
+        panic!("{executed:?}")
+    };
+    (payment.disposition, *replayed)
+}
+
+fn status(ledger: &mut SharedLedger, id: OrderId) -> Status {
+    let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!("no order {id}") };
+    order.status
+}
+
+/// A SKU of so many units, an order of one unit, expired.
+fn expired(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) -> OrderId {
+    one_sku(ledger, total, limit);
+    let first = order(0, 1, 1);
+    ledger.consume(NOW, &[], std::slice::from_ref(&first)).unwrap();
+    assert_eq!(ledger.expire_due(UnixMs(LATE.0 - 1), 10).unwrap(), []);
+    assert_eq!(ledger.next_deadline().unwrap(), Some(LATE));
+    assert_eq!(ledger.expire_due(LATE, 10).unwrap(), [first.place.id]);
+    assert_eq!(ledger.expire_due(LATE, 10).unwrap(), []);
+    first.place.id
+}
+
+#[test]
+fn a_late_payment_asks_for_its_units_first() {
+    for (claim, came_to) in [
+        (Claim::Taken { epoch: 0 }, Disposition::Applied),
+        (Claim::SoldOut, Disposition::RefundDue(RefundReason::ExpiredSoldOut)),
+        (Claim::OverLimit, Disposition::RefundDue(RefundReason::ExpiredOverLimit)),
+    ] {
+        let (mut ledger, database) = open();
+        let id = expired(&mut ledger, 3, Some(1));
+        let end = ledger.end().unwrap();
+        let asked = one(&mut ledger, LATE, pay("p", id, Claim::NotAsked));
+        let Executed::NeedsClaim(Needed::Late(order)) = &asked else { panic!("{asked:?}") };
+        assert_eq!((order.id, order.quantity), (id, 1));
+        assert_eq!(ledger.end().unwrap(), end, "nothing is recorded before the gate has said");
+        let paid = one(&mut ledger, LATE, pay("p", id, claim));
+        assert_eq!(disposition(&paid), (came_to, false));
+        // Once recorded, no claim is asked for any more.
+        let again = one(&mut ledger, LATE, pay("p", id, Claim::NotAsked));
+        assert_eq!(disposition(&again), (came_to, true));
+        assert_sound(&database);
+    }
+}
+
+#[test]
+fn the_ledger_guards_a_late_payment_whatever_the_gate_says() {
+    let (mut ledger, database) = open();
+    let id = expired(&mut ledger, 1, None);
+    ledger.consume(LATE, &[], &[order(0, 2, 2)]).unwrap();
+    let paid = one(&mut ledger, LATE, pay("p", id, Claim::Taken { epoch: 0 }));
+    let sold_out = Disposition::RefundDue(RefundReason::ExpiredSoldOut);
+    assert_eq!(disposition(&paid), (sold_out, false));
+    // Not its amount: no units are needed to say so.
+    let wrong = Operation::Pay { pay: Pay { id: "q".into(), order: id, amount: 1 }, claim: Claim::NotAsked };
+    let differs = Disposition::RefundDue(RefundReason::AmountDiffers);
+    assert_eq!(disposition(&one(&mut ledger, LATE, wrong)), (differs, false));
+    let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!() };
+    assert!(order.refund_due);
+    let settled = ledger
+        .execute(LATE, &["p", "q", "p"].map(|payment| Operation::Settle { payment: payment.into() }))
+        .unwrap();
+    assert_eq!(settled.iter().map(|one| disposition(one).1).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap(), []);
+    assert_sound(&database);
+}
+
+#[test]
+fn a_payment_that_comes_before_its_order_pays_for_it() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 5, None);
+    let first = order(0, 1, 1);
+    for id in ["early", "too"] {
+        let paid = one(&mut ledger, NOW, pay(id, first.place.id, Claim::NotAsked));
+        let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
+        assert_eq!(disposition(&paid), (unknown, false));
+    }
+    let outcomes = ledger.consume(NOW, &[], &[first.clone(), first.clone()]).unwrap();
+    // As it was placed: the answer that a retry gets again.
+    let [Outcome::Placed(placed), Outcome::Known(known)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!((placed, placed.status), (known, Status::Held));
+    assert_eq!(status(&mut ledger, first.place.id), Status::Paid);
+    let due = ledger.refunds_due(Seq(0), 10).unwrap();
+    assert_eq!(due.iter().map(|payment| &*payment.pay.id).collect::<Vec<_>>(), ["too"]);
+    assert_eq!(ledger.expire_due(LATE, 10).unwrap(), [], "it is paid");
+    assert_sound(&database);
+}
+
+#[test]
+fn a_payment_of_a_rejected_order_is_due_back() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 0, None);
+    let first = order(0, 1, 1);
+    ledger.consume(NOW, &[], std::slice::from_ref(&first)).unwrap();
+    let paid = one(&mut ledger, NOW, pay("p", first.place.id, Claim::NotAsked));
+    let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
+    assert_eq!(disposition(&paid), (unknown, false));
+    assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap().len(), 1);
+    assert_sound(&database);
+}
+
+#[test]
+fn units_that_return_are_told_to_the_gate_with_their_change() {
+    let (mut ledger, database) = open();
+    let expired = expired(&mut ledger, 5, Some(2));
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    let second = order(0, 2, 2);
+    ledger
+        .consume(LATE, &[], &[server::ledger::mysql::cluster::Incoming { epoch: 1, ..second.clone() }])
+        .unwrap();
+    let cancel = || Operation::Cancel { order: second.place.id, buyer: BuyerId(2) };
+    let of_another = Operation::Cancel { order: second.place.id, buyer: BuyerId(3) };
+    assert_eq!(one(&mut ledger, LATE, of_another), Executed::Refused(Refusal::UnknownOrder));
+    for replayed in [false, true] {
+        let executed = one(&mut ledger, LATE, cancel());
+        let Executed::Accepted(Accepted::Order { order, replayed: again }) = executed else { panic!() };
+        assert_eq!((order.status, again), (Status::Cancelled, replayed));
+    }
+    let restock = Operation::Adjust {
+        sku: SkuId(0),
+        how: Adjust::Restock,
+        units: 7,
+        key: "more".into(),
+        claim: Claim::NotAsked,
+    };
+    for _ in 0..2 {
+        assert_eq!(one(&mut ledger, LATE, restock.clone()), Executed::Accepted(Accepted::Stock(SkuId(0))));
+    }
+    let outbox = ledger.outbox(10, 0).unwrap();
+    let told: Vec<_> = outbox.iter().map(|row| (row.epoch, row.change)).collect();
+    let release = |order, buyer| {
+        let (buyer, fingerprint) = (BuyerId(buyer), second.place.fingerprint);
+        Change::Release { order, buyer, units: 1, fingerprint }
+    };
+    let expected =
+        [(0, release(expired, 1)), (1, release(second.place.id, 2)), (1, Change::Restock { units: 7 })];
+    assert_eq!(told, expected);
+    assert_sound(&database);
+}
+
+#[test]
+fn a_correction_asks_for_its_units_first() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 5, None);
+    let correct = |units, key: &str, claim| Operation::Adjust {
+        sku: SkuId(0),
+        how: Adjust::Correct,
+        units,
+        key: key.into(),
+        claim,
+    };
+    let stock = || Executed::Accepted(Accepted::Stock(SkuId(0)));
+    let needed = Executed::NeedsClaim(Needed::Correction { sku: SkuId(0), units: 2 });
+    let too_large = || Executed::Refused(Refusal::CorrectionTooLarge);
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::NotAsked)), needed);
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::SoldOut)), too_large());
+    assert_eq!(one(&mut ledger, NOW, correct(6, "k", Claim::Taken { epoch: 0 })), too_large());
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::Taken { epoch: 7 })), needed, "of another gate");
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::Taken { epoch: 0 })), stock());
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::NotAsked)), stock());
+    let conflict = Executed::Refused(Refusal::KeyConflict);
+    assert_eq!(one(&mut ledger, NOW, correct(3, "k", Claim::NotAsked)), conflict);
+    assert_eq!(ledger.stocks().unwrap()[0].stock.total(), 3);
+    let told: Vec<_> = ledger.outbox(10, 0).unwrap().into_iter().map(|row| row.change).collect();
+    let correct = Change::Correct { id: correction_id(SkuId(0), "k"), units: 2 };
+    assert_eq!(told, [correct], "the gate that had the claim may be gone");
+    assert_sound(&database);
+}
+
+#[test]
+fn a_balance_is_set_by_adjustments() {
+    let (mut ledger, database) = open();
+    let items = vec![super::item(1, 5, None), super::item(2, 20, None), super::item(3, 10, None)];
+    let spec = super::sale(1, engine::Payment::OnPlacing, items);
+    one(&mut ledger, NOW, Operation::CreateSale(spec));
+    ledger.consume(NOW, &[], &[order(0, 1, 1)]).unwrap();
+    let sale = engine::SaleId(1);
+    let plan = ledger.plan_balance(sale, 10).unwrap().unwrap();
+    let moves: Vec<_> = plan
+        .iter()
+        .map(|operation| match operation {
+            Operation::Adjust { sku, how, units, .. } => (sku.0, *how, *units),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(moves, [(0, Adjust::Restock, 6), (1, Adjust::Correct, 10)]);
+    let claimed: Vec<Operation> = plan
+        .into_iter()
+        .map(|operation| match operation {
+            Operation::Adjust { sku, how, units, key, .. } => {
+                Operation::Adjust { sku, how, units, key, claim: Claim::Taken { epoch: 0 } }
+            }
+            other => other,
+        })
+        .collect();
+    for _ in 0..2 {
+        assert_eq!(ledger.execute(NOW, &claimed).unwrap().len(), 2);
+        let stocks = ledger.stocks().unwrap();
+        assert!(stocks.iter().all(|row| row.stock.available() == 10), "{stocks:?}");
+    }
+    assert_eq!(ledger.plan_balance(sale, 10).unwrap(), Ok(Vec::new()));
+    let unknown = ledger.plan_balance(engine::SaleId(2), 10).unwrap();
+    assert_eq!(unknown, Err(Refusal::UnknownSale));
+    assert!(matches!(ledger.plan_balance(sale, u64::MAX).unwrap(), Err(Refusal::InvalidChange(_))));
+    assert_sound(&database);
+}
+
+#[test]
+fn pay_by_is_of_the_time_of_placing() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 5, None);
+    ledger.consume(NOW, &[], &[order(0, 1, 1)]).unwrap();
+    let change = engine::SaleChange { payment_ms: Some(9_000), ..Default::default() };
+    one(&mut ledger, NOW, Operation::ChangeSale { sale: engine::SaleId(1), change });
+    ledger.consume(NOW, &[], &[order(0, 2, 2)]).unwrap();
+    let ids = [order(0, 1, 1).place.id, order(0, 2, 2).place.id];
+    let pay_by: Vec<_> = ledger
+        .another()
+        .lookup(&ids)
+        .unwrap()
+        .into_iter()
+        .map(|found| match found {
+            Some(Found::Order { order, .. }) => order.pay_by.unwrap().0 - START,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(pay_by, [500, 9_000]);
+    assert_sound(&database);
+}

@@ -1,0 +1,273 @@
+//! The book writer with its real ledger, driven through the mailbox as an event loop would.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use engine::{
+    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, Pay, Payment, Place, Refusal, SaleId,
+    SaleSpec, SkuId, Status, UnixMs,
+};
+use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
+use server::clock::{Clock, wall_clock};
+use server::embedded::{Options, Writer};
+use server::intake::admission::{Admission, Limits, Rejection};
+use server::intake::catalog::Shelf;
+use server::intake::{Client, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
+use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
+use server::ledger::{AppendError, Ledger};
+use server::metrics::Metrics;
+use server::net::{self, EventLoop, Ticket};
+
+use crate::history::sale;
+
+/// A writer on its thread, and the loop that would be woken by its answers.
+pub(crate) struct Harness {
+    pub(crate) client: Client,
+    mailbox: Arc<Mailbox>,
+    shared: Shared,
+    thread: JoinHandle<Result<(), AppendError>>,
+    next_ticket: u32,
+    _event_loop: EventLoop,
+}
+
+pub(crate) const NO_LIMITS: Limits =
+    Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0, gate_judges: false };
+
+impl Harness {
+    fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
+        let ledger = SqliteLedger::open(sqlite::Options {
+            data_dir: dir.to_owned(),
+            synchronous: Synchronous::Full,
+            checkpoint_pages: 64,
+            vfs: vfs.map(str::to_owned),
+        })
+        .unwrap();
+        Harness::over(ledger.into(), limits)
+    }
+
+    pub(crate) fn over(mut ledger: Ledger, limits: Limits) -> Harness {
+        let book = ledger.load().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let event_loop = EventLoop::new(listener, net::Limits::default(), None).unwrap();
+        let mailbox = Mailbox::new(vec![event_loop.waker()], 10_000);
+        let shared = Shared {
+            clock: Arc::new(Clock::new(wall_clock)),
+            shelf: Arc::new(Shelf::default()),
+            admission: Arc::new(Admission::new(limits)),
+            metrics: Arc::new(Metrics::new()),
+        };
+        let options = Options { batch_commands_max: 4_096, address_retention_days: 90 };
+        let writer = Writer::new(book, ledger, Arc::clone(&mailbox), shared.clone(), options);
+        Harness {
+            client: mailbox.client(0),
+            mailbox,
+            shared,
+            thread: std::thread::spawn(move || writer.run()),
+            next_ticket: 0,
+            _event_loop: event_loop,
+        }
+    }
+
+    /// Hands one batch over and waits for all of its answers, in order.
+    pub(crate) fn ask(&mut self, requests: Vec<Request>) -> Vec<Reply> {
+        let count = requests.len();
+        let mut batch = Vec::new();
+        for request in requests {
+            self.next_ticket += 1;
+            let ticket = Ticket { connection: 0, generation: self.next_ticket };
+            assert!(self.client.reserve(), "the mailbox is large");
+            batch.push(Envelope { event_loop: 0, ticket, request });
+        }
+        self.client.submit(&mut batch);
+        let (mut replies, mut taken) = (Vec::new(), Vec::new());
+        wait_until(|| {
+            self.client.take(&mut taken);
+            replies.append(&mut taken);
+            replies.len() == count
+        });
+        replies.into_iter().map(|(_, reply)| reply).collect()
+    }
+
+    pub(crate) fn one(&mut self, request: Request) -> Reply {
+        self.ask(vec![request]).pop().unwrap()
+    }
+
+    fn available(&self, sku: u32) -> u64 {
+        self.shared.shelf.current().sku(SkuId(sku)).unwrap().counters.available()
+    }
+
+    pub(crate) fn finish(self) -> Result<(), AppendError> {
+        self.mailbox.close();
+        self.thread.join().unwrap()
+    }
+}
+
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(30), "it did not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A sale that is open now, with so much time to pay.
+pub(crate) fn open_sale(payment_ms: u64) -> Request {
+    let spec = SaleSpec {
+        starts_at: UnixMs(0),
+        ends_at: UnixMs(u64::MAX >> 12),
+        payment: Payment::WithinMs(payment_ms),
+        ..sale(1)
+    };
+    Request::Execute(Command::CreateSale(spec))
+}
+
+pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
+    let place = Place {
+        id: OrderId { sku: SkuId(0), hash },
+        buyer: BuyerId(buyer),
+        quantity,
+        fingerprint: Fingerprint(u64::from(quantity)),
+    };
+    let admission = Judged::ByTheWriter { over: None };
+    Request::Place(NewOrder { place, address: Some(br#"{"city":"Bonn"}"#.as_slice().into()), admission })
+}
+
+pub(crate) fn read(hash: u128) -> Request {
+    Request::Read { order: OrderId { sku: SkuId(0), hash }, buyer: None, wait: Duration::ZERO }
+}
+
+#[track_caller]
+pub(crate) fn accepted(reply: &Reply) -> (OrderView, bool) {
+    match reply {
+        Reply::Accepted(Accepted::Order { order, replayed }) => (*order, *replayed),
+        other => panic!("not an accepted order: {other:?}"),
+    }
+}
+
+#[test]
+fn the_same_key_in_the_same_batch_is_one_order_and_another_body_a_conflict() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
+    writer.one(open_sale(60_000));
+    let same = || order(1, 7, 1);
+    let replies = writer.ask(vec![same(), same(), order(1, 7, 2), read(1), read(2)]);
+    let ((first, fresh), (again, replayed)) = (accepted(&replies[0]), accepted(&replies[1]));
+    assert_eq!((first, fresh, replayed), (again, false, true));
+    assert!(matches!(replies[2], Reply::Refused(Refusal::KeyConflict)));
+    assert!(matches!(&replies[3], Reply::Order(order) if order.buyer == BuyerId(7)));
+    assert!(matches!(replies[4], Reply::Refused(Refusal::UnknownOrder)));
+    assert_eq!(writer.available(0), 19);
+    writer.finish().unwrap();
+    assert_eq!(audit(dir.path()).unwrap().orders, 1);
+}
+
+#[test]
+fn a_known_key_is_answered_when_sold_out_paused_over_the_rate_and_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let one_per_hour = Limits { orders_per_s: 1, burst: 1, ..NO_LIMITS };
+    let mut writer = Harness::start(dir.path(), None, one_per_hour);
+    writer.one(open_sale(60_000));
+    let (first, _) = accepted(&writer.one(order(1, 7, 1)));
+    let over = writer.one(order(2, 8, 1));
+    assert!(matches!(over, Reply::Rejected(Rejection::RateLimited { .. })), "{over:?}");
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    writer.one(Request::SetBalance { sale: SaleId(1), balance: 0 });
+    assert!(matches!(writer.one(order(3, 9, 1)), Reply::Rejected(Rejection::Refused(Refusal::SoldOut))));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    writer.one(Request::Execute(Command::Pause(SaleId(1))));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    writer.one(Request::Execute(Command::End(SaleId(1))));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    writer.finish().unwrap();
+    let mut writer = Harness::start(dir.path(), None, one_per_hour);
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    writer.finish().unwrap();
+}
+
+#[test]
+fn an_unpaid_hold_expires_by_itself_and_its_units_are_on_sale_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
+    writer.ask(vec![open_sale(150), Request::SetBalance { sale: SaleId(1), balance: 1 }]);
+    let (held, _) = accepted(&writer.one(order(1, 7, 1)));
+    assert_eq!((held.status, writer.available(0)), (Status::Held, 0));
+    wait_until(|| writer.available(0) == 1);
+    assert!(matches!(writer.one(read(1)), Reply::Order(order) if order.status == Status::Expired));
+    let expired_after = writer.shared.clock.now().0 - held.placed_at.0;
+    assert!(expired_after >= 150, "expired after {expired_after} ms, too soon");
+    accepted(&writer.one(order(2, 8, 1)));
+    // The late payment of the first finds no unit: recorded, and a refund is due.
+    let pay = Pay { id: "p1".into(), order: held.id, amount: 4_999 };
+    writer.one(Request::Execute(Command::Pay(pay)));
+    assert!(matches!(writer.one(Request::RefundsDue), Reply::RefundsDue(due) if due.len() == 1));
+    writer.finish().unwrap();
+    assert_eq!(audit(dir.path()).unwrap().broken, Vec::<String>::new());
+}
+
+#[test]
+fn a_commit_that_is_rolled_back_answers_unknown_and_service_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = FaultVfs::register("writer-rolled-back");
+    let mut writer = Harness::start(dir.path(), Some("writer-rolled-back"), NO_LIMITS);
+    writer.one(open_sale(60_000));
+    let (first, _) = accepted(&writer.one(order(1, 7, 1)));
+    vfs.arm(Fault {
+        operation: Operation::Write,
+        nth: 1,
+        effect: Effect::DiskFull,
+        lasting: true,
+        files: Which::Any,
+    });
+    // All of the batch, the replay and the refusal too: they may have seen what is not there now.
+    let replies = writer.ask(vec![order(2, 8, 1), order(1, 7, 1), order(3, 8, 9)]);
+    assert!(replies.iter().all(|reply| matches!(reply, Reply::Unknown)), "{replies:?}");
+    assert!(vfs.fired() > 0);
+    // While the disk is full: reads and known keys are answered, the rest is refused before it is started.
+    // That an order does not exist is not known before the log was written again.
+    assert!(matches!(writer.one(read(1)), Reply::Order(order) if order.id == first.id));
+    assert!(matches!(writer.one(read(2)), Reply::Unknown));
+    assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
+    assert!(matches!(writer.one(order(4, 9, 1)), Reply::Unavailable));
+    assert!(writer.client.read_only());
+    vfs.disarm();
+    wait_until(|| !writer.client.read_only());
+    assert!(matches!(writer.one(read(2)), Reply::Refused(Refusal::UnknownOrder)));
+    let (second, replayed) = accepted(&writer.one(order(2, 8, 1)));
+    assert!(!replayed);
+    assert_eq!(writer.available(0), 18);
+    assert!(matches!(writer.one(read(2)), Reply::Order(order) if order.id == second.id));
+    assert_eq!(writer.shared.metrics.commits_failed.get(), 1);
+    writer.finish().unwrap();
+    let audit = audit(dir.path()).unwrap();
+    assert_eq!((audit.orders, audit.broken), (2, Vec::new()));
+}
+
+#[test]
+fn a_failed_sync_answers_unknown_and_ends_the_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = FaultVfs::register("writer-failed-sync");
+    vfs.record_unsynced(true);
+    let mut writer = Harness::start(dir.path(), Some("writer-failed-sync"), NO_LIMITS);
+    writer.one(open_sale(60_000));
+    accepted(&writer.one(order(1, 7, 1)));
+    vfs.arm(Fault {
+        operation: Operation::Sync,
+        nth: 1,
+        effect: Effect::IoError,
+        lasting: false,
+        files: Which::Any,
+    });
+    assert!(matches!(writer.one(order(2, 8, 1)), Reply::Unknown));
+    let image = tempfile::tempdir().unwrap();
+    let result = writer.thread.join().unwrap();
+    assert!(matches!(result, Err(AppendError::SyncFailed(_))), "{result:?}");
+    vfs.process_kill(image.path()).unwrap();
+    // At the next start it is decided: the retry is answered, with the order that came back or with a new one.
+    let mut writer = Harness::start(image.path(), None, NO_LIMITS);
+    accepted(&writer.one(order(1, 7, 1)));
+    accepted(&writer.one(order(2, 8, 1)));
+    assert_eq!(writer.available(0), 18);
+    writer.finish().unwrap();
+    assert_eq!(audit(image.path()).unwrap().broken, Vec::<String>::new());
+}
