@@ -345,5 +345,4 @@ fn environment(report: &Report) -> String {
 }
 
 #[cfg(test)]
-#[path = "page_test.rs"]
 mod tests;

@@ -1,8 +1,8 @@
 //! The search against simulated queues whose knee is known, with the noise of a shared machine; and against targets that
 //! misbehave. Seeded: a failure prints its seed.
 
-use super::controller::{CONTROL_SHARE, Controller, Ending, Load, Measurement, Outcome, Phase, Rules, Step};
-use super::judge::{Limits, Plan, Seen};
+use super::{CONTROL_SHARE, Controller, Ending, Load, Measurement, Outcome, Phase, Rules, Step};
+use crate::peak::judge::{Limits, Plan, Seen};
 use crate::report::model::Verdict;
 
 const LIMIT_US: u64 = 20_000;

@@ -12,7 +12,7 @@
 //! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet and it
 //! was not so with several loads in a row. Every loop here has a bound in [`Rules`].
 
-use super::judge::{Limits, Plan, Seen, judge};
+use crate::peak::judge::{Limits, Plan, Seen, judge};
 use crate::report::model::Verdict;
 
 /// Of the candidate: a load that a machine in the same state carries easily.
@@ -503,3 +503,6 @@ fn to_confirm(per_s: f64) -> Stage {
         control: Tested::new(per_s * CONTROL_SHARE, Phase::Control),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,5 +276,4 @@ fn likely_left(elapsed: Duration, finished: usize, all: usize) -> Option<Duratio
 }
 
 #[cfg(test)]
-#[path = "suite_test.rs"]
 mod tests;
