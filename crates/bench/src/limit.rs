@@ -1,8 +1,7 @@
 //! What limits a rate, said from the evidence of its measurement and from nothing else.
 //!
 //! Rules, in a fixed order: a thread that is used up, processors that are, a disk that is. If none of them holds, it
-//! says so. It knows no process by name. Called by the scenarios, and by the cluster's benchmark, which adds where orders
-//! wait.
+//! says so. It knows no process by name.
 
 use crate::usage::{ProcessUsage, Usage};
 

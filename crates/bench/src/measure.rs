@@ -1,7 +1,7 @@
 //! One trial: a run of the load, what the machine spent on it, and whether it is to be believed.
 //!
 //! An invalid trial is still returned, with the flags that say why: its outcomes count for the audit, its figures for
-//! nothing. Called by the scenarios, the peak finder and the durability list.
+//! nothing.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Who used the machine between two moments: processor time of processes and of their threads, and the disk.
 //!
-//! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it, and
-//! called by the scenarios. It draws no conclusion: see `limit.rs`.
+//! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it. It draws no conclusion: see `limit.rs`.
 
 use std::collections::HashMap;
 use std::fs::{read_dir, read_to_string};

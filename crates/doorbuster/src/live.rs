@@ -1,7 +1,7 @@
 //! One line a second of what a server does, for whoever looks at its terminal.
 //!
 //! Reads the same counters as `/metrics`. A second in which nothing happened prints nothing, so that an idle
-//! server does not push its own log away. Called by: `serve`, on a terminal only.
+//! server does not push its own log away. It is for terminals only.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -1,7 +1,7 @@
 //! What a running server says of its own ledger, by `GET /api/v1/audit`: the only audit of a server that is not ours.
 //!
 //! Asked before the first order and after the last one. Without the operator's token it can't be asked for, so then no
-//! order may be placed. Called by everything that places orders at a running server.
+//! order may be placed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

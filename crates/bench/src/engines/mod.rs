@@ -2,7 +2,7 @@
 //! setting took effect, and stopped and removed when their owner goes away, on an error too.
 //!
 //! A benchmark of engines with other settings than it prints would be worth nothing, so nothing is believed that an
-//! engine does not say itself. Called by the cluster's benchmark.
+//! engine does not say itself.
 
 mod flushes;
 pub mod mariadb;

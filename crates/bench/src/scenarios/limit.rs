@@ -1,7 +1,6 @@
 //! What limited a scenario, by the trial of its highest rate.
 //!
-//! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone. Called by every scenario
-//! that runs a load.
+//! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone.
 
 use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, idle, limit};
 use crate::load::Trial;

@@ -3,7 +3,7 @@
 //! The report is written after every scenario, so that neither a crash nor a signal loses what was measured; a run that
 //! measures nothing writes none. A scenario that fails in its middle keeps its finished cases and does not keep the others
 //! from running; a broken audit does, and takes every figure with it.
-//! Called by `doorbuster bench run`; it prints nothing but the progress.
+//! It prints nothing but the progress.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP while something is measured: the first one stops in order, a later one at once; either way
 //! no engine is left running.
 //!
-//! Called by every command that measures. Must not: know what is measured.
+//! Must not: know what is measured.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
