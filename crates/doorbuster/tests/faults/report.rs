@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::SCENARIOS;
-use crate::stage::is_full;
+use crate::testbed::is_full;
 use crate::verdict::Outcome;
 
 #[derive(Debug)]

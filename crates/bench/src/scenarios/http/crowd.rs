@@ -20,7 +20,7 @@ use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdict
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
-use crate::scenarios::{Stage, Target, cases, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic::{self, Traffic};
@@ -60,7 +60,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(stage: &Stage) -> Self {
+    fn of(context: &ScenarioContext) -> Self {
         let crowd = |base_per_s, peak_per_s, decay| FlashCrowd {
             base_per_s,
             at: Duration::from_secs(1),
@@ -69,7 +69,7 @@ impl Plan {
             spacing: Spacing::Poisson,
             retries: RETRIES,
         };
-        if stage.quick() {
+        if context.quick() {
             let duration = Duration::from_secs(8);
             return Self {
                 crowd: crowd(100.0, 4000.0, 2),
@@ -90,13 +90,13 @@ impl Plan {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     ensure!(
-        stage.target == Target::Spawn,
+        context.target == Target::Spawn,
         "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
     );
     let mut report = super::empty_report("Flash crowd", None);
-    let plan = Plan::of(stage);
+    let plan = Plan::of(context);
     report.notes.push(format!(
         "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
          {:.0}% of the requests from {BOTS} bots, one unit each; {} orders/s admitted.",
@@ -107,10 +107,10 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
         BOTS_SHARE * 100.0,
         plan.admitted_per_s
     ));
-    for &profile in Profile::of(stage) {
-        for repeat in 1..=stage.repeats {
-            if stage.wants(profile.name()) {
-                once(stage, &mut report, profile, plan, repeat)?;
+    for &profile in Profile::of(context) {
+        for repeat in 1..=context.repeats {
+            if context.wants(profile.name()) {
+                once(context, &mut report, profile, plan, repeat)?;
             }
         }
     }
@@ -120,33 +120,33 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
 
 /// Each repeat has a shop of its own: a sale is sold out only once.
 fn once(
-    stage: &Stage,
+    context: &ScenarioContext,
     report: &mut ScenarioReport,
     profile: Profile,
     plan: Plan,
     repeat: usize,
 ) -> anyhow::Result<()> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
-    let mut stand = Stand::open(stage, profile, Shop::Own { settings: &settings })?;
+    let mut stand = Stand::open(context, profile, Shop::Own { settings: &settings })?;
     let engines = stand.engines()?;
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
-    stand.create_sale(stage, &sale(plan))?;
-    warm_up(stage, &mut stand)?;
-    stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
+    stand.create_sale(context, &sale(plan))?;
+    warm_up(context, &mut stand)?;
+    context.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), context.repeats));
     let watched = stand.watched();
     let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);
-    let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64), &mut stand.receipts);
+    let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut stand.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
-    let disk = environment::disk(&stage.folder);
+    let disk = environment::disk(&context.folder);
     let around = Surroundings {
         watched: &watched,
         disk: disk.as_deref(),
         co_located: true,
-        stop: &stage.stop,
-        progress: Some(&stage.progress),
+        stop: &context.stop,
+        progress: Some(&context.progress),
     };
-    let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(stage.seed);
+    let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
     stand.told_orders(&trial.outcomes);
     let left = stand.units_left(SALE)?;
@@ -156,24 +156,24 @@ fn once(
     report.audit =
         stand.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
     let won = trial.outcomes.won;
-    stage.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
+    context.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
     add(report, profile, trial);
-    report.cases.last().into_iter().for_each(|case| stage.keep(case));
+    report.cases.last().into_iter().for_each(|case| context.keep(case));
     Ok(())
 }
 
 /// Orders of another sale. A shop that runs since yesterday meets its crowd; of a Java program that has just started the
 /// compiler would take the processors from the crowd.
-fn warm_up(stage: &Stage, stand: &mut Stand) -> anyhow::Result<()> {
-    stage.progress.doing("flash crowd: warming up");
-    stand.create_sale(stage, &traffic::own_sale())?;
+fn warm_up(context: &ScenarioContext, stand: &mut Stand) -> anyhow::Result<()> {
+    context.progress.doing("flash crowd: warming up");
+    stand.create_sale(context, &traffic::own_sale())?;
     let mut orders = Traffic::own(TOKEN_SECRET, WARM_UP_BUYER_FIRST);
     let mut kept = Kept { inner: &mut orders, receipts: &mut stand.receipts };
     let mut http = Http { workload: &mut kept };
     let settings = Settings::keep_alive(stand.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
-    let record = generator.run(Schedule::closed(WARM_UP), &mut http, &stage.stop)?;
+    let record = generator.run(Schedule::closed(WARM_UP), &mut http, &context.stop)?;
     stand.told_orders(&record.outcomes);
     Ok(())
 }

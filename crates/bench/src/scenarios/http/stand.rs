@@ -18,7 +18,7 @@ use crate::audit::{Ledger, Told};
 use crate::engines::{BrokerFlush, EngineSet, Place};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
-use crate::scenarios::{Stage, Target as Aim};
+use crate::scenarios::{ScenarioContext, Target as Aim};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 use crate::usage::Watched;
 
@@ -50,9 +50,9 @@ impl Profile {
         }
     }
 
-    /// Those that this stage can measure.
-    pub(super) fn of(stage: &Stage) -> &'static [Self] {
-        match stage.target {
+    /// Those that can be measured at this target.
+    pub(super) fn of(context: &ScenarioContext) -> &'static [Self] {
+        match context.target {
             Aim::Spawn => &[Self::Embedded, Self::Cluster],
             Aim::Running(_) => &[Self::Running],
         }
@@ -102,32 +102,32 @@ pub(super) struct Stand {
 impl Stand {
     /// # Errors
     /// If anything does not start, or an engine has another setting than it was to have.
-    pub(super) fn open(stage: &Stage, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
+    pub(super) fn open(context: &ScenarioContext, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
-        let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&stage.folder)?.keep();
-        let mut stand = match (profile, &stage.target) {
-            (Profile::Embedded, _) => Self::embedded(stage, &folder, shop)?,
-            (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
+        let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&context.folder)?.keep();
+        let mut stand = match (profile, &context.target) {
+            (Profile::Embedded, _) => Self::embedded(context, &folder, shop)?,
+            (Profile::Cluster, _) => Self::cluster(context, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
-                let open = |_| Running::open(http, token, &stage.stop);
-                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&stage.progress));
+                let open = |_| Running::open(http, token, &context.stop);
+                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&context.progress));
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
         };
-        stand.wait_for_gates(stage)?;
+        stand.wait_for_gates(context)?;
         Ok(stand)
     }
 
     /// Nothing can be measured before: a server is ready before it has built them.
-    fn wait_for_gates(&mut self, stage: &Stage) -> anyhow::Result<()> {
-        let token = match &stage.target {
+    fn wait_for_gates(&mut self, context: &ScenarioContext) -> anyhow::Result<()> {
+        let token = match &context.target {
             Aim::Spawn => Some(OPERATOR_TOKEN),
             Aim::Running(addresses) => addresses.operator_token.as_deref(),
         };
-        let opened = |token| Gates::opened(self.orders, token, &stage.stop, Some(&stage.progress));
+        let opened = |token| Gates::opened(self.orders, token, &context.stop, Some(&context.progress));
         self.gates = token.map(opened).transpose()?;
         Ok(())
     }
@@ -152,32 +152,32 @@ impl Stand {
         })
     }
 
-    fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        stage.progress.doing("starting a server");
-        let server = Target::start(&stage.program, folder, shop.setup(shop.settings(), &stage.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
-        let audit = Some(audit.telling(&stage.progress));
+    fn embedded(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
+        context.progress.doing("starting a server");
+        let server = Target::start(&context.program, folder, shop.setup(shop.settings(), &context.stop))?;
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
+        let audit = Some(audit.telling(&context.progress));
         let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         stand.server = Some(server);
         Ok(stand)
     }
 
-    fn cluster(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        stage.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
+    fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
+        context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
         let place = Place {
-            scripts: stage.scripts.clone(),
+            scripts: context.scripts.clone(),
             folder: folder.join("engines"),
-            port_base: stage.port_base,
+            port_base: context.port_base,
         };
-        let mut set = EngineSet::start(place, BrokerFlush::Asynchronous, &stage.stop)?;
+        let mut set = EngineSet::start(place, BrokerFlush::Asynchronous, &context.stop)?;
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
-        let server = Target::start(&stage.program, folder, shop.setup(&settings, &stage.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
-        let audit = Some(audit.telling(&stage.progress));
+        let server = Target::start(&context.program, folder, shop.setup(&settings, &context.stop))?;
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
+        let audit = Some(audit.telling(&context.progress));
         let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
-        set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
+        set.up(&["nginx"], &edge(&server, &pages), &context.stop).context("starting the edge")?;
         stand.pages = set.address("nginx")?;
         stand.server = Some(server);
         stand.engines = Some(set);
@@ -197,10 +197,10 @@ impl Stand {
 
     /// # Errors
     /// If the server refuses it.
-    pub(super) fn create_sale(&mut self, stage: &Stage, sale: &Value) -> anyhow::Result<()> {
+    pub(super) fn create_sale(&mut self, context: &ScenarioContext, sale: &Value) -> anyhow::Result<()> {
         let server = self.server.as_ref().context("a sale is created on a server of our own only")?;
         server.operate("/api/v1/sales", sale, 201)?;
-        self.wait_for_gates(stage)
+        self.wait_for_gates(context)
     }
 
     /// Units of a sale that nobody has, once the ledger has every accepted order.

@@ -20,7 +20,7 @@ use crate::process;
 use crate::procfs;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
 
 const VALUE_BYTES: usize = 8;
@@ -46,14 +46,14 @@ pub(super) struct Sizes {
     pub(super) requests: u64,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let requests = if stage.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
-    run_sized(stage, &Sizes { requests })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let requests = if context.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
+    run_sized(context, &Sizes { requests })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, aof("everysec"))?;
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, aof("everysec"))?;
+    let session = Session::new(context, &[subject.address()], subject.watched());
     let workload = |series: &str| -> anyhow::Result<Workload> {
         let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
         Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(vec![command(series)?], keys) })
@@ -70,11 +70,11 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         let point = beside_published(Point::at(series, "connections", connections as u64), row);
         let published = point.published.clone();
         let mut theirs = Vec::new();
-        cases.extend(measure(stage, point, |repeat| {
+        cases.extend(measure(context, point, |repeat| {
             let schedule = Schedule::closed_requests(requests);
             let (trial, _) = session.run(connections, workload(series)?, schedule, repeat)?;
             let program = redis_benchmark(&subject, series, connections, requests);
-            for figure in run_redis_benchmark(program, requests, trial.seconds, &stage.stop)? {
+            for figure in run_redis_benchmark(program, requests, trial.seconds, &context.stop)? {
                 add(&mut theirs, figure);
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
@@ -90,7 +90,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
-            cases.last().into_iter().for_each(|case| stage.keep(case));
+            cases.last().into_iter().for_each(|case| context.keep(case));
         }
     }
     let engines = vec![subject.said()?];

@@ -26,7 +26,7 @@ use crate::measure::{Surroundings, trial};
 use crate::reference::{self, SubmitOrder};
 use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{Addresses, Stage, Target as Whom, limit};
+use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, limit};
 use crate::target::{Setup, Target};
 use crate::traffic::Traffic;
 use crate::usage::Watched;
@@ -59,7 +59,7 @@ struct Shop {
 }
 
 impl Shop {
-    fn open(stage: &Stage, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
+    fn open(context: &ScenarioContext, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&folder).context("the server's folder")?;
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
@@ -69,9 +69,9 @@ impl Shop {
             set.address("mariadb")?
         );
         let target = Target::start(
-            &stage.program,
+            &context.program,
             &folder,
-            Setup { demo: true, settings: &ledger, stop: &stage.stop },
+            Setup { demo: true, settings: &ledger, stop: &context.stop },
         )?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
@@ -98,34 +98,34 @@ impl Shop {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    match stage.target.clone() {
-        Whom::Spawn => run_own(stage),
-        Whom::Running(addresses) => run_running(stage, &addresses),
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    match context.target.clone() {
+        Whom::Spawn => run_own(context),
+        Whom::Running(addresses) => run_running(context, &addresses),
     }
 }
 
-fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
-    let set = start(stage)?;
+fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let set = start(context)?;
     let mut ramp = Ramp::default();
     let mut engines: Vec<EngineSettings> = Vec::new();
     let mut sold_out = None;
-    for repeat in 1..=stage.repeats {
+    for repeat in 1..=context.repeats {
         for flush in FLUSHES {
             flush.apply(&mut set.database(None)?)?;
-            let folder = stage.folder.join(format!("server-{}-{repeat}", flush.value()));
-            let mut shop = Shop::open(stage, &set, folder)?;
-            if sold_out.is_none() && stage.wants("balances of 10") {
-                sold_out = Some(sell_out(stage, &mut shop)?);
+            let folder = context.folder.join(format!("server-{}-{repeat}", flush.value()));
+            let mut shop = Shop::open(context, &set, folder)?;
+            if sold_out.is_none() && context.wants("balances of 10") {
+                sold_out = Some(sell_out(context, &mut shop)?);
             }
             shop.balance(BALANCE_AMPLE)?;
-            for users in steps(stage) {
-                ramp.step(stage, &mut shop, (flush, users), repeat)?;
+            for users in steps(context) {
+                ramp.step(context, &mut shop, (flush, users), repeat)?;
                 check_room(&set)?;
             }
             shop.close()?;
-            sold_out.iter().for_each(|(case, _)| stage.keep(case));
-            ramp.cases(stage).iter().for_each(|case| stage.keep(case));
+            sold_out.iter().for_each(|(case, _)| context.keep(case));
+            ramp.cases(context).iter().for_each(|case| context.keep(case));
             if repeat == 1 {
                 engines.push(settings(&mut set.database(None)?, flush.name())?);
             }
@@ -133,21 +133,21 @@ fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
     }
     let (mut cases, audit) = sold_out.map_or((Vec::new(), None), |(case, audit)| (vec![case], Some(audit)));
     let shapes = ramp.shapes();
-    cases.extend(ramp.cases(stage));
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    cases.extend(ramp.cases(context));
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
     let notes = vec![
         "this program commits the orders of many buyers in one transaction; the published one commits each by itself"
             .to_owned(),
         "the ledger was compared with what buyers were told after every step, and audited after every ramp".to_owned(),
         "throughput counts accepted orders; each is a row in MariaDB when it is answered".to_owned(),
     ];
-    let mut report = report(stage, cases, engines, shapes, notes);
+    let mut report = report(context, cases, engines, shapes, notes);
     report.audit = audit;
     Ok(report)
 }
 
 fn report(
-    stage: &Stage,
+    context: &ScenarioContext,
     cases: Vec<Case>,
     engines: Vec<EngineSettings>,
     shapes: Vec<Shape>,
@@ -159,7 +159,7 @@ fn report(
         "one kind of disk: the published experiment has a hard disk and an SSD, and these are the SSD's figures"
             .to_owned(),
     ];
-    if stage.quick() {
+    if context.quick() {
         scaled_down.push("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units".to_owned());
     }
     ScenarioReport {
@@ -176,8 +176,8 @@ fn report(
     }
 }
 
-fn steps(stage: &Stage) -> impl Iterator<Item = usize> {
-    let steps: &'static [usize] = if stage.quick() { &USERS_QUICK } else { &USERS };
+fn steps(context: &ScenarioContext) -> impl Iterator<Item = usize> {
+    let steps: &'static [usize] = if context.quick() { &USERS_QUICK } else { &USERS };
     steps.iter().copied()
 }
 
@@ -186,19 +186,23 @@ fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::
         .context("connecting to the shop")
 }
 
-fn surroundings<'a>(stage: &'a Stage, watched: &'a [Watched], disk: Option<&'a str>) -> Surroundings<'a> {
-    Surroundings { watched, disk, co_located: true, stop: &stage.stop, progress: Some(&stage.progress) }
+fn surroundings<'a>(
+    context: &'a ScenarioContext,
+    watched: &'a [Watched],
+    disk: Option<&'a str>,
+) -> Surroundings<'a> {
+    Surroundings { watched, disk, co_located: true, stop: &context.stop, progress: Some(&context.progress) }
 }
 
 /// The published plan on goods of which there are 10 each. Comes first: nothing was sold yet.
-fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
-    let requests = if stage.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
-    stage.progress.doing("balances of 10");
+fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
+    let requests = if context.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
+    context.progress.doing("balances of 10");
     shop.balance(BALANCE)?;
     let mut traffic = Traffic::submit();
     let mut generator = connect(shop.target.address(), SOLD_OUT_USERS, &mut traffic)?;
-    let disk = environment::disk(&stage.folder);
-    let around = surroundings(stage, &shop.watched, disk.as_deref());
+    let disk = environment::disk(&context.folder);
+    let around = surroundings(context, &shop.watched, disk.as_deref());
     let schedule = Schedule::closed_requests(requests);
     let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 1, around)?;
     shop.add(&trial.outcomes)?;
@@ -209,7 +213,7 @@ fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
         "AUDIT FAILED: {GOODS} goods of {BALANCE} units each came to {orders} orders of {goods} goods, {least} to \
          {most} of each"
     );
-    stage
+    context
         .progress
         .done(&format!("balances of 10: {orders} orders of {requests} requests, {most} of each good"));
     let Outcomes { won, unknown, .. } = trial.outcomes;
@@ -250,32 +254,38 @@ struct Ramp {
 impl Ramp {
     fn step(
         &mut self,
-        stage: &Stage,
+        context: &ScenarioContext,
         shop: &mut Shop,
         (flush, users): (Flush, usize),
         repeat: usize,
     ) -> anyhow::Result<()> {
         let name = name(flush.name(), users);
-        if !stage.wants(&name) {
+        if !context.wants(&name) {
             return Ok(());
         }
-        stage.progress.doing(&name);
+        context.progress.doing(&name);
         shop.database.purge_binary_logs()?;
         let mut traffic = Traffic::submit();
         let mut generator = connect(shop.target.address(), users, &mut traffic)?;
         let mut http = Http { workload: &mut traffic };
-        let (warm_up, window) = durations(stage);
-        let record = generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?;
+        let (warm_up, window) = durations(context);
+        let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
         shop.add(&record.outcomes)?;
-        let disk = environment::disk(&stage.folder);
-        let around = surroundings(stage, &shop.watched, disk.as_deref());
+        let disk = environment::disk(&context.folder);
+        let around = surroundings(context, &shop.watched, disk.as_deref());
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
         shop.add(&trial.outcomes).with_context(|| name.clone())?;
-        self.push(stage, flush.name(), users, trial)
+        self.push(context, flush.name(), users, trial)
     }
 
     /// A step whose balances ran short, or whose server failed, has no figure.
-    fn push(&mut self, stage: &Stage, series: &str, users: usize, trial: Trial) -> anyhow::Result<()> {
+    fn push(
+        &mut self,
+        context: &ScenarioContext,
+        series: &str,
+        users: usize,
+        trial: Trial,
+    ) -> anyhow::Result<()> {
         let name = name(series, users);
         ensure!(
             trial.outcomes.won > 0 && trial.outcomes.sold_out == 0,
@@ -283,7 +293,7 @@ impl Ramp {
             trial.outcomes,
             trial.first_surprise
         );
-        stage.progress.done(&format!("{name}: {:.0} orders/s", trial.good_per_s()));
+        context.progress.done(&format!("{name}: {:.0} orders/s", trial.good_per_s()));
         match self.steps.iter_mut().find(|step| step.0 == series && step.1 == users) {
             Some(step) => step.2.push(trial),
             None => self.steps.push((series.to_owned(), users, vec![trial])),
@@ -315,11 +325,11 @@ impl Ramp {
         steps.filter_map(|step| Some((step.1, median(&rates(&step.2))?))).collect()
     }
 
-    fn cases(&self, stage: &Stage) -> Vec<Case> {
+    fn cases(&self, context: &ScenarioContext) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut series: Vec<String> = self.steps.iter().map(|step| step.0.clone()).collect();
         series.dedup();
-        for series in series.iter().filter(|_| stage.only.is_none()) {
+        for series in series.iter().filter(|_| context.only.is_none()) {
             let best = self.best(series);
             let flush = FLUSHES.into_iter().find(|flush| flush.name() == series);
             let published =
@@ -421,38 +431,38 @@ fn name(series: &str, users: usize) -> String {
     format!("{series}, {users} users")
 }
 
-fn durations(stage: &Stage) -> (Duration, Duration) {
-    let (warm_up, window) = if stage.quick() { (500, 2_000) } else { (1_000, 10_000) };
+fn durations(context: &ScenarioContext) -> (Duration, Duration) {
+    let (warm_up, window) = if context.quick() { (500, 2_000) } else { (1_000, 10_000) };
     (Duration::from_millis(warm_up), Duration::from_millis(window))
 }
 
 /// A server that runs already: the ramp alone. Its balances are its operator's to set, and its ledger is its own to
 /// audit.
-fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
+fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
     let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
-    let before =
-        Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?.telling(&stage.progress);
+    let before = Running::open(address, addresses.operator_token.as_deref(), &context.stop)?
+        .telling(&context.progress);
     let mut told = Told::default();
     let mut ramp = Ramp::default();
-    let (warm_up, window) = durations(stage);
-    for repeat in 1..=stage.repeats {
-        for users in steps(stage).filter(|users| stage.wants(&name(series, *users))) {
-            stage.progress.doing(&name(series, users));
+    let (warm_up, window) = durations(context);
+    for repeat in 1..=context.repeats {
+        for users in steps(context).filter(|users| context.wants(&name(series, *users))) {
+            context.progress.doing(&name(series, users));
             let mut traffic = Traffic::submit();
             let mut generator = connect(address, users, &mut traffic)?;
             let mut http = Http { workload: &mut traffic };
-            told.add(&generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?);
+            told.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
             let around = Surroundings {
                 watched: &[],
                 disk: None,
                 co_located: is_local(address),
-                stop: &stage.stop,
-                progress: Some(&stage.progress),
+                stop: &context.stop,
+                progress: Some(&context.progress),
             };
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
             told.add_outcomes(&trial.outcomes);
-            ramp.push(stage, series, users, trial)?;
+            ramp.push(context, series, users, trial)?;
         }
     }
     let engines = match &addresses.mysql {
@@ -461,9 +471,9 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
     };
     let notes =
         vec!["left out, for the server is not ours: both flush settings, and balances of 10".to_owned()];
-    let cases = ramp.cases(stage);
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
-    let mut report = report(stage, cases, engines, Vec::new(), notes);
+    let cases = ramp.cases(context);
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
+    let mut report = report(context, cases, engines, Vec::new(), notes);
     report.audit = Some(before.close(told)?);
     Ok(report)
 }

@@ -86,7 +86,7 @@ pub(crate) fn is_full() -> bool {
 
 /// What a fault acts on.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Testbed {
     pub(crate) engines: &'static Engines,
     pub(crate) network: &'static Network,
     pub(crate) cluster: Cluster,
@@ -130,16 +130,16 @@ impl Network {
 }
 
 /// Plays a scenario; `fault` returns when the fault is over.
-pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outcome {
-    let mut stage = Stage::open(scenario);
-    stage.load.wait_for_orders(if is_full() { 1000 } else { 300 }, WARM_WITHIN);
+pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Testbed)) -> Outcome {
+    let mut testbed = Testbed::open(scenario);
+    testbed.load.wait_for_orders(if is_full() { 1000 } else { 300 }, WARM_WITHIN);
     let began = Instant::now();
-    fault(&mut stage);
+    fault(&mut testbed);
     let ended = Instant::now();
-    let back = stage.load.wait_for_orders(1, BACK_WITHIN);
-    stage.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
+    let back = testbed.load.wait_for_orders(1, BACK_WITHIN);
+    testbed.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
     // The last is dropped first: a failure tells the logs of the servers, which are in the folder.
-    let Stage { _alone, _dir, load, cluster, prefix, engines, .. } = stage;
+    let Testbed { _alone, _dir, load, cluster, prefix, engines, .. } = testbed;
     let attempts = load.stop();
     let silence = longest_silence(&attempts, began);
     let forgettable = forgettable(scenario.forgets, &attempts, began, ended);
@@ -153,8 +153,8 @@ pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outco
     row.outcome
 }
 
-impl Stage {
-    fn open(scenario: &Scenario) -> Stage {
+impl Testbed {
+    fn open(scenario: &Scenario) -> Testbed {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (engines, network) = engines_that_are_well();
         let place = SCENARIOS.iter().position(|other| other.name == scenario.name).expect("it is listed");
@@ -175,7 +175,7 @@ impl Stage {
         Caller::calm(cluster.addresses()[0]).create_sales();
         cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales());
         let load = Load::start(cluster.addresses(), shape());
-        Stage { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
+        Testbed { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
     }
 
     /// Longer than every time-out that is involved; then the fault is over.
@@ -184,7 +184,7 @@ impl Stage {
     }
 
     pub(crate) fn wait_out() {
-        std::thread::sleep(Stage::outage());
+        std::thread::sleep(Testbed::outage());
     }
 }
 
