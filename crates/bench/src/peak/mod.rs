@@ -12,7 +12,7 @@ pub mod admission;
 pub mod controller;
 pub mod judge;
 mod preflight;
-mod stand;
+mod testbed;
 mod trials;
 
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use anyhow::ensure;
 
 use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
 use self::judge::{Limits, Plan, median_interval};
-use self::stand::Stand;
+use self::testbed::PeakTestbed;
 use self::trials::{Measured, Trials};
 use crate::audit::AUDIT_FAILED;
 use crate::installation::Site;
@@ -166,25 +166,25 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         options.site.progress.done(&warning);
     }
     options.site.progress.doing("starting what is measured");
-    let mut stand = Stand::open(options, folder.path())?;
+    let mut testbed = PeakTestbed::open(options, folder.path())?;
     options.site.progress.doing("measuring the generator alone");
     let ceiling = preflight::ceiling(
         folder.path(),
-        &mut stand.traffic,
+        &mut testbed.traffic,
         options.users,
         options.trial.min(Duration::from_secs(3)),
         &options.site.stop,
     )?;
     options.site.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
-    let found = search(options, limits, ceiling, &mut stand, folder.path())?;
-    let servers = stand.addresses().len() as u64;
-    let local = stand.is_local();
+    let found = search(options, limits, ceiling, &mut testbed, folder.path())?;
+    let servers = testbed.addresses().len() as u64;
+    let local = testbed.is_local();
     options.site.progress.expect(Duration::ZERO);
     let audit = if found.cut.is_some() {
         None
     } else {
         options.site.progress.doing("auditing");
-        let audit = stand.close(&options.site.stop)?;
+        let audit = testbed.close(&options.site.stop)?;
         options.site.progress.done("audited: every acknowledged order is there");
         Some(audit)
     };
@@ -223,7 +223,7 @@ fn search(
     options: &PeakOptions,
     limits: Limits,
     ceiling: f64,
-    stand: &mut Stand,
+    testbed: &mut PeakTestbed,
     folder: &Path,
 ) -> anyhow::Result<Found> {
     // A first impression may end with less certainty, but in about two minutes.
@@ -243,7 +243,7 @@ fn search(
         probes_max: 30,
         measurements_max,
     });
-    let mut trials = Trials::new(options, limits, stand, folder);
+    let mut trials = Trials::new(options, limits, testbed, folder);
     trials.warm_up()?;
     let mut measured: Vec<Measured> = Vec::new();
     let mut told = 0;

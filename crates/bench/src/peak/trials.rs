@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::controller::{Load, Measurement, Phase};
 use super::judge::{Limits, Seen};
-use super::stand::Stand;
+use super::testbed::PeakTestbed;
 use super::{PeakOptions, PeakTarget};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
@@ -57,14 +57,19 @@ impl Measured {
 pub(super) struct Trials<'a> {
     options: &'a PeakOptions,
     limits: Limits,
-    stand: &'a mut Stand,
+    testbed: &'a mut PeakTestbed,
     disk: Option<String>,
     made: usize,
 }
 
 impl<'a> Trials<'a> {
-    pub(super) fn new(options: &'a PeakOptions, limits: Limits, stand: &'a mut Stand, folder: &Path) -> Self {
-        Self { options, limits, stand, disk: environment::disk(folder), made: 0 }
+    pub(super) fn new(
+        options: &'a PeakOptions,
+        limits: Limits,
+        testbed: &'a mut PeakTestbed,
+        folder: &Path,
+    ) -> Self {
+        Self { options, limits, testbed, disk: environment::disk(folder), made: 0 }
     }
 
     /// Its answers count for the audit only.
@@ -83,7 +88,7 @@ impl<'a> Trials<'a> {
             trial.outcomes.total(),
             trial.first_surprise.map_or(String::new(), |first| format!("; the first of the others: {first}"))
         );
-        self.stand.rest()
+        self.testbed.rest()
     }
 
     pub(super) fn measure(&mut self, load: Load, phase: Phase) -> anyhow::Result<Measured> {
@@ -100,7 +105,7 @@ impl<'a> Trials<'a> {
         let (mut trial, begun) = self.trial(schedule, connections)?;
         // Recovery is measured from the end of the overload: nothing is waited for in between.
         if !matches!(phase, Phase::Overload | Phase::Recover) {
-            self.stand.rest()?;
+            self.testbed.rest()?;
         }
         let measurement = match load {
             // No limit to keep: but a generator that spoiled it would make its rate a wrong first guess.
@@ -112,11 +117,11 @@ impl<'a> Trials<'a> {
     }
 
     fn trial(&mut self, schedule: Schedule, connections: usize) -> anyhow::Result<(Trial, Instant)> {
-        let addresses = self.stand.addresses();
+        let addresses = self.testbed.addresses();
         let whom: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let watched = self.stand.watched();
-        let co_located = self.stand.is_local();
-        let mut kept = Kept { inner: &mut self.stand.traffic, receipts: &mut self.stand.receipts };
+        let watched = self.testbed.watched();
+        let co_located = self.testbed.is_local();
+        let mut kept = Kept { inner: &mut self.testbed.traffic, receipts: &mut self.testbed.receipts };
         let mut http = Http { workload: &mut kept };
         let settings = Settings::spread(addresses, connections);
         // Of an open loop only as many as are needed are opened.
@@ -135,8 +140,8 @@ impl<'a> Trials<'a> {
         let schedule = schedule.seeded(seed(self.options.seed, self.made));
         let trial =
             measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
-        self.stand.told.accepted += trial.outcomes.won;
-        self.stand.told.unknown += trial.outcomes.unknown;
+        self.testbed.told.accepted += trial.outcomes.won;
+        self.testbed.told.unknown += trial.outcomes.unknown;
         Ok((trial, begun))
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::stand::{Profile, Shop, Stand};
+use super::testbed::{HttpTestbed, Profile, Shop};
 use crate::audit::receipts::{Kept, Receipts};
 use crate::drivers::http::{Http, response};
 use crate::environment;
@@ -127,16 +127,16 @@ fn once(
     repeat: usize,
 ) -> anyhow::Result<()> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
-    let mut stand = Stand::open(context, profile, Shop::Own { settings: &settings })?;
-    let engines = stand.engines()?;
+    let mut testbed = HttpTestbed::open(context, profile, Shop::Own { settings: &settings })?;
+    let engines = testbed.engines()?;
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
-    stand.create_sale(context, &sale(plan))?;
-    warm_up(context, &mut stand)?;
+    testbed.create_sale(context, &sale(plan))?;
+    warm_up(context, &mut testbed)?;
     context.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), context.repeats));
-    let watched = stand.watched();
-    let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);
-    let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut stand.receipts);
+    let watched = testbed.watched();
+    let settings = Settings::open_loop(testbed.orders, IN_FLIGHT_MAX);
+    let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut testbed.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let disk = environment::disk(&context.folder);
     let around = Surroundings {
@@ -148,13 +148,13 @@ fn once(
     };
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
-    stand.told_orders(&trial.outcomes);
-    let left = stand.units_left(SALE)?;
+    testbed.told_orders(&trial.outcomes);
+    let left = testbed.units_left(SALE)?;
     if repeat == 1 {
         report.engines.extend(engines);
     }
     report.audit =
-        stand.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
+        testbed.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
     let won = trial.outcomes.won;
     context.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
@@ -165,16 +165,16 @@ fn once(
 
 /// Orders of another sale. A shop that runs since yesterday meets its crowd; of a Java program that has just started the
 /// compiler would take the processors from the crowd.
-fn warm_up(context: &ScenarioContext, stand: &mut Stand) -> anyhow::Result<()> {
+fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Result<()> {
     context.progress.doing("flash crowd: warming up");
-    stand.create_sale(context, &traffic::own_sale())?;
+    testbed.create_sale(context, &traffic::own_sale())?;
     let mut orders = Traffic::own(TOKEN_SECRET, WARM_UP_BUYER_FIRST);
-    let mut kept = Kept { inner: &mut orders, receipts: &mut stand.receipts };
+    let mut kept = Kept { inner: &mut orders, receipts: &mut testbed.receipts };
     let mut http = Http { workload: &mut kept };
-    let settings = Settings::keep_alive(stand.orders, WARM_UP_USERS);
+    let settings = Settings::keep_alive(testbed.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
     let record = generator.run(Schedule::closed(WARM_UP), &mut http, &context.stop)?;
-    stand.told_orders(&record.outcomes);
+    testbed.told_orders(&record.outcomes);
     Ok(())
 }
 

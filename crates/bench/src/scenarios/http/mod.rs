@@ -4,14 +4,14 @@
 //! Each on both profiles, without keep-alive as published, and with it. An audit follows everything that was stored.
 
 mod crowd;
-mod stand;
+mod testbed;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use self::stand::{Profile, Shop, Stand};
+use self::testbed::{HttpTestbed, Profile, Shop};
 use super::{Engine, Scenario, ScenarioContext, cases, limit};
 use crate::address::is_local;
 use crate::audit::receipts::Kept;
@@ -195,14 +195,14 @@ fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioRep
         if !names.iter().any(|(_, name)| context.wants(name)) {
             continue;
         }
-        let mut stand = Stand::open(context, profile, Shop::Demo)?;
+        let mut testbed = HttpTestbed::open(context, profile, Shop::Demo)?;
         if tier.kind == Kind::Order {
-            stand.check_audited()?;
+            testbed.check_audited()?;
         }
         let mut cases = Vec::new();
         for (reuse, name) in names {
             if context.wants(&name) {
-                let trials = measure(context, &mut stand, tier, reuse, &name)?;
+                let trials = measure(context, &mut testbed, tier, reuse, &name)?;
                 let case = case(tier, reuse, name, trials);
                 if matches!(tier.kind, Kind::Page(_)) {
                     context.keep(&case);
@@ -210,10 +210,10 @@ fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioRep
                 cases.push(case);
             }
         }
-        report.engines.extend(stand.engines()?);
+        report.engines.extend(testbed.engines()?);
         // The cluster's comes last, and is the stronger one.
         report.audit =
-            stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
+            testbed.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
         if !matches!(tier.kind, Kind::Page(_)) {
             // They are audited now.
             cases.iter().for_each(|case| context.keep(case));
@@ -257,13 +257,13 @@ fn case_name(profile: Profile, reuse: Reuse) -> String {
 
 fn measure(
     context: &ScenarioContext,
-    stand: &mut Stand,
+    testbed: &mut HttpTestbed,
     tier: &Tier,
     reuse: Reuse,
     name: &str,
 ) -> anyhow::Result<Vec<Trial>> {
-    let address = if matches!(tier.kind, Kind::Page(_)) { stand.pages } else { stand.orders };
-    let watched = stand.watched();
+    let address = if matches!(tier.kind, Kind::Page(_)) { testbed.pages } else { testbed.orders };
+    let watched = testbed.watched();
     let disk = environment::disk(&context.folder);
     let around = Surroundings {
         watched: &watched,
@@ -279,7 +279,7 @@ fn measure(
     for repeat in 0..=context.repeats {
         context.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, context.repeats));
         let mut traffic = tier.traffic(sample.as_deref());
-        let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
+        let mut workload = Kept { inner: &mut traffic, receipts: &mut testbed.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
             generator = Some(
@@ -299,8 +299,8 @@ fn measure(
     for trial in &trials {
         match tier.kind {
             Kind::Page(_) => {}
-            Kind::Message => stand.told_messages(&trial.outcomes),
-            Kind::Order => stand.told_orders(&trial.outcomes),
+            Kind::Message => testbed.told_messages(&trial.outcomes),
+            Kind::Order => testbed.told_orders(&trial.outcomes),
         }
     }
     trials.remove(0);

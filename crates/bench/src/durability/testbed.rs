@@ -1,4 +1,4 @@
-//! The servers of one row, with its settings, and what their buyers were told.
+//! The servers of one row, with its settings, their buyers, and the answers that these got.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -20,14 +20,15 @@ use crate::report::model::Audit;
 use crate::target::TOKEN_SECRET;
 use crate::traffic::{BUYER_FIRST, Traffic};
 
-pub(super) struct Stand {
+/// The system under test, its buyers, and the answers that they got.
+pub(super) struct DurabilityTestbed {
     pub(super) traffic: Traffic,
     pub(super) told: Told,
     pub(super) receipts: Receipts,
     pub(super) installation: Installation,
 }
 
-impl Stand {
+impl DurabilityTestbed {
     pub(super) fn open(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<Self> {
         let installation = match row {
             Combination::Embedded(synchronous) => {

@@ -1,6 +1,6 @@
 //! The shop under test: one embedded server, a server on real engines with the edge before it, or one that runs.
 //!
-//! It keeps what buyers were told, and closes with the audit. Dropped, it ends all that it started: servers first.
+//! It keeps the answers that buyers got, and closes with the audit. Dropped, it ends all that it started: servers first.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -81,7 +81,8 @@ impl<'a> Shop<'a> {
     }
 }
 
-pub(super) struct Stand {
+/// The system under test, and the answers that its buyers got.
+pub(super) struct HttpTestbed {
     profile: Profile,
     server: Option<Target>,
     engines: Option<EngineSet>,
@@ -99,13 +100,13 @@ pub(super) struct Stand {
     messages: Told,
 }
 
-impl Stand {
+impl HttpTestbed {
     /// # Errors
     /// If anything does not start, or an engine has another setting than it was to have.
     pub(super) fn open(context: &ScenarioContext, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
         let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&context.folder)?.keep();
-        let mut stand = match (profile, &context.target) {
+        let mut testbed = match (profile, &context.target) {
             (Profile::Embedded, _) => Self::embedded(context, &folder, shop)?,
             (Profile::Cluster, _) => Self::cluster(context, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
@@ -117,8 +118,8 @@ impl Stand {
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
         };
-        stand.wait_for_gates(context)?;
-        Ok(stand)
+        testbed.wait_for_gates(context)?;
+        Ok(testbed)
     }
 
     /// Nothing can be measured before: a server is ready before it has built them.
@@ -157,9 +158,9 @@ impl Stand {
         let server = Target::start(&context.program, folder, shop.setup(shop.settings(), &context.stop))?;
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
         let audit = Some(audit.telling(&context.progress));
-        let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
-        stand.server = Some(server);
-        Ok(stand)
+        let mut testbed = Self::at(Profile::Embedded, folder, server.address(), audit)?;
+        testbed.server = Some(server);
+        Ok(testbed)
     }
 
     fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
@@ -176,12 +177,12 @@ impl Stand {
         let server = Target::start(&context.program, folder, shop.setup(&settings, &context.stop))?;
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
         let audit = Some(audit.telling(&context.progress));
-        let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
+        let mut testbed = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &context.stop).context("starting the edge")?;
-        stand.pages = set.address("nginx")?;
-        stand.server = Some(server);
-        stand.engines = Some(set);
-        Ok(stand)
+        testbed.pages = set.address("nginx")?;
+        testbed.server = Some(server);
+        testbed.engines = Some(set);
+        Ok(testbed)
     }
 
     /// To be called before the first order.

@@ -1,5 +1,5 @@
-//! What is searched: a server of our own, a cluster of our own, or one that runs already; its buyers, and what they were
-//! told.
+//! The system under test with its load: a server of our own, a cluster of our own, or one that runs already; its buyers,
+//! and the answers that they got.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,7 +21,8 @@ use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
 use crate::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
 use crate::usage::Watched;
 
-pub(super) struct Stand {
+/// The system under test, its buyers, and the answers that they got.
+pub(super) struct PeakTestbed {
     pub(super) traffic: Traffic,
     pub(super) told: Told,
     pub(super) receipts: Receipts,
@@ -35,7 +36,7 @@ enum Servers {
     Running { address: SocketAddr, audit: Running },
 }
 
-impl Stand {
+impl PeakTestbed {
     pub(super) fn open(options: &PeakOptions, folder: &Path) -> anyhow::Result<Self> {
         let own = |installation| (Servers::Own(installation), Traffic::own(TOKEN_SECRET, BUYER_FIRST));
         let (servers, traffic) = match &options.target {
@@ -146,7 +147,7 @@ mod tests {
             operator_token: None,
         };
         let folder = tempfile::tempdir().unwrap();
-        let opened = Stand::open(&PeakOptions::new("doorbuster".into(), target), folder.path());
+        let opened = PeakTestbed::open(&PeakOptions::new("doorbuster".into(), target), folder.path());
         let error = opened.err().expect("it is refused").to_string();
         assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
