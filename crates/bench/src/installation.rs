@@ -15,7 +15,7 @@ use crate::audit::invariants::{self, Rows, Stock};
 use crate::audit::receipts::Receipts;
 use crate::audit::{Ledger, Told};
 use crate::cluster::shop::Shop;
-use crate::engines::{EngineSet, Flushes, Place};
+use crate::engines::{EngineSet, EngineSite, Flushes};
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::{Setup, Target};
@@ -86,12 +86,12 @@ impl Installation {
         flushes: Flushes,
         servers: usize,
     ) -> anyhow::Result<Self> {
-        let place = Place {
+        let engine_site = EngineSite {
             scripts: site.scripts.clone(),
             folder: folder.join("engines"),
             port_base: site.port_base,
         };
-        let set = EngineSet::start_with(place, flushes, &site.stop)?;
+        let set = EngineSet::start_with(engine_site, flushes, &site.stop)?;
         let mut shop = Shop::open(&site.program, &folder.join("servers"), &set, &site.stop)?;
         shop.serve_by(servers)?;
         Ok(Self::Cluster { shop: Box::new(shop), set })

@@ -33,11 +33,11 @@ configuration; 69 can't serve, or the server can't be reached."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CommandGroup,
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+pub(crate) enum CommandGroup {
     Serve(ServeArguments),
     Sale(SaleArguments),
     Audit(AuditArguments),

@@ -27,7 +27,7 @@ use anyhow::{Context, ensure};
 use self::scenario::{Arrival, SCENARIOS, Scenario};
 use self::shop::Shop;
 use self::submit::SubmitShop;
-use crate::engines::{BrokerFlush, EngineSet, PORTS_PER_SET, Place, find_scripts};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, PORTS_PER_SET, find_scripts};
 use crate::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::usage::Watched;
@@ -168,12 +168,12 @@ impl<'a> Bench<'a> {
         };
         for (index, flush) in (0_u16..).zip(flushes) {
             bench.progress.doing("starting Redis, MariaDB and RocketMQ");
-            let place = Place {
+            let site = EngineSite {
                 scripts: scripts.clone(),
                 folder: folder.join(format!("engines-{index}")),
                 port_base: options.port_base + index * PORTS_PER_SET,
             };
-            let set = EngineSet::start(place, *flush, &options.stop)?;
+            let set = EngineSet::start(site, *flush, &options.stop)?;
             bench.stacks.push(Stack { shop: None, set });
             bench.progress.done(&format!("Redis, MariaDB and RocketMQ run ({flush:?} flush)"));
         }

@@ -8,7 +8,7 @@ use bench::drivers::http::Http;
 use bench::load::record::{Outcome, Outcomes};
 use bench::load::schedule::{Profile, Schedule, Spacing, Think, Until};
 use bench::load::trial::Flag;
-use bench::load::{Generator, Greeting, Place, Protocol, Received, Reuse, Second, Settings, Verdicts};
+use bench::load::{ConnectionId, Generator, Greeting, Protocol, Received, Reuse, Second, Settings, Verdicts};
 
 use crate::fake::{Answer, Fake};
 use crate::meaning::{connect, trial};
@@ -124,7 +124,7 @@ impl Protocol for Greets {
         true
     }
 
-    fn greet(&mut self, _place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+    fn greet(&mut self, _connection: ConnectionId, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
         if bytes.is_empty() {
             out.extend_from_slice(REQUEST);
         }
@@ -135,8 +135,8 @@ impl Protocol for Greets {
         Http { workload: &mut Posts }.request(user, out)
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        Http { workload: &mut Posts }.receive(place, bytes, verdicts)
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        Http { workload: &mut Posts }.receive(connection, bytes, verdicts)
     }
 }
 

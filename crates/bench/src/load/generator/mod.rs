@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 
 use super::connection::Connection;
-use super::protocol::{Place, Protocol, Verdicts};
+use super::protocol::{ConnectionId, Protocol, Verdicts};
 use super::record::{Asking, Record};
 use super::schedule::{Next, Pace, Schedule, Until};
 use super::series::Series;
@@ -188,7 +188,11 @@ impl Generator {
         let count = settings.connections * settings.lanes();
         let mut connections: Vec<_> = (0..count).map(|_| Connection::closed()).collect();
         for (index, connection) in connections.iter_mut().enumerate().take(opened * settings.lanes()) {
-            connection.open(settings.address(settings.place(index)), poll.registry(), Token(index))?;
+            connection.open(
+                settings.address(settings.connection_id(index)),
+                poll.registry(),
+                Token(index),
+            )?;
             if index % CONNECT_BURST == CONNECT_BURST - 1 {
                 std::thread::sleep(CONNECT_PAUSE);
             }
@@ -443,7 +447,7 @@ impl Generator {
             if self.settings.reuse == Reuse::KeepAlive {
                 run.record.opened(connection.was_open());
             }
-            let address = self.settings.address(Place { user, lane });
+            let address = self.settings.address(ConnectionId { user, lane });
             connection.begin(address, self.poll.registry(), Token(index), &self.request)
         };
         if let Err(error) = sent {

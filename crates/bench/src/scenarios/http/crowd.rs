@@ -16,7 +16,7 @@ use crate::environment;
 use crate::load::choice::{Buyer, Choice, Crowd, Random};
 use crate::load::record::Outcome;
 use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
-use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdicts};
+use crate::load::{ConnectionId, Generator, Protocol, Received, Settings, Trial, Verdicts};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
@@ -340,7 +340,7 @@ impl Protocol for Buyers<'_> {
         0
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         match response::parse(bytes) {
             Ok(Some(head)) if bytes.len() >= head.total_bytes => {
                 let body = &bytes[head.head_bytes..head.total_bytes];
@@ -352,7 +352,8 @@ impl Protocol for Buyers<'_> {
                 if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
                     verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
                 }
-                if let Some(wish) = self.asking[place.user].take().filter(|_| outcome.is_worth_a_retry()) {
+                if let Some(wish) = self.asking[connection.user].take().filter(|_| outcome.is_worth_a_retry())
+                {
                     self.ask_again(wish);
                 }
                 Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }

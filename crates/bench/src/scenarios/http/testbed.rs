@@ -15,7 +15,7 @@ use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::audit::{Ledger, Told};
-use crate::engines::{BrokerFlush, EngineSet, Place};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
 use crate::scenarios::{ScenarioContext, Target as Aim};
@@ -165,12 +165,12 @@ impl HttpTestbed {
 
     fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
-        let place = Place {
+        let site = EngineSite {
             scripts: context.scripts.clone(),
             folder: folder.join("engines"),
             port_base: context.port_base,
         };
-        let mut set = EngineSet::start(place, BrokerFlush::Asynchronous, &context.stop)?;
+        let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();

@@ -11,7 +11,7 @@ use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
 use super::swap::{Host, swapped_bytes};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
@@ -323,7 +323,7 @@ impl Bench<'_> {
         Ok(Workload {
             value_bytes: vec![value_bytes],
             slots: Some(self.nodes.slots()?),
-            ..Workload::of(vec![Command::parse(command)?], keys)
+            ..Workload::of(vec![RedisCommand::parse(command)?], keys)
         })
     }
 

@@ -4,7 +4,7 @@
 //! that our driver's figures stand beside those of one that everybody knows.
 
 use std::ops::RangeInclusive;
-use std::process::Command as Program;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use anyhow::Context;
 use super::case::{Figure, Point, Session, add, join, measure, rates, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::{Command, Expect, Piece};
+use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::process;
@@ -123,13 +123,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
 }
 
 /// What is asked, by our driver.
-fn command(series: &str) -> anyhow::Result<Command> {
+fn command(series: &str) -> anyhow::Result<RedisCommand> {
     match series {
-        "set" => Command::parse("SET __key__ __data__"),
-        "get" => Command::parse("GET __key__"),
+        "set" => RedisCommand::parse("SET __key__ __data__"),
+        "get" => RedisCommand::parse("GET __key__"),
         _ => {
             let words = ["EVAL", BUSY, "0"].map(|word| vec![Piece::Text(word.as_bytes().to_vec())]);
-            Ok(Command::new(words.to_vec())?.expecting(Expect::Integer))
+            Ok(RedisCommand::new(words.to_vec())?.expecting(Expect::Integer))
         }
     }
 }
@@ -243,9 +243,9 @@ fn more_reads(ratio: Option<f64>) -> Shape {
 }
 
 /// The same by the published tool, on the same key.
-fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Program {
+fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Command {
     let (address, key) = (subject.address(), format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
-    let mut program = Program::new("redis-benchmark");
+    let mut program = Command::new("redis-benchmark");
     program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
     program.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
     // The tool takes it in no other way, so that it can be seen in the list of processes while it runs.
@@ -260,7 +260,7 @@ fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests
 
 /// `seconds` is how long our own driver took. It tries for ever to connect to a server that is gone, so it is waited for with a bound.
 fn run_redis_benchmark(
-    mut program: Program,
+    mut program: Command,
     requests: u64,
     seconds: f64,
     stop: &AtomicBool,

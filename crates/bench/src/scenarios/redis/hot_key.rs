@@ -9,7 +9,7 @@ use super::case::{
 };
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
@@ -103,7 +103,7 @@ fn once(
     let mut redis = subject.client()?;
     redis.ask(&["DEL", &key])?;
     let workload =
-        Workload::of(vec![Command::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
+        Workload::of(vec![RedisCommand::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(

@@ -5,7 +5,7 @@ use anyhow::{Context, ensure};
 use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::reference::{self, MemoryRecovery};
@@ -122,7 +122,7 @@ fn fill(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Res
 /// is what the published 70 bytes a key suggest; any other byte would take an object of its own.
 pub(super) fn writes(prefix: &str, count: u64) -> anyhow::Result<Workload> {
     let keys = Keys::new(prefix, KEY_BYTES, count, Order::Sequence)?;
-    Ok(Workload { depth: DEPTH, ..Workload::of(vec![Command::parse("SET __key__ 1")?], keys) })
+    Ok(Workload { depth: DEPTH, ..Workload::of(vec![RedisCommand::parse("SET __key__ 1")?], keys) })
 }
 
 pub(super) const WRITES_DEPTH: u64 = DEPTH as u64;

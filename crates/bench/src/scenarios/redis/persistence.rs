@@ -8,7 +8,7 @@ use super::case::{Figure, Instants, Point, Session, beside, ensure_running, keys
 use super::pipelining;
 use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
@@ -81,8 +81,8 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             let subject = Subject::of(context, Vec::new())?;
             notes.extend(subject.notes());
             notes.push("Left out: every policy but the one that the server has.".to_owned());
-            let place = Place { policy: "as it was found", subject: &subject, replica: None };
-            cases = policy(context, &place, sizes)?;
+            let servers = PolicyServers { policy: "as it was found", subject: &subject, replica: None };
+            cases = policy(context, &servers, sizes)?;
             engines.push(subject.said()?);
             subject.clear()?;
         }
@@ -153,23 +153,30 @@ fn spawned(
         replica = Some(server);
     }
     let subject = Subject::Own(Box::new(server));
-    let cases =
-        policy(context, &Place { policy: name, subject: &subject, replica: replica.as_ref() }, sizes)?;
+    let cases = policy(
+        context,
+        &PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() },
+        sizes,
+    )?;
     Ok((cases, told))
 }
 
-/// Where a policy is measured.
+/// A policy, and the servers on which it is measured.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct PolicyServers<'a> {
     policy: &'static str,
     subject: &'a Subject,
     replica: Option<&'a Server>,
 }
 
-fn policy(context: &ScenarioContext, place: &Place<'_>, sizes: &Sizes) -> anyhow::Result<Vec<Case>> {
+fn policy(
+    context: &ScenarioContext,
+    servers: &PolicyServers<'_>,
+    sizes: &Sizes,
+) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for (depth, writes, point) in points(place.policy, sizes) {
-        cases.extend(measure(context, point, |repeat| once(context, place, depth, writes, repeat))?);
+    for (depth, writes, point) in points(servers.policy, sizes) {
+        cases.extend(measure(context, point, |repeat| once(context, servers, depth, writes, repeat))?);
     }
     Ok(cases)
 }
@@ -205,13 +212,13 @@ fn series(policy: &str, depth: usize) -> String {
 
 fn once(
     context: &ScenarioContext,
-    place: &Place<'_>,
+    servers: &PolicyServers<'_>,
     depth: usize,
     writes: u64,
     repeat: usize,
 ) -> anyhow::Result<(Trial, Vec<Figure>)> {
     ensure!(writes.is_multiple_of(depth as u64), "{writes} writes are not whole pipelines of {depth}");
-    let Place { policy, subject, replica } = *place;
+    let PolicyServers { policy, subject, replica } = *servers;
     subject.clear()?;
     let mut watched = subject.watched();
     watched.extend(replica.map(Server::watched));
@@ -220,7 +227,7 @@ fn once(
         value_bytes: vec![1],
         depth,
         ..Workload::of(
-            vec![Command::parse("SET __key__ __data__")?],
+            vec![RedisCommand::parse("SET __key__ __data__")?],
             Keys::new(subject.prefix(), KEY_BYTES, writes, Order::Sequence)?,
         )
     };

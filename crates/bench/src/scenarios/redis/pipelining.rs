@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::case::{Point, Session, measure, rates};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference;
@@ -42,7 +42,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
                 value_bytes: vec![VALUE_BYTES],
                 depth: *depth,
                 ..Workload::of(
-                    vec![Command::parse("SET __key__ __data__")?],
+                    vec![RedisCommand::parse("SET __key__ __data__")?],
                     Keys::new(subject.prefix(), KEY_BYTES, KEYS, Order::Random)?,
                 )
             };

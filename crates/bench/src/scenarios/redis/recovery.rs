@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -17,7 +17,7 @@ use super::case::{
 use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference::{self, MemoryRecovery};
@@ -132,7 +132,7 @@ fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow
     let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
     let case = measure(context, point.beside("mean", published), |repeat| {
         let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
-        let workload = Workload::of(vec![Command::parse("GET __key__")?], keys);
+        let workload = Workload::of(vec![RedisCommand::parse("GET __key__")?], keys);
         let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
         let mean = Figure::new("mean", "us", Better::Lower, trial.response.mean_us);
         Ok((trial, vec![mean]))
@@ -253,7 +253,7 @@ fn cool(files: &[PathBuf]) -> anyhow::Result<Temperature> {
         let mut of = std::ffi::OsString::from("if=");
         of.push(file);
         // GNU dd: `nocache` with no count drops the whole file.
-        let dropped = Program::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
+        let dropped = Command::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
         if dropped.is_err() {
             break;
         }
@@ -283,7 +283,7 @@ fn cached_share(files: &[PathBuf]) -> Option<f64> {
     for file in files {
         total += fs::metadata(file).ok()?.len();
     }
-    let output = Program::new("fincore")
+    let output = Command::new("fincore")
         .args(["--bytes", "--noheadings", "--output", "RES"])
         .args(files)
         .output()

@@ -12,7 +12,7 @@ use super::nodes::Nodes;
 use super::server::{Subject, no_persistence};
 use super::{cluster, get_set, hot_key, memory, persistence, pipelining, recovery, reserve};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::slots::{self, SlotMap};
 use crate::engines::redis::Redis;
@@ -235,7 +235,10 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     let session = Session::new(context, old.masters(), Vec::new());
     let workload = Workload {
         slots: Some(old),
-        ..Workload::of(vec![Command::parse("INCR hot").unwrap()], Keys::new("", 1, 1, Order::Random).unwrap())
+        ..Workload::of(
+            vec![RedisCommand::parse("INCR hot").unwrap()],
+            Keys::new("", 1, 1, Order::Random).unwrap(),
+        )
     };
     let (trial, _) =
         session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();

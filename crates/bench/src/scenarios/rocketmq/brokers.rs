@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use crate::address::is_local;
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::engines::rocketmq::Broker;
-use crate::engines::{BrokerFlush, EngineSet, Place, expect};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 use crate::environment;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Record};
@@ -59,13 +59,13 @@ impl Brokers {
         let (set, name_server) = match &context.target {
             Target::Spawn => {
                 context.progress.doing("starting RocketMQ");
-                let place = Place {
+                let site = EngineSite {
                     scripts: context.scripts.clone(),
                     folder: context.folder.join("engines"),
                     port_base: context.port_base,
                 };
                 let set = EngineSet::start_some(
-                    place,
+                    site,
                     BrokerFlush::Asynchronous,
                     &["rocketmq"],
                     &[],

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 use super::{Engine, Scenario, ScenarioContext};
 use crate::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
-use crate::engines::{BrokerFlush, EngineSet, Place, expect};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 use crate::report::model::EngineSettings;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -93,12 +93,12 @@ impl Flush {
 /// A MariaDB of our own.
 fn start(context: &ScenarioContext) -> anyhow::Result<EngineSet> {
     context.progress.doing("starting MariaDB");
-    let place = Place {
+    let site = EngineSite {
         scripts: context.scripts.clone(),
         folder: context.folder.join("engines"),
         port_base: context.port_base,
     };
-    EngineSet::start_some(place, BrokerFlush::Asynchronous, &["mariadb"], &[], &context.stop)
+    EngineSet::start_some(site, BrokerFlush::Asynchronous, &["mariadb"], &[], &context.stop)
 }
 
 /// As the server says itself.
