@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_others_is_told() {
+    fn work_of_others_is_reported() {
         let said = limit(&Usage { others: 0.5, ..usage(1.0, 0.0, 0.4) });
         assert!(said.contains("mariadb 60%, work that is not ours 25%, redis 15%"), "{said}");
     }

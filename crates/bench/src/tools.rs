@@ -125,7 +125,7 @@ pub fn producer(
     let sending = Sending {
         topic,
         connections: options.threads,
-        // Each run is told from all others.
+        // A number of its own, so that the messages of two runs can be distinguished.
         bodies: Bodies::new(token::unix_ms(), options.message_bytes),
         keys: options.keys,
         batch: options.batch,

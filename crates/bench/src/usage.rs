@@ -65,7 +65,7 @@ pub struct Usage {
     pub steal: f64,
     /// Processors that were used by whatever is not listed: 0.5 is half of one.
     pub others: f64,
-    /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be told.
+    /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be known.
     pub disk_busy: Option<f64>,
     pub processes: Vec<ProcessUsage>,
 }

@@ -188,7 +188,7 @@ enum Lie {
 
 const PONG: Lie = Lie::Say(b"+PONG\r\n");
 
-/// Reads PINGs and answers each one as told. Its threads end with their connections, or with the process.
+/// Reads PINGs and answers each one as it was set up. Its threads end with their connections, or with the process.
 fn liar(lie: impl Fn(u64) -> Lie + Send + Sync + 'static) -> SocketAddr {
     const PING_BYTES: usize = b"*1\r\n$4\r\nPING\r\n".len();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");

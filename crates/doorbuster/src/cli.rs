@@ -52,7 +52,7 @@ pub(crate) enum CommandGroup {
 /// Shows help and version on standard output (0), everything else on standard error (64) in a line or two.
 pub(crate) fn exit_code_of(error: &clap::Error) -> ExitCode {
     match error.kind() {
-        // Nobody can be told if the writing fails; `| head` is no error.
+        // If the writing fails nobody can learn of it; `| head` is no error.
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             error.print().ok();
             ExitCode::SUCCESS

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_rates_and_stock() {
+    fn a_line_shows_rates_and_stock() {
         let before = Snapshot { accepted: 100, available: 10_000_000, ..Snapshot::default() };
         let now = Snapshot { accepted: 8_210, refused: 4, held: 8_110, available: 9_991_890, ..before };
         assert_eq!(

@@ -2,7 +2,7 @@
 //! the same Redis.
 //!
 //! The client is measured as it is: a child process of the program under test (`bench gate-client`, a hidden command)
-//! makes a gate, reserves in batches for some seconds, and tells how often. What it tells is counted again in Redis:
+//! makes a gate, reserves in batches for some seconds, and prints how many. What it prints is counted again in Redis:
 //! every reservation is a field of the SKU's marks. Then redis-benchmark does the same to a second SKU of the same gate,
 //! its ids random.
 

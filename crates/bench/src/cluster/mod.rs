@@ -120,20 +120,20 @@ pub fn cluster(options: &ClusterOptions) -> anyhow::Result<ClusterReport> {
         bench.round(round)?;
     }
     let engines = bench.stacks[0].set.versions()?;
-    let mut told = Vec::new();
+    let mut answered = Vec::new();
     if let Some(submit) = bench.submit.take() {
-        told.push(submit.close()?);
+        answered.push(submit.close()?);
     }
     for stack in &mut bench.stacks {
         if let Some(shop) = stack.shop.take() {
-            told.push(shop.close()?);
+            answered.push(shop.close()?);
         }
     }
     bench.progress.done("all ledgers audited: every accepted order is there, and no other");
     let (rows, costs) = summary::summarize(&bench.measurements);
     let (rounds, seconds) = (options.rounds, options.window.as_secs_f64());
     let measurements = std::mem::take(&mut bench.measurements);
-    Ok(ClusterReport { environment, engines, rounds, seconds, rows, costs, told, measurements })
+    Ok(ClusterReport { environment, engines, rounds, seconds, rows, costs, answered, measurements })
 }
 
 /// Everything that runs. Dropped before the folder that it lies in; servers before the engines under them.

@@ -95,7 +95,7 @@ pub(super) fn sample(
     let addresses = context.shop.addresses();
     let mut driver = Driver::connect(Settings::spread(addresses, CONNECTIONS)).context("connecting")?;
     let warm_up = driver.run(Schedule::closed(context.warm_up), &mut context.shop.traffic, context.stop)?;
-    context.shop.told.add(&warm_up);
+    context.shop.answered.add(&warm_up);
     context.shop.drain()?;
     let schedule = match (scenario.arrival, peak) {
         (Arrival::Sustained, Some(peak)) => Schedule::constant(peak * SUSTAINED_SHARE, context.window),
@@ -103,8 +103,8 @@ pub(super) fn sample(
     };
     let rows_before = context.shop.rows()?;
     let run = load(context, &mut driver, schedule)?;
-    context.shop.told.add(&run.record);
-    context.shop.told.accepted += run.seen.placed;
+    context.shop.answered.add(&run.record);
+    context.shop.answered.accepted += run.seen.placed;
     context.shop.drain()?;
     let drained = run.ended.elapsed();
     context.shop.check()?;

@@ -31,7 +31,7 @@ const BACK_PATIENCE: Duration = Duration::from_secs(150);
 const STILL_POLL: Duration = Duration::from_millis(500);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 
-/// What the buyers were told who tried until they were served again.
+/// The answers to the buyers who tried until they were served again.
 #[derive(Debug, Default)]
 struct Probed {
     accepted: Vec<u8>,
@@ -46,11 +46,11 @@ pub(super) fn kill(
 ) -> anyhow::Result<Kill> {
     let first = testbed.receipts.count();
     let (record, probed) = load_and_kill(options, testbed, victim)?;
-    testbed.told.add(&record);
+    testbed.answered.add(&record);
     ensure!(record.outcomes.won > 0, "no order was accepted before the kill: {}", surprise(&record));
     testbed.receipts.keep(&probed.accepted);
-    testbed.told.accepted += 1;
-    testbed.told.unknown += probed.unknown;
+    testbed.answered.accepted += 1;
+    testbed.answered.unknown += probed.unknown;
     let matched = settled(testbed, first, &options.site.stop)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     Ok(Kill {
@@ -69,7 +69,7 @@ fn load_and_kill(
     victim: Victim,
 ) -> anyhow::Result<(Record, Probed)> {
     let address = testbed.installation.addresses()[0];
-    let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (testbed.told.accepted % 1_000_000);
+    let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (testbed.answered.accepted % 1_000_000);
     let DurabilityTestbed { traffic, receipts, installation, .. } = testbed;
     let mut kept = Kept { inner: traffic, receipts };
     let mut http = Http { workload: &mut kept };

@@ -129,7 +129,7 @@ fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> a
         let done = measure(options, &folder, *row).with_context(|| row.name())?;
         // The engines are down by now; a long list must not need the disk of all rows together.
         std::fs::remove_dir_all(&folder).context("removing a row's folder")?;
-        options.site.progress.done(&told(&done, *row));
+        options.site.progress.done(&line_of(&done, *row));
         measured.push(done);
     }
     Ok(())
@@ -187,7 +187,7 @@ fn check_kept(kill: &Kill) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(done: &DurabilityRow, row: Combination) -> String {
+fn line_of(done: &DurabilityRow, row: Combination) -> String {
     let kills: Vec<_> = done
         .kills
         .iter()

@@ -37,7 +37,7 @@ const CEILING_SHARE: f64 = 0.8;
 /// Requests of a trial: the p99 of fewer is just their slowest one.
 const REQUESTS_MIN: f64 = 100.0;
 const PRECISION: f64 = 1.05;
-/// Of the trial's length: a longer limit is told to be long beside it, because a trial may end before its backlog is
+/// Of the trial's length: a note says so if the limit is longer, because a trial may then end before its backlog is
 /// over the limit.
 const LIMIT_SHARE: f64 = 0.05;
 /// [`Limiter::what`] of a search in which no load failed that the generator could make.
@@ -145,7 +145,7 @@ impl PeakOptions {
 }
 
 /// A search, and why it ended early, if it did: then there are the loads that were judged so far, and neither a peak nor
-/// an audit, because what the last trial's buyers were told is not known.
+/// an audit, because the answers that the last trial's buyers got are not known.
 #[derive(Debug)]
 pub struct Searched {
     pub report: PeakReport,
@@ -246,7 +246,7 @@ fn search(
     let mut trials = Trials::new(options, limits, testbed, folder);
     trials.warm_up()?;
     let mut measured: Vec<Measured> = Vec::new();
-    let mut told = 0;
+    let mut printed = 0;
     let begun = Instant::now();
     options.site.progress.scenario(1, 1, "peak", None);
     loop {
@@ -273,10 +273,10 @@ fn search(
                 options.site.progress.expect_at_most(each.saturating_mul(left));
             }
         }
-        for point in &controller.curve()[told..] {
-            options.site.progress.done(&told_of(point, &measured));
+        for point in &controller.curve()[printed..] {
+            options.site.progress.done(&line_of(point, &measured));
         }
-        told = controller.curve().len();
+        printed = controller.curve().len();
     }
 }
 
@@ -291,7 +291,7 @@ fn cut_off(stopped: bool, error: &str, measured: usize) -> Option<Outcome> {
 }
 
 /// A line for a load that was judged: with the interval of the median of its trials' p99.
-fn told_of(point: &Point, measured: &[Measured]) -> String {
+fn line_of(point: &Point, measured: &[Measured]) -> String {
     let seen: Vec<_> = point.measurements.iter().filter_map(|at| measured[*at].seen()).collect();
     let p99 = median_interval(&seen).map_or(String::new(), |(low, high)| {
         format!(", p99 {:.1} to {:.1} ms", low as f64 / 1e3, high as f64 / 1e3)
@@ -435,7 +435,7 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
     if share > LIMIT_SHARE {
         notes.push(format!(
             "Short trials: in {:?} a load of up to {:.0}% more than is carried for long can stay within {:?}; longer \
-             ones tell it.",
+             ones show it.",
             options.trial,
             share * 100.0,
             options.p99

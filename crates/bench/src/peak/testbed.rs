@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
 use crate::address::is_local;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
@@ -24,7 +24,7 @@ use crate::usage::Watched;
 /// The system under test, its buyers, and the answers that they got.
 pub(super) struct PeakTestbed {
     pub(super) traffic: Traffic,
-    pub(super) told: Told,
+    pub(super) answered: Answered,
     pub(super) receipts: Receipts,
     servers: Servers,
     /// As they were before the first load.
@@ -59,7 +59,7 @@ impl PeakTestbed {
         };
         let token = token.context("gates are asked for with the operator's token")?;
         let gates = Gates::opened(address, token, &options.site.stop, Some(&options.site.progress))?;
-        Ok(Self { traffic, told: Told::default(), receipts, servers, gates })
+        Ok(Self { traffic, answered: Answered::default(), receipts, servers, gates })
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -84,7 +84,7 @@ impl PeakTestbed {
     /// Between two trials: what was accepted is taken in, so that no trial pays for the one before.
     pub(super) fn rest(&mut self) -> anyhow::Result<()> {
         if let Servers::Own(installation) = &mut self.servers {
-            installation.drain(self.told)?;
+            installation.drain(self.answered)?;
             if let Installation::Cluster { set, .. } = installation {
                 set.database(None)?.purge_binary_logs()?;
             }
@@ -95,12 +95,12 @@ impl PeakTestbed {
     /// The gate of every result.
     pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Audit> {
         self.rest()?;
-        let Self { told, mut receipts, servers, gates, .. } = self;
+        let Self { answered, mut receipts, servers, gates, .. } = self;
         // Asked before the audit ends the servers; but orders that are missing weigh more than a gate that was lost.
         let same_gates = gates.check();
         let audit = match servers {
-            Servers::Own(installation) => installation.close(told, &mut receipts, stop),
-            Servers::Running { audit, .. } => audit.close(told),
+            Servers::Own(installation) => installation.close(answered, &mut receipts, stop),
+            Servers::Running { audit, .. } => audit.close(answered),
         }?;
         same_gates.map(|()| audit)
     }
@@ -112,7 +112,7 @@ fn running(
     operator: Option<&str>,
     site: &Site,
 ) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator, &site.stop)?.telling(&site.progress);
+    let audit = Running::open(address, operator, &site.stop)?.reporting_to(&site.progress);
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());

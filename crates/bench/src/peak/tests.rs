@@ -40,7 +40,7 @@ fn the_limit_of_the_generator_is_not_the_limit_of_the_shop() {
 }
 
 #[test]
-fn what_limits_is_told_by_valid_trials() {
+fn what_limits_is_known_from_valid_trials() {
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
     use crate::load::trial::Flag;
@@ -67,13 +67,13 @@ fn what_limits_is_told_by_valid_trials() {
 }
 
 #[test]
-fn trials_that_are_short_beside_the_limit_are_told() {
+fn trials_that_are_short_beside_the_limit_are_noted() {
     let mut options = PeakOptions::new(PathBuf::new(), PeakTarget::Embedded);
     let outcome = found(Some(7300.0), Ending::Converged).outcome;
-    let told = |options: &PeakOptions| {
+    let note = |options: &PeakOptions| {
         notes(options, &outcome, false).into_iter().find(|note| note.starts_with("Short trials"))
     };
-    assert_eq!(told(&options), None);
+    assert_eq!(note(&options), None);
     options.trial = Duration::from_millis(500);
-    assert!(told(&options).is_some_and(|note| note.contains("up to 10% more")));
+    assert!(note(&options).is_some_and(|note| note.contains("up to 10% more")));
 }

@@ -18,7 +18,7 @@ use crate::load::{Generator, Settings};
 use crate::measure::{self, Surroundings};
 use crate::report::model::{Flag, Trial};
 
-/// Of the trial's length: how exactly the recovery is told.
+/// Of the trial's length: how exactly the time of the recovery is measured.
 const PROBE_SHARE: f64 = 0.25;
 const PROBE_MIN: Duration = Duration::from_millis(500);
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ impl<'a> Trials<'a> {
         let Outcomes { won, sold_out, over_limit, .. } = trial.outcomes;
         ensure!(
             won > 0,
-            "of {} orders in the warm-up none was accepted, {sold_out} were told sold out and {over_limit} over the \
+            "of {} orders in the warm-up none was accepted, {sold_out} were answered sold out and {over_limit} over the \
              limit{}",
             trial.outcomes.total(),
             trial.first_surprise.map_or(String::new(), |first| format!("; the first of the others: {first}"))
@@ -140,8 +140,8 @@ impl<'a> Trials<'a> {
         let schedule = schedule.seeded(seed(self.options.seed, self.made));
         let trial =
             measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
-        self.testbed.told.accepted += trial.outcomes.won;
-        self.testbed.told.unknown += trial.outcomes.unknown;
+        self.testbed.answered.accepted += trial.outcomes.won;
+        self.testbed.answered.unknown += trial.outcomes.unknown;
         Ok((trial, begun))
     }
 }

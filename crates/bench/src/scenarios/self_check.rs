@@ -141,7 +141,7 @@ impl Pair {
         let mut rate = agreement("requests/s", of(theirs, |said| said.per_s), of(ours, Trial::good_per_s));
         let spent = of(theirs, |said| said.per_s * said.cpu_us / 1e6);
         if spent >= TOOL_FULL {
-            // Then it tells of itself, and not of nginx.
+            // Then it measures itself, and not nginx.
             rate.holds = None;
             rate.measured += &format!(
                 "; wrk's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure"

@@ -135,7 +135,7 @@ fn everything_asked_for_is_measured_in_order() {
 }
 
 #[test]
-fn a_missed_threshold_is_told_apart_from_an_invalid_trial() {
+fn a_missed_threshold_is_distinct_from_an_invalid_trial() {
     let missed = ran(&[&FINE], &["fine:throughput>=1000000", "fine:p99<=1s"]);
     assert_eq!(missed.end, End::Missed);
     assert_eq!(missed.report.thresholds.iter().map(|of| of.met).collect::<Vec<_>>(), [false, true]);

@@ -157,9 +157,9 @@ fn connections_opened_later_are_greeted_too() {
 }
 
 #[test]
-fn whoever_watches_is_told_each_second() {
+fn a_watcher_gets_each_second() {
     let fake = Fake::start(|_, _| GOOD);
-    let mut told: Vec<Second> = Vec::new();
+    let mut watched: Vec<Second> = Vec::new();
     let record = connect(settings(fake.address, 4))
         .run_watched(
             Schedule::open(
@@ -169,14 +169,14 @@ fn whoever_watches_is_told_each_second() {
             ),
             &mut Http { workload: &mut Posts },
             &AtomicBool::new(false),
-            &mut |second| told.push(*second),
+            &mut |second| watched.push(*second),
         )
         .unwrap();
-    assert_eq!(told, record.seconds);
-    assert_eq!(told.iter().map(|second| second.good).sum::<u64>(), 400);
-    assert!(told.len() >= 2 && told[0].at_s == 1.0, "{told:?}");
+    assert_eq!(watched, record.seconds);
+    assert_eq!(watched.iter().map(|second| second.good).sum::<u64>(), 400);
+    assert!(watched.len() >= 2 && watched[0].at_s == 1.0, "{watched:?}");
     // What was answered in the first second can't be more than was due in it.
-    assert!((1..=100).contains(&told[0].good), "{told:?}");
+    assert!((1..=100).contains(&watched[0].good), "{watched:?}");
 }
 
 /// Each user asks at most once in 50 ms, however quick the target.

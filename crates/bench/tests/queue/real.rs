@@ -27,7 +27,7 @@ fn the_drivers_on_real_servers() {
     let set = EngineSet::start_some(site, BrokerFlush::Asynchronous, &members, &[], &GO_ON).expect("engines");
     let name_server = set.address("rocketmq-namesrv").expect("a name server");
     messages_are_sent_and_consumed(name_server);
-    refusals_of_a_broker_are_told(name_server);
+    refusals_of_a_broker_are_reported(name_server);
     the_tools_run(name_server);
     let mariadb = set.address("mariadb").expect("a database");
     statements_are_judged(mariadb, &set);
@@ -138,7 +138,7 @@ fn messages_are_sent_and_consumed(name_server: SocketAddr) {
     assert_eq!(Topic::look_up(name_server, "bench_test").expect("an answer"), None);
 }
 
-fn refusals_of_a_broker_are_told(name_server: SocketAddr) {
+fn refusals_of_a_broker_are_reported(name_server: SocketAddr) {
     let topic = Topic::create(name_server, "bench_refused", 1).expect("a topic");
     let mut beyond = topic.clone();
     beyond.brokers[0].queues = 9;

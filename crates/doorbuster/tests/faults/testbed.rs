@@ -12,12 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::SCENARIOS;
-use crate::attempt::{Answer, Attempt, Told};
+use crate::attempt::{Answer, Attempt, TimedAnswer};
 use crate::cluster::Cluster;
 use crate::engines::Engines;
 use crate::gate::redis_cli;
 use crate::load::{Load, Shape};
-use crate::proxy::{Mode, Proxy, TOLD_HOST};
+use crate::proxy::{ADVERTISED_HOST, Mode, Proxy};
 use crate::report::{self, Row};
 use crate::shop::Caller;
 use crate::small_disk::{Owner, SmallDisk};
@@ -38,7 +38,7 @@ const FROZEN_BY_SOME: [&str; 9] = [
     "rocketmq-broker",
     "mariadb",
 ];
-const TOLD_WITHIN: Duration = Duration::from_secs(30);
+const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
 const CLUSTER_NODES: usize = 6;
 const CLUSTER_NODE_TIMEOUT_MS: &str = "2000";
 
@@ -115,11 +115,11 @@ impl Network {
         Network {
             redis: Proxy::to(address("redis")),
             redis_cluster: (0..CLUSTER_NODES)
-                .map(|node| Proxy::told(address(&format!("redis-cluster-{node}"))))
+                .map(|node| Proxy::advertised(address(&format!("redis-cluster-{node}"))))
                 .collect(),
             mariadb: Proxy::to(address("mariadb")),
             name_server: Proxy::to(address("rocketmq-namesrv")),
-            broker: Proxy::told(address("rocketmq-broker")),
+            broker: Proxy::advertised(address("rocketmq-broker")),
         }
     }
 
@@ -138,7 +138,7 @@ pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Testbed)) -> Out
     let ended = Instant::now();
     let back = testbed.load.wait_for_orders(1, BACK_WITHIN);
     testbed.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
-    // The last is dropped first: a failure tells the logs of the servers, which are in the folder.
+    // The last is dropped first: a failure prints the logs of the servers, which are in the folder.
     let Testbed { _alone, _dir, load, cluster, prefix, engines, .. } = testbed;
     let attempts = load.stop();
     let silence = longest_silence(&attempts, began);
@@ -193,13 +193,13 @@ fn engines_that_are_well() -> (&'static Engines, &'static Network) {
     static ENGINES: OnceLock<Engines> = OnceLock::new();
     static NETWORK: OnceLock<Network> = OnceLock::new();
     let engines = ENGINES.get_or_init(|| {
-        let told = TOLD_HOST.to_string();
+        let host = ADVERTISED_HOST.to_string();
         let settings = [
-            ("DOORBUSTER_DEV_TOLD_HOST", told.as_str()),
+            ("DOORBUSTER_DEV_TOLD_HOST", host.as_str()),
             ("DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS", CLUSTER_NODE_TIMEOUT_MS),
         ];
         let engines = Engines::private(&ALL_ENGINES, &settings);
-        wait_until_told(&engines);
+        wait_until_advertised(&engines);
         engines
     });
     let network = NETWORK.get_or_init(|| Network::to(engines));
@@ -214,16 +214,16 @@ fn engines_that_are_well() -> (&'static Engines, &'static Network) {
 }
 
 /// A new Cluster's members learn from each other, some time after they serve, what each is to be called.
-fn wait_until_told(engines: &Engines) {
-    let told = TOLD_HOST.to_string();
-    let deadline = Instant::now() + TOLD_WITHIN;
+fn wait_until_advertised(engines: &Engines) {
+    let host = ADVERTISED_HOST.to_string();
+    let deadline = Instant::now() + ADVERTISED_WITHIN;
     for node in 0..CLUSTER_NODES {
         loop {
             let slots = redis_cli(engines, &format!("redis-cluster-{node}"), &["cluster", "slots"]);
-            if slots.lines().filter(|line| line.trim() == told).count() == CLUSTER_NODES {
+            if slots.lines().filter(|line| line.trim() == host).count() == CLUSTER_NODES {
                 break;
             }
-            assert!(Instant::now() < deadline, "not all are called {told}:\n{slots}");
+            assert!(Instant::now() < deadline, "not all are called {host}:\n{slots}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -295,15 +295,15 @@ fn say_sql(engines: &Engines, statements: &str) {
 }
 
 /// The first answer of each order that was accepted.
-fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &Told> {
-    attempts
-        .iter()
-        .filter_map(|attempt| attempt.told.iter().find(|told| matches!(told.answer, Answer::Accepted { .. })))
+fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &TimedAnswer> {
+    attempts.iter().filter_map(|attempt| {
+        attempt.answers.iter().find(|timed| matches!(timed.answer, Answer::Accepted { .. }))
+    })
 }
 
 /// The longest time without an accepted order, of all buyers together, from the fault on.
 fn longest_silence(attempts: &[Attempt], began: Instant) -> Duration {
-    let mut times: Vec<Instant> = acceptances(attempts).map(|told| told.at).collect();
+    let mut times: Vec<Instant> = acceptances(attempts).map(|timed| timed.at).collect();
     times.sort_unstable();
     let longest = times.windows(2).filter(|pair| pair[1] >= began).map(|pair| pair[1] - pair[0]).max();
     longest.unwrap_or_default()
@@ -316,7 +316,7 @@ fn forgettable(forgets: Forgets, attempts: &[Attempt], began: Instant, ended: In
         Forgets::Before(before) => (before, began),
         Forgets::BeforeAndDuring(before) => (before, ended),
     };
-    acceptances(attempts).filter(|told| told.sent + before >= began && told.sent <= until).count() as u64
+    acceptances(attempts).filter(|timed| timed.sent + before >= began && timed.sent <= until).count() as u64
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ mod tests {
 
     /// Or the network could not be cut.
     #[test]
-    fn engines_that_tell_an_address_tell_the_proxys() {
+    fn engines_that_advertise_an_address_advertise_the_proxys() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, network) = engines_that_are_well();
         let options = Options {

@@ -12,7 +12,7 @@ use crate::load::{ConnectionId, Generator, Protocol, Received, Verdicts};
 
 pub use crate::load::{Reuse, RunError, Settings, Spread};
 
-/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+/// Bytes of an unexpected answer that are kept, to show a person what went wrong.
 const SURPRISE_BYTES_MAX: usize = 400;
 
 /// What is asked, and what the answers mean.

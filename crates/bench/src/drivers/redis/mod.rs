@@ -20,7 +20,7 @@ use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::{ConnectionId, Greeting, Protocol, Received, Verdicts};
 
-/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+/// Bytes of an unexpected answer that are kept, to show a person what went wrong.
 const SURPRISE_BYTES_MAX: usize = 400;
 /// Keys that are drawn at most until one is found for the master that a pipeline goes to.
 const DRAWS_MAX: usize = 10_000;

@@ -234,7 +234,7 @@ impl Generator {
         self.run_watched(schedule, protocol, stop, &mut |_| {})
     }
 
-    /// As [`Generator::run`]; `watch` is told each second when it is over, on this thread: it must be quick.
+    /// As [`Generator::run`]; `watch` is given each second when it is over, on this thread: it must be quick.
     ///
     /// # Errors
     /// As of [`Generator::run`].
@@ -263,8 +263,8 @@ impl Generator {
         self.drive(schedule, protocol, (finish, OnStop::Finish), watch, None)
     }
 
-    /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is told the record of
-    /// every one when it is over, and of the last, which may be shorter. It is told on this thread, and must be quick.
+    /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is given the record of
+    /// every one when it is over, also of the last, which may be shorter. It runs on this thread, and must be quick.
     /// Whoever makes requests whose loss is none can't go on with this generator: those are not waited for at the end.
     ///
     /// # Errors

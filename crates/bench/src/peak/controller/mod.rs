@@ -1,5 +1,5 @@
-//! The search for the peak: a state machine that says what to measure next and is told what was found. Pure: no I/O, no
-//! clock.
+//! The search for the peak: a state machine that says what to measure next and is given what was found. Pure: no I/O,
+//! no clock.
 //!
 //! Phases: **anchor** (a closed loop gives a first guess), **bracket** (up or down in steps until one load passed and
 //! one failed), **bisect** (until they are within [`Rules::precision`] of each other), **confirm** (the load that passed,

@@ -405,7 +405,7 @@ fn a_control_load_is_judged_like_any_other() {
 }
 
 #[test]
-fn overload_and_recovery_are_bounded_and_told() {
+fn overload_and_recovery_are_bounded_and_reported() {
     let mut overloads = Vec::new();
     let mut probes = Vec::new();
     let (outcome, _) = search(rules(), |load, phase| match (load, phase) {

@@ -1,7 +1,7 @@
 //! The flash crowd: a spike of buyers at one moment, most of them for one product, bots among them, and retries.
 //!
 //! Nothing published compares with it. It shows what the others can't: that a limited stock is sold to the last unit
-//! and not beyond while far more ask for it than there is, and what those who get nothing are told, and how fast.
+//! and not beyond while far more ask for it than there is, and how those who get nothing are answered, and how fast.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -148,7 +148,7 @@ fn once(
     };
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
-    testbed.told_orders(&trial.outcomes);
+    testbed.add_orders(&trial.outcomes);
     let left = testbed.units_left(SALE)?;
     if repeat == 1 {
         report.engines.extend(engines);
@@ -174,7 +174,7 @@ fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Resu
     let settings = Settings::keep_alive(testbed.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
     let record = generator.run(Schedule::closed(WARM_UP), &mut http, &context.stop)?;
-    testbed.told_orders(&record.outcomes);
+    testbed.add_orders(&record.outcomes);
     Ok(())
 }
 
@@ -198,7 +198,7 @@ fn sale(plan: Plan) -> Value {
 fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, trial: &Trial) -> Shape {
     let units = plan.hot_units + plan.other_units * (PRODUCTS - 1);
     // An answer that was lost may have been an order.
-    let told = won..=won + trial.outcomes.unknown;
+    let orders = won..=won + trial.outcomes.unknown;
     let exhausted = trial.outcomes.sold_out > 0;
     Shape {
         claim: format!(
@@ -207,10 +207,10 @@ fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, tr
         ),
         published: format!("{units} units"),
         measured: format!(
-            "{won} orders, {left} units left, {} were told it is sold out",
+            "{won} orders, {left} units left, {} were answered sold out",
             trial.outcomes.sold_out
         ),
-        holds: exhausted.then(|| told.contains(&(units - left)) && left == 0),
+        holds: exhausted.then(|| orders.contains(&(units - left)) && left == 0),
     }
 }
 
@@ -218,9 +218,9 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
     type Count = fn(&Trial) -> u64;
     let counts: [(&str, Count); 8] = [
         ("orders", |trial| trial.outcomes.won),
-        ("told sold out", |trial| trial.outcomes.sold_out),
+        ("answered sold out", |trial| trial.outcomes.sold_out),
         ("over the limit", |trial| trial.outcomes.over_limit),
-        ("told to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
+        ("asked to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
         ("further attempts", |trial| trial.retries),
         ("gave up after the last attempt", |trial| trial.gave_up),
         ("failed or unknown", |trial| trial.outcomes.bad()),

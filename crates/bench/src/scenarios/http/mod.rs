@@ -95,9 +95,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "p99 of all answers",
             "p50 of all answers",
             "orders",
-            "told sold out",
+            "answered sold out",
             "over the limit",
-            "told to try again",
+            "asked to try again",
             "further attempts",
             "gave up after the last attempt",
             "failed or unknown",
@@ -299,13 +299,13 @@ fn measure(
     for trial in &trials {
         match tier.kind {
             Kind::Page(_) => {}
-            Kind::Message => testbed.told_messages(&trial.outcomes),
-            Kind::Order => testbed.told_orders(&trial.outcomes),
+            Kind::Message => testbed.add_messages(&trial.outcomes),
+            Kind::Order => testbed.add_orders(&trial.outcomes),
         }
     }
     trials.remove(0);
     let audited = if tier.kind == Kind::Order { " (not audited yet)" } else { "" };
-    context.progress.done(&format!("{}: {name}: {}{audited}", tier.title, cases::told(&trials)));
+    context.progress.done(&format!("{}: {name}: {}{audited}", tier.title, cases::shown(&trials)));
     Ok(trials)
 }
 

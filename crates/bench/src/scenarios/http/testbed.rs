@@ -14,7 +14,7 @@ use crate::audit::gates::Gates;
 use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::audit::{Ledger, Told};
+use crate::audit::{Answered, Ledger};
 use crate::engines::{BrokerFlush, EngineSet, EngineSite};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
@@ -96,8 +96,8 @@ pub(super) struct HttpTestbed {
     gates: Option<Gates>,
     /// The id of every acknowledged order.
     pub(super) receipts: Receipts,
-    told: Told,
-    messages: Told,
+    answered: Answered,
+    messages: Answered,
 }
 
 impl HttpTestbed {
@@ -113,7 +113,7 @@ impl HttpTestbed {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
                 let open = |_| Running::open(http, token, &context.stop);
-                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&context.progress));
+                let audit = token.map(open).transpose()?.map(|audit| audit.reporting_to(&context.progress));
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
@@ -148,8 +148,8 @@ impl HttpTestbed {
             pages: address,
             audit,
             gates: None,
-            told: Told::default(),
-            messages: Told::default(),
+            answered: Answered::default(),
+            messages: Answered::default(),
         })
     }
 
@@ -157,7 +157,7 @@ impl HttpTestbed {
         context.progress.doing("starting a server");
         let server = Target::start(&context.program, folder, shop.setup(shop.settings(), &context.stop))?;
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
-        let audit = Some(audit.telling(&context.progress));
+        let audit = Some(audit.reporting_to(&context.progress));
         let mut testbed = Self::at(Profile::Embedded, folder, server.address(), audit)?;
         testbed.server = Some(server);
         Ok(testbed)
@@ -176,7 +176,7 @@ impl HttpTestbed {
         let settings = settings(&set, &pages)? + shop.settings();
         let server = Target::start(&context.program, folder, shop.setup(&settings, &context.stop))?;
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
-        let audit = Some(audit.telling(&context.progress));
+        let audit = Some(audit.reporting_to(&context.progress));
         let mut testbed = Self::at(Profile::Cluster, folder, server.address(), audit)?;
         set.up(&["nginx"], &edge(&server, &pages), &context.stop).context("starting the edge")?;
         testbed.pages = set.address("nginx")?;
@@ -210,7 +210,7 @@ impl HttpTestbed {
     /// If the server does not say.
     pub(super) fn units_left(&self, sale: u64) -> anyhow::Result<u64> {
         let audit = self.audit.as_ref().context("an audit needs the operator's token")?;
-        let numbers = audit.drain(self.told)?;
+        let numbers = audit.drain(self.answered)?;
         let skus = numbers["skus"].as_array().context("an audit lists the SKUs")?;
         Ok(skus.iter().filter(|sku| sku["sale"] == sale).filter_map(|sku| sku["available"].as_u64()).sum())
     }
@@ -234,11 +234,11 @@ impl HttpTestbed {
         Ok(found)
     }
 
-    pub(super) fn told_orders(&mut self, outcomes: &Outcomes) {
-        self.told.add_outcomes(outcomes);
+    pub(super) fn add_orders(&mut self, outcomes: &Outcomes) {
+        self.answered.add_outcomes(outcomes);
     }
 
-    pub(super) fn told_messages(&mut self, outcomes: &Outcomes) {
+    pub(super) fn add_messages(&mut self, outcomes: &Outcomes) {
         self.messages.accepted += outcomes.queued;
         self.messages.unknown += outcomes.unknown;
     }
@@ -250,17 +250,17 @@ impl HttpTestbed {
     pub(super) fn close(mut self) -> anyhow::Result<Option<Audit>> {
         self.check_messages()?;
         let Some(running) = &self.audit else {
-            assert_eq!(self.told, Told::default(), "check_audited() comes before the first order");
+            assert_eq!(self.answered, Answered::default(), "check_audited() comes before the first order");
             return Ok(None);
         };
         let audit = match self.profile {
-            Profile::Running => running.close(self.told)?,
+            Profile::Running => running.close(self.answered)?,
             Profile::Embedded | Profile::Cluster => {
-                running.judge(&running.drain(self.told)?, self.told, self.method())?
+                running.judge(&running.drain(self.answered)?, self.answered, self.method())?
             }
         };
         if let Some(mut ledger) = self.ledger()? {
-            invariants::acknowledged(ledger.as_mut(), self.told, &mut self.receipts)?;
+            invariants::acknowledged(ledger.as_mut(), self.answered, &mut self.receipts)?;
         }
         // After the ledger's own audit: orders that are missing weigh more than a gate that was lost.
         self.gates.iter().try_for_each(Gates::check)?;
@@ -297,7 +297,7 @@ impl HttpTestbed {
     /// Each acknowledged message is in the broker's topic, or in the table of the embedded profile.
     fn check_messages(&self) -> anyhow::Result<()> {
         let stored = match (&self.engines, &self.server) {
-            _ if self.messages == Told::default() => return Ok(()),
+            _ if self.messages == Answered::default() => return Ok(()),
             (Some(set), _) => {
                 let (mut broker, topic) = (set.broker()?, format!("{TOPIC}-messages"));
                 (0..QUEUES).map(|queue| broker.max_offset(&topic, queue)).sum::<anyhow::Result<u64>>()?
@@ -308,7 +308,7 @@ impl HttpTestbed {
             // Nobody may look into a server that is not ours.
             (None, None) => return Ok(()),
         };
-        let Told { accepted, unknown } = self.messages;
+        let Answered { accepted, unknown } = self.messages;
         ensure!(
             (accepted..=accepted + unknown).contains(&stored),
             "AUDIT FAILED: {stored} messages are stored; {accepted} were acknowledged and {unknown} are unknown"

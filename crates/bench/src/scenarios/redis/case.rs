@@ -96,7 +96,7 @@ pub(super) fn measure(
     case.metrics = of_trials(&case.trials);
     case.metrics.append(&mut own);
     join(&mut case.metrics, &published);
-    context.progress.done(&format!("{}: {}", case.name, cases::told(&case.trials)));
+    context.progress.done(&format!("{}: {}", case.name, cases::shown(&case.trials)));
     context.keep(&case);
     Ok(Some(case))
 }
@@ -231,7 +231,7 @@ pub(super) struct Instants {
     output_kbps: Vec<f64>,
 }
 
-/// How often it is read: more often than Redis itself looks would tell nothing new.
+/// How often it is read: more often than Redis itself looks would show nothing new.
 pub(super) const INSTANT: Duration = Duration::from_millis(200);
 
 impl Instants {
@@ -285,10 +285,10 @@ pub(super) fn rates(
     published: &str,
     names: [&str; 2],
     holds: impl FnOnce(f64) -> bool,
-    told: impl FnOnce(f64) -> String,
+    in_words: impl FnOnce(f64) -> String,
 ) -> Shape {
     let [part, whole] = names.map(|name| value_of(cases, name, "throughput"));
-    limit::doubted(shape(claim, published, ratio(part, whole), holds, told), limit::bound(cases, &names))
+    limit::doubted(shape(claim, published, ratio(part, whole), holds, in_words), limit::bound(cases, &names))
 }
 
 /// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
@@ -297,12 +297,12 @@ pub(super) fn shape(
     published: &str,
     ratio: Option<f64>,
     holds: impl FnOnce(f64) -> bool,
-    told: impl FnOnce(f64) -> String,
+    in_words: impl FnOnce(f64) -> String,
 ) -> Shape {
     Shape {
         claim: claim.to_owned(),
         published: published.to_owned(),
-        measured: ratio.map_or("its cases were not run".to_owned(), told),
+        measured: ratio.map_or("its cases were not run".to_owned(), in_words),
         holds: ratio.map(holds),
     }
 }

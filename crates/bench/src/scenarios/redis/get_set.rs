@@ -28,7 +28,7 @@ const VALUE_BYTES: usize = 8;
 const KEY_DIGITS: usize = 12;
 const MANY: usize = 100;
 const FEW: usize = 8;
-/// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must tell the same of it.
+/// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must measure the same of it.
 const BUSY: &str = "for i = 1, 20000 do end return 1";
 /// How many times as long as our own driver redis-benchmark may take.
 const SLOW_MAX: u32 = 20;
@@ -37,7 +37,7 @@ const BUSY_SHARE: u64 = 10;
 const FULL_REQUESTS: u64 = 200_000;
 /// Of a processor.
 const TOOL_FULL: f64 = 0.85;
-/// Rates of which neither is told to be the higher one.
+/// Ratios of two rates that are too close to call one of them the higher.
 const CLOSE: RangeInclusive<f64> = 0.95..=1.05;
 const GENERATOR_CPU: &str = "generator CPU per request";
 
@@ -194,7 +194,7 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
     let beside = |series: &str, connections: usize| {
         let compared = agree(series, connections, "throughput");
         let [_, theirs] = pair(series, connections);
-        // A tool whose only thread has no time left tells of itself, and not of Redis.
+        // A tool whose only thread has no time left measures itself, and not Redis.
         let spent = per_s(&theirs)
             .zip(value_of(cases, &theirs, GENERATOR_CPU))
             .map(|(per_s, cpu_us)| per_s * cpu_us / 1e6);
@@ -239,7 +239,7 @@ fn more_reads(ratio: Option<f64>) -> Shape {
         |ratio| ratio > 1.0,
         |ratio| format!("{ratio:.2} times"),
     );
-    limit::doubted(shape, ratio.filter(|ratio| CLOSE.contains(ratio)).map(|_| "too close to tell".to_owned()))
+    limit::doubted(shape, ratio.filter(|ratio| CLOSE.contains(ratio)).map(|_| "too close to call".to_owned()))
 }
 
 /// The same by the published tool, on the same key.

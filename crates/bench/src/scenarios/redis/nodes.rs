@@ -178,8 +178,8 @@ impl Nodes {
 
     /// Connections that a member takes; as many as are asked for if it does not say.
     pub(super) fn clients_max(&self) -> anyhow::Result<usize> {
-        let told = self.client(self.member)?.setting("maxclients");
-        told.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
+        let limit = self.client(self.member)?.setting("maxclients");
+        limit.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
     }
 
     /// What a master and a replica say.

@@ -140,7 +140,7 @@ fn spawned(
     // The replica's first copy waits for no second one.
     of_master.push(("repl-diskless-sync-delay", "0".to_owned()));
     let server = Server::start(context, "redis", 0, of_master)?;
-    let mut told = vec![server.said(&format!("Redis, {name}"))?];
+    let mut said = vec![server.said(&format!("Redis, {name}"))?];
     let mut replica = None;
     if name == REPLICA {
         let mut of_replica = no_persistence();
@@ -149,7 +149,7 @@ fn spawned(
         wait_for(context, "the replica has its master's data", || {
             Ok(server.client()?.info("replication", "master_link_status")? == "up")
         })?;
-        told.push(server.said("Redis, the replica")?);
+        said.push(server.said("Redis, the replica")?);
         replica = Some(server);
     }
     let subject = Subject::Own(Box::new(server));
@@ -158,7 +158,7 @@ fn spawned(
         &PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() },
         sizes,
     )?;
-    Ok((cases, told))
+    Ok((cases, said))
 }
 
 /// A policy, and the servers on which it is measured.

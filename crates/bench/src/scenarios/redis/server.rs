@@ -27,8 +27,8 @@ const READY_PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(5);
 /// SAVE, FLUSHALL and DEBUG DIGEST of a full data set block.
 pub(super) const PATIENT: Duration = Duration::from_secs(300);
-/// Told of every server beside the settings under test.
-const TOLD: [&str; 7] =
+/// Shown of every server beside the settings under test.
+const SHOWN: [&str; 7] =
     ["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads", "maxclients"];
 /// Before the keys on a server that is not ours.
 pub(super) const FOREIGN_PREFIX: &str = "doorbuster-bench:";
@@ -201,7 +201,7 @@ fn spawn(folder: &Path) -> anyhow::Result<Guard> {
 
 fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<EngineSettings> {
     let mut settings = BTreeMap::new();
-    for name in TOLD.iter().chain(more) {
+    for name in SHOWN.iter().chain(more) {
         settings.insert((*name).to_owned(), redis.setting(name)?);
     }
     Ok(EngineSettings {
@@ -213,8 +213,8 @@ fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<Engine
 
 /// Of one that is not ours, and may keep its settings to itself.
 pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result<EngineSettings> {
-    let told = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
-    let settings = TOLD.iter().filter_map(told).collect();
+    let setting = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
+    let settings = SHOWN.iter().filter_map(setting).collect();
     Ok(EngineSettings {
         engine: engine.to_owned(),
         version: redis.info("server", "redis_version")?,

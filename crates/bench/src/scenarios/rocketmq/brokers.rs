@@ -203,7 +203,7 @@ impl Brokers {
 
     /// As the brokers say themselves.
     pub(super) fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        let all = self.topics.first().context("a topic tells where the brokers are")?;
+        let all = self.topics.first().context("a topic names the brokers")?;
         all.brokers
             .iter()
             .map(|of| {

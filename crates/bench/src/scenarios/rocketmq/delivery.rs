@@ -1,4 +1,4 @@
-//! The published tier `message broker`, and what a consumer gets of what a producer was told is stored.
+//! The published tier `message broker`, and how much a consumer gets of what was acknowledged to a producer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
 use super::own::{self, Line, Own, Sent};
-use super::{Told, metrics};
+use super::{Produced, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
@@ -196,7 +196,7 @@ fn sending(run: u64, topic: &Topic, connections: usize, batch: u32) -> Sending {
     Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
 }
 
-/// What tells the messages of one repeat from those of another. A message whose outcome is unknown may come into its
+/// What distinguishes the messages of one repeat from those of another. A message whose outcome is unknown may come into its
 /// topic as late as in the next repeat; each has a topic of its own too, so it can't be taken for damaged there.
 fn run_of(seed: u64, repeat: usize) -> u64 {
     let seed = Random::new(seed).next_u64();
@@ -211,7 +211,7 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
     let name = kind.name;
     context.progress.doing(name);
     let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
-    let mut told = Told { before: topic.messages()?, ..Told::default() };
+    let mut produced = Produced { before: topic.messages()?, ..Produced::default() };
     let sending =
         Sending { pipeline: kind.pipeline, ..sending(context.seed, &topic, kind.connections, kind.batch) };
     let mut producer = Producer::new(sending.clone());
@@ -221,12 +221,14 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
     for repeat in 1..=context.repeats {
         let around = brokers.surroundings(context, &watched);
         let trial = trial(&mut generator, Schedule::closed(window(context)), &mut producer, repeat, around)?;
-        told.add(&trial.outcomes);
+        produced.add(&trial.outcomes);
         trials.push(trial);
     }
-    told.check(topic.messages()?)?;
+    produced.check(topic.messages()?)?;
     let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
-    context.progress.done(&format!("{name}: {best:.0}/s, {} in the topic as told", told.acknowledged));
+    context
+        .progress
+        .done(&format!("{name}: {best:.0}/s, {} in the topic as acknowledged", produced.acknowledged));
     Ok(Case {
         name: name.to_owned(),
         series: kind.series.to_owned(),
@@ -278,8 +280,9 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
         let record = generator.run(Schedule::closed(window(context)), &mut producer, &context.stop)?;
         let acknowledged = producer.acknowledged().context("it remembers")?;
         let there: u64 = topic.ends()?.iter().zip(consumer.offsets()).map(|(end, begun)| end - begun).sum();
-        let told = Told { acknowledged: record.outcomes.queued, unknown: record.outcomes.unknown, before: 0 };
-        told.check(there)?;
+        let produced =
+            Produced { acknowledged: record.outcomes.queued, unknown: record.outcomes.unknown, before: 0 };
+        produced.check(there)?;
         context.progress.doing(&format!("{name}: consuming {there} messages"));
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
         let around = brokers.surroundings(context, &watched);

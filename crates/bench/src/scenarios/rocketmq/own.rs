@@ -153,7 +153,7 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
         };
         let same_cost = between(Sent::broker_us);
         let used_up = limit::is_used_up(&own.usage);
-        let told = |of: Sent| {
+        let words = |of: Sent| {
             let Sent { per_s, sender, brokers } = of;
             let each = of.broker_us();
             format!("{per_s:.0}/s with {sender:.2} processors and {brokers:.2} of the broker's ({each:.1} us each)")
@@ -168,9 +168,9 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
         };
         let said = format!(
             "its own {}; ours {} on 64 connections, {} on one; {why}",
-            told(theirs),
-            told(apart),
-            told(together)
+            words(theirs),
+            words(apart),
+            words(together)
         );
         (said, !why.starts_with("not"))
     });

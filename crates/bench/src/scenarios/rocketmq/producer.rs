@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::brokers::Brokers;
-use super::{Told, metrics};
+use super::{Produced, metrics};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
@@ -91,19 +91,19 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
 fn measure(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<ScenarioReport> {
     let plan = Plan::of(context);
     let mut cases = Vec::new();
-    let mut topics: BTreeMap<u32, (Topic, Told)> = BTreeMap::new();
+    let mut topics: BTreeMap<u32, (Topic, Produced)> = BTreeMap::new();
     for row in Row::all().filter(|row| context.wants(&row.name())) {
         if brokers.make_room(context)? || topics.is_empty() {
             topics.clear();
             brokers.warm_up(context, plan.warm_up)?;
             for queues in [8, 16] {
                 let topic = brokers.topic(&format!("doorbuster_bench_{queues}"), queues)?;
-                let told = Told { before: topic.messages()?, ..Told::default() };
-                topics.insert(queues, (topic, told));
+                let produced = Produced { before: topic.messages()?, ..Produced::default() };
+                topics.insert(queues, (topic, produced));
             }
         }
-        let (topic, told) = topics.get_mut(&row.queues).expect("both were made above");
-        let case = case(context, brokers, plan, row, (topic, told))?;
+        let (topic, produced) = topics.get_mut(&row.queues).expect("both were made above");
+        let case = case(context, brokers, plan, row, (topic, produced))?;
         context.keep(&case);
         cases.push(case);
         brokers.check_room()?;
@@ -135,7 +135,7 @@ fn case(
     brokers: &Brokers,
     plan: Plan,
     row: Row,
-    (topic, told): (&Topic, &mut Told),
+    (topic, produced): (&Topic, &mut Produced),
 ) -> anyhow::Result<Case> {
     let name = row.name();
     context.progress.doing(&name);
@@ -150,16 +150,16 @@ fn case(
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
     let settling = generator.run(Schedule::closed(plan.settle), &mut producer, &context.stop)?;
-    told.add(&settling.outcomes);
+    produced.add(&settling.outcomes);
     let watched = brokers.watched();
     let mut trials = Vec::new();
     for repeat in 1..=context.repeats {
         let around = brokers.surroundings(context, &watched);
         let trial = trial(&mut generator, Schedule::closed(plan.window), &mut producer, repeat, around)?;
-        told.add(&trial.outcomes);
+        produced.add(&trial.outcomes);
         trials.push(trial);
     }
-    told.check(topic.messages()?)?;
+    produced.check(topic.messages()?)?;
     let best = trials.iter().map(crate::load::Trial::good_per_s).fold(0.0, f64::max);
     context.progress.done(&format!("{name}: {best:.0}/s"));
     Ok(Case {
@@ -222,7 +222,7 @@ fn levels_off(cases: &[Case]) -> Shape {
         let series = series(bytes, queues);
         let curve = curve(cases, &series);
         let best = curve.iter().map(|point| point.1).fold(0.0, f64::max);
-        // One that begins after the published ones do, or ends before them, can't tell.
+        // One that begins after the published ones do, or ends before them, can't show it.
         if curve.last().is_some_and(|last| last.0 >= 200.0)
             && let Some(start) = curve.iter().find(|point| point.0 == FEW_THREADS)
             && let Some(knee) = curve.iter().find(|point| point.1 >= LEVEL * best)

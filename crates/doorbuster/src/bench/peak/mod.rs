@@ -252,7 +252,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     let known = [(options.target.name(), figures::peak_metrics())];
     let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
     let mut begun = arguments.place.begin(&options.site.stop)?;
-    // How often each load was tried depends on what came of it, and is told beside each.
+    // How often each load was tried depends on what came of it, and is shown beside each.
     let mut report = arguments.place.report(1, arguments.target_http.is_none_or(is_local));
     report.seed = arguments.seed;
     let found = peak::run(&options);

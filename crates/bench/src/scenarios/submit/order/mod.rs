@@ -2,7 +2,7 @@
 //! `POST /order/submit` with random users and goods.
 //!
 //! First with balances of 10, which must end in exactly 10,000 orders; then, with balances that never run short, at
-//! rising numbers of users, for each way to flush. A ledger that holds anything but what the buyers were told ends it.
+//! rising numbers of users, for each way to flush. A ledger that holds anything but what the buyers were answered ends it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::address::is_local;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::{Http, Settings};
 use crate::engines::EngineSet;
@@ -47,14 +47,14 @@ const BALANCE_AMPLE: u64 = 100_000_000;
 const PLAN_ORDERS: u64 = 400_000;
 const PLAN_ORDERS_QUICK: u64 = 40_000;
 
-/// Rates that differ by less than this part are the same, as far as a few windows can tell.
+/// Rates that differ by less than this part are the same, as far as a few windows can show.
 const MARGIN: f64 = 0.05;
 
 /// A server of ours over a database of its own.
 struct Shop {
     target: Target,
     database: Database,
-    told: Told,
+    answered: Answered,
     watched: Vec<Watched>,
 }
 
@@ -75,24 +75,24 @@ impl Shop {
         )?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
-        Ok(Self { target, database: set.database(Some(DATABASE))?, told: Told::default(), watched })
+        Ok(Self { target, database: set.database(Some(DATABASE))?, answered: Answered::default(), watched })
     }
 
     fn balance(&self, units: u64) -> anyhow::Result<()> {
         self.target.operate("/api/v1/demo/load", &json!({ "balance": units }), 200).map(drop)
     }
 
-    /// The ledger must hold what the buyers were told.
+    /// The ledger must hold what the buyers were answered.
     fn add(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        self.told.accepted += outcomes.won;
-        self.told.unknown += outcomes.unknown;
-        Ok(self.told.check(self.database.orders()?)?)
+        self.answered.accepted += outcomes.won;
+        self.answered.unknown += outcomes.unknown;
+        Ok(self.answered.check(self.database.orders()?)?)
     }
 
     /// Every row counted again, and the program's own audit.
     fn close(mut self) -> anyhow::Result<()> {
         self.target.stop()?;
-        self.told.check(self.database.count("orders")?)?;
+        self.answered.check(self.database.count("orders")?)?;
         self.target.audit_config()?;
         Ok(())
     }
@@ -138,7 +138,7 @@ fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     let notes = vec![
         "this program commits the orders of many buyers in one transaction; the published one commits each by itself"
             .to_owned(),
-        "the ledger was compared with what buyers were told after every step, and audited after every ramp".to_owned(),
+        "the ledger was compared with what buyers were answered after every step, and audited after every ramp".to_owned(),
         "throughput counts accepted orders; each is a row in MariaDB when it is answered".to_owned(),
     ];
     let mut report = report(context, cases, engines, shapes, notes);
@@ -402,7 +402,7 @@ impl Ramp {
             published: "better with 0/0, on either disk".to_owned(),
             measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
                 let times = not.1 / synced.1;
-                let close = if faster(times).is_none() { ", too close to tell" } else { "" };
+                let close = if faster(times).is_none() { ", too close to call" } else { "" };
                 format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
             }),
             holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
@@ -422,7 +422,7 @@ impl Ramp {
     }
 }
 
-/// Of a ratio of two rates; none if they are too close to tell.
+/// Of a ratio of two rates; none if they are too close to call.
 fn faster(times: f64) -> Option<bool> {
     ((times - 1.0).abs() >= MARGIN).then_some(times > 1.0)
 }
@@ -442,8 +442,8 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
     let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
     let before = Running::open(address, addresses.operator_token.as_deref(), &context.stop)?
-        .telling(&context.progress);
-    let mut told = Told::default();
+        .reporting_to(&context.progress);
+    let mut answered = Answered::default();
     let mut ramp = Ramp::default();
     let (warm_up, window) = durations(context);
     for repeat in 1..=context.repeats {
@@ -452,7 +452,7 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
             let mut traffic = Traffic::submit();
             let mut generator = connect(address, users, &mut traffic)?;
             let mut http = Http { workload: &mut traffic };
-            told.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
+            answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
             let around = Surroundings {
                 watched: &[],
                 disk: None,
@@ -461,7 +461,7 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
                 progress: Some(&context.progress),
             };
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-            told.add_outcomes(&trial.outcomes);
+            answered.add_outcomes(&trial.outcomes);
             ramp.push(context, series, users, trial)?;
         }
     }
@@ -474,7 +474,7 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
     let cases = ramp.cases(context);
     ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
     let mut report = report(context, cases, engines, Vec::new(), notes);
-    report.audit = Some(before.close(told)?);
+    report.audit = Some(before.close(answered)?);
     Ok(report)
 }
 

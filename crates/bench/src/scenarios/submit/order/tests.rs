@@ -64,7 +64,7 @@ fn shapes_of_a_full_generator_are_undecided() {
         }
         let shapes = ramp.shapes();
         assert_eq!(shapes.iter().map(|shape| shape.holds).collect::<Vec<_>>(), wanted, "{full}");
-        let told = |shape: &Shape| shape.measured.contains("the load generator used 90% of a processor");
-        assert!(shapes.iter().all(|shape| told(shape) == shape.holds.is_none()), "{shapes:?}");
+        let says_so = |shape: &Shape| shape.measured.contains("the load generator used 90% of a processor");
+        assert!(shapes.iter().all(|shape| says_so(shape) == shape.holds.is_none()), "{shapes:?}");
     }
 }
