@@ -1,7 +1,5 @@
 //! Addresses that people write, `host:port` with a name or a number, as the sockets that they mean; and whether those
-//! are on this machine.
-//!
-//! Called by the command line, before anything is started, and by whatever says where its target runs.
+//! are on this machine. It opens no connection.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 

@@ -1,8 +1,8 @@
 //! An installation of our own that orders are placed at, from its start to its audit: one embedded server, or servers on
 //! real engines. With it, the sale that nobody can buy out.
 //!
-//! The search for the peak and the price list of durability measure one. It must not: place an order, or keep what
-//! buyers were told; that is whoever measures it.
+//! The search for the peak and the price list of durability measure one. It must not: place an order, or keep the
+//! answers that buyers got; its user does both.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use anyhow::Context;
 
 use crate::audit::invariants::{self, Rows, Stock};
 use crate::audit::receipts::Receipts;
-use crate::audit::{Ledger, Told};
+use crate::audit::{Answered, Ledger};
 use crate::cluster::shop::Shop;
-use crate::engines::{EngineSet, Flushes, Place};
+use crate::engines::{EngineSet, EngineSite, Flushes};
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::{Setup, Target};
@@ -86,12 +86,12 @@ impl Installation {
         flushes: Flushes,
         servers: usize,
     ) -> anyhow::Result<Self> {
-        let place = Place {
+        let engine_site = EngineSite {
             scripts: site.scripts.clone(),
             folder: folder.join("engines"),
             port_base: site.port_base,
         };
-        let set = EngineSet::start_with(place, flushes, &site.stop)?;
+        let set = EngineSet::start_with(engine_site, flushes, &site.stop)?;
         let mut shop = Shop::open(&site.program, &folder.join("servers"), &set, &site.stop)?;
         shop.serve_by(servers)?;
         Ok(Self::Cluster { shop: Box::new(shop), set })
@@ -124,9 +124,9 @@ impl Installation {
     }
 
     /// Waits until the ledger has taken in what the broker has; without a queue there is nothing to wait for.
-    pub(crate) fn drain(&mut self, told: Told) -> anyhow::Result<()> {
+    pub(crate) fn drain(&mut self, answered: Answered) -> anyhow::Result<()> {
         if let Self::Cluster { shop, .. } = self {
-            shop.told = told;
+            shop.answered = answered;
             shop.drain()?;
         }
         Ok(())
@@ -143,14 +143,14 @@ impl Installation {
     /// The audit as a gate of every result, and the end of it.
     pub(crate) fn close(
         self,
-        told: Told,
+        answered: Answered,
         receipts: &mut Receipts,
         stop: &AtomicBool,
     ) -> anyhow::Result<Audit> {
         let stock = Stock { server: self.addresses()[0], product: OWN_PRODUCT };
         match self {
             Self::Embedded(mut target) => {
-                let audit = invariants::embedded(&target.data_dir(), stock, told, receipts)?;
+                let audit = invariants::embedded(&target.data_dir(), stock, answered, receipts)?;
                 target.stop()?;
                 target.audit()?;
                 Ok(audit)
@@ -158,8 +158,8 @@ impl Installation {
             Self::Cluster { mut shop, set } => {
                 let mut ledger = shop.ledger(&set)?;
                 // Requests with an unknown outcome may still become orders.
-                invariants::wait_until_still(&mut ledger, told, stop)?;
-                let mut audit = invariants::cluster(&mut ledger, stock, told, receipts)?;
+                invariants::wait_until_still(&mut ledger, answered, stop)?;
+                let mut audit = invariants::cluster(&mut ledger, stock, answered, receipts)?;
                 shop.audit()?;
                 audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
                 Ok(audit)

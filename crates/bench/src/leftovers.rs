@@ -15,7 +15,7 @@ use crate::procfs;
 
 /// Not of the names that the server reads: it refuses those that it does not know.
 const OWNER: &str = "OWNED_BY_DOORBUSTER_BENCH";
-/// The folder of a set of engines, as `dev/up` is told it.
+/// The folder of a set of engines, as `dev/up` is given it.
 const SET: &str = "DOORBUSTER_DEV_DIR";
 /// What is killed may be starting others at that moment: it is looked again until there are none.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -86,9 +86,9 @@ fn end(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
             return Ok(ended.into_iter().collect());
         }
         if begun.elapsed() > PATIENCE {
-            return Err(io::Error::other(format!("{} survives SIGKILL", told(&found))));
+            return Err(io::Error::other(format!("{} survives SIGKILL", list(&found))));
         }
-        // One may be gone before its turn, which is no failure: the next look tells.
+        // One may be gone before its turn, which is no failure: the next look shows it.
         let pids = found.iter().map(|left| left.pid.to_string());
         Command::new("sh").args(["-c", "kill -KILL \"$@\" 2>&-", "sh"]).args(pids).status()?;
         ended.extend(found);
@@ -97,7 +97,7 @@ fn end(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
 }
 
 /// `redis-server 127.0.0.1:17000 (pid 12), java -Xmx1g (pid 34)`
-pub fn told(left: &[Left]) -> String {
+pub fn list(left: &[Left]) -> String {
     let each: Vec<_> = left.iter().map(|left| format!("{} (pid {})", left.command, left.pid)).collect();
     each.join(", ")
 }
@@ -127,8 +127,8 @@ fn in_our_namespace(pid: u32) -> bool {
     matches!((namespace("self"), namespace(&pid.to_string())), (Ok(ours), Ok(its)) if ours == its)
 }
 
-/// Some write their title over their environment (nginx): the set's pid files tell them, and as for `dev/down` the
-/// command line must hold the member's folder.
+/// Some write their title over their environment (nginx). They are known from the set's pid files, and as for `dev/down`
+/// the command line must hold the member's folder.
 fn members(set: &Path) -> Vec<u32> {
     let Ok(folders) = std::fs::read_dir(set) else { return Vec::new() };
     folders
@@ -223,7 +223,7 @@ mod tests {
         assert!(ended.iter().any(|left| left.pid == orphan), "{ended:?}");
         assert!(ended.iter().any(|left| left.command == "sleep 600"), "{ended:?}");
         assert_eq!((ended.len(), command_line(orphan)), (2, None), "{ended:?}");
-        assert!(told(&ended).contains(&format!("(pid {orphan})")));
+        assert!(list(&ended).contains(&format!("(pid {orphan})")));
         for child in [&mut kept, &mut foreign] {
             assert!(child.try_wait().unwrap().is_none(), "it is not an orphan");
             child.kill().unwrap();
@@ -263,11 +263,11 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_told_with_its_holder() {
+    fn a_port_is_named_with_its_holder() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let told = holder(port).unwrap();
-        assert!(told.starts_with(&format!("pid {} (", std::process::id())), "{told}");
+        let named = holder(port).unwrap();
+        assert!(named.starts_with(&format!("pid {} (", std::process::id())), "{named}");
         assert_eq!(holder(0), None, "nobody listens there");
     }
 }

@@ -1,8 +1,7 @@
 //! What limits a rate, said from the evidence of its measurement and from nothing else.
 //!
 //! Rules, in a fixed order: a thread that is used up, processors that are, a disk that is. If none of them holds, it
-//! says so. It knows no process by name. Called by the scenarios, and by the cluster's benchmark, which adds where orders
-//! wait.
+//! says so. It knows no process by name.
 
 use crate::usage::{ProcessUsage, Usage};
 
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_others_is_told() {
+    fn work_of_others_is_reported() {
         let said = limit(&Usage { others: 0.5, ..usage(1.0, 0.0, 0.4) });
         assert!(said.contains("mariadb 60%, work that is not ours 25%, redis 15%"), "{said}");
     }

@@ -1,7 +1,7 @@
 //! One trial: a run of the load, what the machine spent on it, and whether it is to be believed.
 //!
 //! An invalid trial is still returned, with the flags that say why: its outcomes count for the audit, its figures for
-//! nothing. Called by the scenarios, the peak finder and the durability list.
+//! nothing.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -27,8 +27,8 @@ const STEAL_SHARE_MAX: f64 = 0.02;
 const NOT_CARRIED_MAX: f64 = 0.01;
 /// Of all processors, used by work that is not ours.
 const OTHERS_MAX: f64 = 0.25;
-/// Processor time is counted in hundredths of a second: of a shorter trial it tells nothing.
-const TOLD_MIN_S: f64 = 0.5;
+/// Processor time is counted in hundredths of a second: of a shorter trial it says nothing.
+const NOTED_MIN_S: f64 = 0.5;
 /// A closed loop's rate may be too low by this part because its last answers are waited for.
 const TAIL_SHARE_MAX: f64 = 0.1;
 /// Its name in `Usage::processes`: see [`Watched::load`].
@@ -39,12 +39,12 @@ const GENERATOR: &str = "load";
 pub struct Surroundings<'a> {
     /// The engines and servers on this machine; the generator is added.
     pub watched: &'a [Watched],
-    /// The block device whose work is told, if there is one: see `environment::disk`.
+    /// The block device whose work is measured, if there is one: see `environment::disk`.
     pub disk: Option<&'a str>,
     /// The target runs on this machine too.
     pub co_located: bool,
     pub stop: &'a AtomicBool,
-    /// Is told of each second, if anybody watches.
+    /// Shows each second, if anybody watches.
     pub progress: Option<&'a Progress>,
 }
 
@@ -125,7 +125,7 @@ pub fn flags(
         flags.push(Flag::NotCarried { requests: not_carried, of });
     }
     let most = OTHERS_MAX * usage.processors as f64;
-    if usage.others > most && usage.seconds >= TOLD_MIN_S {
+    if usage.others > most && usage.seconds >= NOTED_MIN_S {
         flags.push(Flag::Disturbed { processors: usage.others, most });
     }
     if co_located {

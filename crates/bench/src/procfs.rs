@@ -1,6 +1,6 @@
 //! What processes there are and what each costs, read from `/proc`.
 //!
-//! Linux only. Used by the scenarios around each measurement; it measures nothing inside of the timed loop.
+//! Linux only. It is read before and after a measurement, never inside the timed loop.
 
 use std::io;
 use std::time::Duration;

@@ -15,7 +15,7 @@ pub fn say(line: &str) {
     drop(std::io::stderr().write_all(format!("{line}\n").as_bytes()));
 }
 
-/// Without a terminal, seconds are told this seldom.
+/// Without a terminal, a second is printed this seldom.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// A line that wraps can't be replaced; the width isn't asked for, so the narrowest usual one is assumed.
 const WIDTH: usize = 79;
@@ -108,7 +108,7 @@ impl Progress {
         self.draw(&mut state);
     }
 
-    /// Something is waited for, and how far it is: called as often as one looks, told now and then.
+    /// Something is waited for, and how far it is: may be called at each look, and is printed now and then.
     pub fn waiting(&self, what: &str) {
         let mut state = self.state();
         what.clone_into(&mut state.what);

@@ -28,7 +28,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(120);
 const READY_POLL: Duration = Duration::from_millis(2);
 /// Of `doorbuster audit`: it read the ledger, and something in it is wrong. Every other one says nothing of the ledger.
 const EXIT_CHECK: i32 = 1;
-/// Of a complaint of many lines, so many are told.
+/// Of a complaint of many lines, so many are shown.
 const COMPLAINT_LINES: usize = 20;
 /// Another process may take the port between our choosing it and the server binding it.
 const PORT_ATTEMPTS: usize = 3;
@@ -172,7 +172,7 @@ fn settings_in(metrics: &str) -> anyhow::Result<EngineSettings> {
             settings.insert(format!("admission {name}"), value.to_owned());
         }
     }
-    let version = version.context("the server's metrics do not tell its version")?;
+    let version = version.context("the server's metrics do not name its version")?;
     Ok(EngineSettings { engine: DOORBUSTER.to_owned(), version, settings })
 }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_ledger_is_told_apart_from_one_that_could_not_be_audited() {
+    fn a_broken_ledger_is_distinct_from_one_that_could_not_be_audited() {
         let ends = |script: &str| run_audit(Command::new("sh").args(["-c", script]));
         assert_eq!(ends("echo ok: every invariant holds").unwrap(), "ok: every invariant holds\n");
         for (script, broken) in [
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_broken_invariants_some_are_told() {
+    fn of_many_broken_invariants_some_are_shown() {
         let ends = |lines: u32| {
             let script = format!("seq {lines} >&2; exit 1");
             run_audit(Command::new("sh").args(["-c", &script])).unwrap_err().to_string()

@@ -1,7 +1,7 @@
 //! RocketMQ's own benchmark programs with our clocks: a producer and a consumer to point at brokers that run already.
 //!
-//! Called by the command line (`bench producer`, `bench consumer`), whose flags are named as in RocketMQ's own. A
-//! window's figures go to `on_window` as it ends; nothing is printed here.
+//! `bench producer` and `bench consumer` have flags that are named as in RocketMQ's own. A window's figures go to
+//! `on_window` as it ends; nothing is printed here.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -125,7 +125,7 @@ pub fn producer(
     let sending = Sending {
         topic,
         connections: options.threads,
-        // Each run is told from all others.
+        // A number of its own, so that the messages of two runs can be distinguished.
         bodies: Bodies::new(token::unix_ms(), options.message_bytes),
         keys: options.keys,
         batch: options.batch,

@@ -22,7 +22,7 @@ const SUBMIT_USER_FIRST: u64 = 1_000_000_000;
 const SUBMIT_USERS: u64 = 1_000_000_000;
 const SUBMIT_SEED: u64 = 20_260_101;
 
-/// Bytes at the beginning of a read that tell a page, or a figure, from an error.
+/// Bytes at the beginning of a read that distinguish a page, or a figure, from an error.
 const LIKE_HEAD: usize = 16;
 
 /// Requests and the meaning of their answers.
@@ -272,7 +272,7 @@ fn judge_published(status: u16, body: &[u8]) -> Outcome {
         200 => Outcome::Won,
         409 => Outcome::SoldOut,
         429 => Outcome::Limited,
-        // The published shape has no place for a type: "unknown" and "not known" are to be told by the message.
+        // The published shape has no place for a type: the message distinguishes "unknown" from "not known".
         503 if contains(body, b"known") => Outcome::Unknown,
         503 => Outcome::Busy,
         // The server does not say how far it came, so an order may exist.

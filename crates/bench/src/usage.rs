@@ -1,7 +1,6 @@
 //! Who used the machine between two moments: processor time of processes and of their threads, and the disk.
 //!
-//! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it, and
-//! called by the scenarios. It draws no conclusion: see `limit.rs`.
+//! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it. It draws no conclusion: see `limit.rs`.
 
 use std::collections::HashMap;
 use std::fs::{read_dir, read_to_string};
@@ -66,7 +65,7 @@ pub struct Usage {
     pub steal: f64,
     /// Processors that were used by whatever is not listed: 0.5 is half of one.
     pub others: f64,
-    /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be told.
+    /// Share of the time in which the disk had something to do, 0 to 1; `None` where it can't be known.
     pub disk_busy: Option<f64>,
     pub processes: Vec<ProcessUsage>,
 }

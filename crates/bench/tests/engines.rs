@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bench::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use bench::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use ports::free_ports;
 
 #[test]
@@ -14,8 +14,8 @@ fn a_set_is_started_asked_and_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let scripts = find_scripts(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))).expect("dev/up");
     let (port_base, _ports) = free_ports();
-    let place = Place { scripts, folder: folder.path().join("set"), port_base };
-    let set = EngineSet::start(place, BrokerFlush::Asynchronous, &AtomicBool::new(false)).expect("a set");
+    let site = EngineSite { scripts, folder: folder.path().join("set"), port_base };
+    let set = EngineSet::start(site, BrokerFlush::Asynchronous, &AtomicBool::new(false)).expect("a set");
 
     let versions = set.versions().expect("engines know their versions");
     assert!(versions.redis.contains('.') && versions.mariadb.contains('.'), "{versions:?}");

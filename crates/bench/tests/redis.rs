@@ -4,12 +4,12 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::Command as Program;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::drivers::redis::command::{Command, Expect};
+use bench::drivers::redis::command::{Expect, RedisCommand};
 use bench::drivers::redis::keys::{Keys, Order};
 use bench::drivers::redis::{Redis as Driver, Workload};
 use bench::engines::redis::Redis;
@@ -41,7 +41,7 @@ impl Server {
 
 /// Returns when it answers anything at all, be it that it wants a password.
 fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
-    let mut program = Program::new("redis-server");
+    let mut program = Command::new("redis-server");
     program.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--save", ""]);
     program.arg("--dir").arg(folder).args(arguments);
     let log = folder.join("log");
@@ -62,7 +62,7 @@ fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
 }
 
 fn workload(commands: &[&str]) -> Workload {
-    let commands = commands.iter().map(|text| Command::parse(text).expect("a command")).collect();
+    let commands = commands.iter().map(|text| RedisCommand::parse(text).expect("a command")).collect();
     Workload {
         value_bytes: vec![8],
         ..Workload::of(commands, Keys::new("", 20, 1000, Order::Random).expect("keys"))
@@ -93,9 +93,9 @@ fn what_is_written_is_there_and_each_command_of_a_mix_has_its_share() {
     redis.ask(&["CONFIG", "RESETSTAT"]).unwrap();
     let mut mix = workload(&[]);
     mix.commands = vec![
-        Command::parse("GET __key__").unwrap().weighing(8),
-        Command::parse("SET __key__ __data__").unwrap(),
-        Command::parse("INCR counter").unwrap(),
+        RedisCommand::parse("GET __key__").unwrap().weighing(8),
+        RedisCommand::parse("SET __key__ __data__").unwrap(),
+        RedisCommand::parse("INCR counter").unwrap(),
     ];
     mix.depth = 16;
     let (record, driver) = run(server.address, 20, mix, Schedule::closed_requests(1000));
@@ -119,7 +119,7 @@ fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
     let (record, _) = run(server.address, 1, missing, Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
     let mut allowed = workload(&[]);
-    allowed.commands = vec![Command::parse("GET missing").unwrap().expecting(Expect::ValueOrNil)];
+    allowed.commands = vec![RedisCommand::parse("GET missing").unwrap().expecting(Expect::ValueOrNil)];
     let (record, _) = run(server.address, 1, allowed, Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { served: 3, ..Outcomes::default() });
 
@@ -188,7 +188,7 @@ enum Lie {
 
 const PONG: Lie = Lie::Say(b"+PONG\r\n");
 
-/// Reads PINGs and answers each one as told. Its threads end with their connections, or with the process.
+/// Reads PINGs and answers each one as it was set up. Its threads end with their connections, or with the process.
 fn liar(lie: impl Fn(u64) -> Lie + Send + Sync + 'static) -> SocketAddr {
     const PING_BYTES: usize = b"*1\r\n$4\r\nPING\r\n".len();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");

@@ -1,6 +1,6 @@
 //! What an audit of a ledger prints: a line per product, and the verdict.
 //!
-//! Called by: `doorbuster audit`, of one ledger and of a cluster.
+//! Must not: audit anything; it is given what the audit found.
 
 use server::ledger::Audit;
 

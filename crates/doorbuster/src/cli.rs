@@ -33,11 +33,11 @@ configuration; 69 can't serve, or the server can't be reached."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CommandGroup,
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+pub(crate) enum CommandGroup {
     Serve(ServeArguments),
     Sale(SaleArguments),
     Audit(AuditArguments),
@@ -52,7 +52,7 @@ pub(crate) enum Command {
 /// Shows help and version on standard output (0), everything else on standard error (64) in a line or two.
 pub(crate) fn exit_code_of(error: &clap::Error) -> ExitCode {
     match error.kind() {
-        // Nobody can be told if the writing fails; `| head` is no error.
+        // If the writing fails nobody can learn of it; `| head` is no error.
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             error.print().ok();
             ExitCode::SUCCESS

@@ -1,6 +1,6 @@
 //! The HTTP client of the operator's commands: one request, one answer or a [`Failure`] that says what to do.
 //!
-//! Must not: know what a sale is. Called by: the command groups that talk to a running server.
+//! Must not: know what a sale is.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! `doorbuster audit` of a cluster: gate, queue and ledger against each other.
 //!
-//! Must not: change any of them. Called by: the audit command, when the configuration is a cluster's.
+//! Must not: change any of them.
 
 use server::Secrets;
 use server::cluster::{SkuSight, ThreeWay, audit};

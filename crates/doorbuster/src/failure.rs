@@ -53,7 +53,7 @@ impl Failure {
         })
     }
 
-    /// Writes the message to standard error. Nobody can be told if that fails, so it is let go.
+    /// Writes the message to standard error. If that fails, nobody can learn of it, so the error is dropped.
     pub(crate) fn print(&self) {
         let text = match self {
             Self::Check(message)

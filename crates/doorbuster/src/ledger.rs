@@ -25,8 +25,8 @@ Replays every entry of the ledger, while a server runs on it or not, and checks 
 not, each named on a line.
 
 Of a cluster (--config with cluster.enabled) it compares three: what the gate (Redis) would sell and has open, what
-waits in the queue (RocketMQ), and the ledger. While orders come in, sums that differ by what is on its way are told
-as on their way; run it at rest for exact ones.
+waits in the queue (RocketMQ), and the ledger. While orders come in, a difference that is still on its way is shown
+as such; run it at rest for exact ones.
 
 Examples:
   doorbuster audit --data-dir var/demo

@@ -1,7 +1,7 @@
 //! One line a second of what a server does, for whoever looks at its terminal.
 //!
 //! Reads the same counters as `/metrics`. A second in which nothing happened prints nothing, so that an idle
-//! server does not push its own log away. Called by: `serve`, on a terminal only.
+//! server does not push its own log away. It is for terminals only.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_rates_and_stock() {
+    fn a_line_shows_rates_and_stock() {
         let before = Snapshot { accepted: 100, available: 10_000_000, ..Snapshot::default() };
         let now = Snapshot { accepted: 8_210, refused: 4, held: 8_110, available: 9_991_890, ..before };
         assert_eq!(

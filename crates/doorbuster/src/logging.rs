@@ -1,6 +1,6 @@
 //! Structured logs on standard error: for people on a terminal, JSON lines otherwise.
 //!
-//! Must not: write to standard output, which belongs to the addresses and the live line. Called by: `serve`.
+//! Must not: write to standard output, which belongs to the addresses and the live line.
 
 use std::io::{self, IsTerminal};
 

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use server::config::Environment;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CommandGroup};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -45,14 +45,14 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let environment = Environment::from_process();
     match cli.command {
-        Command::Serve(arguments) => serve::run(&arguments, &environment),
-        Command::Sale(arguments) => sale::run(&arguments, &environment),
-        Command::Demo(arguments) => demo::run(&arguments, &environment),
-        Command::Audit(arguments) => ledger::audit(&arguments, &environment),
-        Command::Orders(arguments) => ledger::orders(&arguments, &environment),
-        Command::Backup(arguments) => ledger::backup(&arguments, &environment),
-        Command::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
-        Command::Bench(arguments) => bench::run(&arguments, &environment),
-        Command::Config(arguments) => config::run(&arguments, &environment),
+        CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
+        CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
+        CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),
+        CommandGroup::Audit(arguments) => ledger::audit(&arguments, &environment),
+        CommandGroup::Orders(arguments) => ledger::orders(&arguments, &environment),
+        CommandGroup::Backup(arguments) => ledger::backup(&arguments, &environment),
+        CommandGroup::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
+        CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
+        CommandGroup::Config(arguments) => config::run(&arguments, &environment),
     }
 }

@@ -98,7 +98,7 @@ fn configuration(arguments: &ServeArguments, environment: &Environment) -> Resul
     Ok(sources.load()?)
 }
 
-/// Takes no more connections than there are descriptors for, so that one more is told 503 and not left waiting.
+/// Takes no more connections than there are descriptors for, so that one more is answered 503 and not left waiting.
 fn fit_connections(config: &mut Config) {
     let limit = net::raise_limit();
     let wanted = config.http.connections_max;
@@ -140,7 +140,7 @@ fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
                     stop.request();
                 }
                 1 => stop.abort(),
-                // If even that fails there is nobody to tell; the stop goes on.
+                // If even that fails nobody can learn of it; the stop goes on.
                 _ => drop(emulate_default_handler(signal)),
             }
         }

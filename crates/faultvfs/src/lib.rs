@@ -11,7 +11,7 @@
 //! the only crate of the workspace with `unsafe` code, all of it in the private module `shim`, which does no more
 //! than translate SQLite's calls; which calls fail (`plan`) and what survives a power cut (`disk`) is safe code.
 //!
-//! # What SQLite tells about a failure (WAL mode, `synchronous=FULL`; each line is asserted in `tests/it/sync_failure.rs`)
+//! # What SQLite reports of a failure (WAL mode, `synchronous=FULL`; each line is asserted in `tests/it/sync_failure.rs`)
 //!
 //! | what failed | extended code of `COMMIT` | of `PRAGMA wal_checkpoint` |
 //! |---|---|---|

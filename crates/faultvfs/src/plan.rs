@@ -1,6 +1,6 @@
 //! Which operation fails, and how: the armed fault and the counts of operations.
 //!
-//! Pure bookkeeping; it must not do any I/O. Called by the shim before each operation, under the lock.
+//! Pure bookkeeping; it must not do any I/O. Its caller holds the lock.
 
 /// One fault: the `nth` `operation` from now on `files` has the `effect`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The VFS itself: SQLite's C interface on one side, the `unix` VFS on the other, the lock and the record between.
 //!
-//! It must not decide anything: `plan` says what fails, `disk` keeps what is durable. Called by SQLite only, on the
-//! thread of whichever connection; `register` by `FaultVfs::register`.
+//! It must not decide anything: `plan` says what fails, `disk` keeps what is durable. SQLite calls it on the
+//! thread of whichever connection.
 //!
 //! A file as SQLite sees it is a [`ShimFile`], followed in the same allocation (`szOsFile` bytes, made and freed by
 //! SQLite) by the file of the unix VFS. SQLite never uses one file from two threads at once, so a shim file needs no

@@ -59,7 +59,7 @@ impl Gates {
     /// If it is otherwise. That is no failed audit.
     pub fn check(&self) -> anyhow::Result<()> {
         let Some(before) = self.built else { return Ok(()) };
-        let now = self.wait()?.context("the server had gates, and tells of none now")?.built;
+        let now = self.wait()?.context("the server had gates, and reports none now")?.built;
         ensure!(
             now == before,
             "gates were lost while it was measured, and {} were rebuilt from the ledger: what was measured is no \
@@ -76,13 +76,13 @@ impl Gates {
         let (mut most, mut grown) = (seen.open, Instant::now());
         while seen.open < products {
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
-            let told = format!("the gates of {} of {products} products are open", seen.open);
-            ensure!(grown.elapsed() < PATIENCE, "{told}, and no more open: nothing can be measured");
+            let state = format!("the gates of {} of {products} products are open", seen.open);
+            ensure!(grown.elapsed() < PATIENCE, "{state}, and no more open: nothing can be measured");
             if let Some(progress) = &self.progress {
-                progress.waiting(&told);
+                progress.waiting(&state);
             }
             std::thread::sleep(POLL);
-            seen = self.look()?.context("the server tells of no gates any more")?;
+            seen = self.look()?.context("the server reports no gates any more")?;
             if seen.open > most {
                 (most, grown) = (seen.open, Instant::now());
             }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_was_rebuilt_meanwhile_is_told_and_is_no_failed_audit() {
+    fn a_gate_that_was_rebuilt_meanwhile_is_reported_and_is_no_failed_audit() {
         for (after, clean) in [(2, true), (3, false)] {
             let all_open = [metrics(2, 2), TWO_PRODUCTS.to_owned()];
             let then = [metrics(2, after), TWO_PRODUCTS.to_owned()];

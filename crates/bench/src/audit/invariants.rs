@@ -3,7 +3,7 @@
 //!
 //! Checked: initial = remaining + held + sold, with the remaining units as the *serving* side sells them (the book, or
 //! the gate) and held and sold as the *ledger's* rows give them; no order twice; none negative; each id that a buyer
-//! was told is a row; and the rows are as many as were acknowledged, plus at most the unknown ones. The ledger is
+//! was given is a row; and the rows are as many as were acknowledged, plus at most the unknown ones. The ledger is
 //! scanned in parts by the first byte of the ids, so that memory has a bound whatever its size.
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::receipts::Receipts;
-use super::{Ledger, Told};
+use super::{Answered, Ledger};
 use crate::drivers::http::once;
 use crate::engines::mariadb::Database;
 use crate::report::model::Audit;
@@ -78,8 +78,13 @@ impl Stock {
 ///
 /// # Errors
 /// If the ledger can't be read, or anything in it is not as it must be.
-pub fn embedded(data_dir: &Path, stock: Stock, told: Told, receipts: &mut Receipts) -> anyhow::Result<Audit> {
-    audit(&mut Ledger::open(data_dir)?, stock, told, receipts)
+pub fn embedded(
+    data_dir: &Path,
+    stock: Stock,
+    answered: Answered,
+    receipts: &mut Receipts,
+) -> anyhow::Result<Audit> {
+    audit(&mut Ledger::open(data_dir)?, stock, answered, receipts)
 }
 
 /// The cluster profile, at rest: the ledger's tables, and the stock as the servers have it from the gate.
@@ -89,21 +94,21 @@ pub fn embedded(data_dir: &Path, stock: Stock, told: Told, receipts: &mut Receip
 pub fn cluster(
     database: &mut Database,
     stock: Stock,
-    told: Told,
+    answered: Answered,
     receipts: &mut Receipts,
 ) -> anyhow::Result<Audit> {
     let rejected = database.count("rejections")?;
     ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
-    audit(database, stock, told, receipts)
+    audit(database, stock, answered, receipts)
 }
 
 /// Until requests with an unknown outcome are orders, or will never be: only then do gate and ledger agree.
 ///
 /// # Errors
 /// If the ledger can't be read, or the stop flag is raised.
-pub fn wait_until_still(ledger: &mut dyn Rows, told: Told, stop: &AtomicBool) -> anyhow::Result<()> {
+pub fn wait_until_still(ledger: &mut dyn Rows, answered: Answered, stop: &AtomicBool) -> anyhow::Result<()> {
     let (mut orders, mut grown) = (ledger.count()?, Instant::now());
-    while orders < told.accepted + told.unknown && grown.elapsed() < STILL {
+    while orders < answered.accepted + answered.unknown && grown.elapsed() < STILL {
         ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         std::thread::sleep(STILL_POLL);
         let now = ledger.count()?;
@@ -114,16 +119,21 @@ pub fn wait_until_still(ledger: &mut dyn Rows, told: Told, stop: &AtomicBool) ->
     Ok(())
 }
 
-fn audit(ledger: &mut dyn Rows, stock: Stock, told: Told, receipts: &mut Receipts) -> anyhow::Result<Audit> {
-    let orders = acknowledged(ledger, told, receipts)?;
+fn audit(
+    ledger: &mut dyn Rows,
+    stock: Stock,
+    answered: Answered,
+    receipts: &mut Receipts,
+) -> anyhow::Result<Audit> {
+    let orders = acknowledged(ledger, answered, receipts)?;
     let (units, remaining) = settled(ledger, stock)?;
     Ok(Audit {
         initial_units: units.initial,
         remaining_units: remaining,
         held_units: units.held,
         sold_units: units.sold,
-        accepted: told.accepted,
-        unknown: told.unknown,
+        accepted: answered.accepted,
+        unknown: answered.unknown,
         orders,
         method:
             "the id of every acknowledged order looked up in the ledger; units held and sold summed from its \
@@ -132,20 +142,24 @@ fn audit(ledger: &mut dyn Rows, stock: Stock, told: Told, receipts: &mut Receipt
     })
 }
 
-/// How many orders the ledger holds: every acknowledged one by its id, none twice, and none that nobody was told of.
+/// How many orders the ledger holds: every acknowledged one by its id, none twice, and none that nobody was given.
 ///
 /// # Errors
 /// If the ledger can't be read, or it is otherwise.
-pub fn acknowledged(ledger: &mut dyn Rows, told: Told, receipts: &mut Receipts) -> anyhow::Result<u64> {
+pub fn acknowledged(
+    ledger: &mut dyn Rows,
+    answered: Answered,
+    receipts: &mut Receipts,
+) -> anyhow::Result<u64> {
     let kept = receipts.count();
     ensure!(
-        receipts.unreadable() == 0 && kept == told.accepted,
+        receipts.unreadable() == 0 && kept == answered.accepted,
         "AUDIT FAILED: {} orders were accepted, {kept} of them with an id and {} without",
-        told.accepted,
+        answered.accepted,
         receipts.unreadable()
     );
     let orders = ledger.count()?;
-    told.check(orders)?;
+    answered.check(orders)?;
     let matched = compare(ledger, orders, receipts, 0)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     ensure!(
@@ -205,7 +219,7 @@ pub fn compare(
     let mut matched = Matched::default();
     for part in parts(orders) {
         let mut missing = receipts.hashes(first, &part).context("reading the receipts")?;
-        let told = missing.len();
+        let expected = missing.len();
         let mut seen = HashSet::new();
         ledger.hashes(&mut |hash| {
             if part.contains(&hash.to_be_bytes()[0]) {
@@ -213,7 +227,7 @@ pub fn compare(
                 missing.remove(&hash);
             }
         })?;
-        matched.found += u64::try_from(told - missing.len())?;
+        matched.found += u64::try_from(expected - missing.len())?;
         matched.lost.extend(missing);
     }
     Ok(matched)

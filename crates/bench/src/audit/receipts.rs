@@ -2,7 +2,7 @@
 //!
 //! 16 bytes an order (the hash that names it), buffered, so that memory does not grow with the run and the generator
 //! pays about nothing. A sum of hashes in place of the file was rejected: as soon as one outcome is unknown the ledger may
-//! rightly hold an order more, and then a lost order can't be told from that by sums.
+//! rightly hold an order more, and then sums can't distinguish a lost order from that.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -40,7 +40,7 @@ impl Receipts {
     pub fn keep(&mut self, body: &[u8]) {
         match order_hash(body) {
             Some(hash) => {
-                // In mid-load there is nobody to tell; the next reader is told.
+                // In mid-load nobody could act on it: it is kept for the next reader.
                 if let Err(error) = self.file.write_all(&hash.to_be_bytes()) {
                     self.failed.get_or_insert(error);
                 }

@@ -1,7 +1,7 @@
 //! What a running server says of its own ledger, by `GET /api/v1/audit`: the only audit of a server that is not ours.
 //!
 //! Asked before the first order and after the last one. Without the operator's token it can't be asked for, so then no
-//! order may be placed. Called by everything that places orders at a running server.
+//! order may be placed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::Told;
+use super::Answered;
 use super::invariants::STILL;
 use crate::audit::AUDIT_FAILED;
 use crate::drivers::http::once;
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::report::model::Audit;
 
 /// Of many broken invariants.
-const BROKEN_TOLD: usize = 20;
+const BROKEN_SHOWN: usize = 20;
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 
 /// A server's audit before anybody ordered.
@@ -54,8 +54,8 @@ impl Running {
         Ok(audit)
     }
 
-    /// Tells there how far the ledger is, while it is waited for.
-    pub fn telling(self, progress: &Progress) -> Self {
+    /// While the ledger is waited for, it is shown there how far that is.
+    pub fn reporting_to(self, progress: &Progress) -> Self {
         Self { progress: Some(progress.clone()), ..self }
     }
 
@@ -71,7 +71,7 @@ impl Running {
     ///
     /// # Errors
     /// If the server does not say, or the stop flag is raised meanwhile.
-    pub fn drain(&self, told: Told) -> anyhow::Result<Value> {
+    pub fn drain(&self, answered: Answered) -> anyhow::Result<Value> {
         let (mut most, mut grown) = (0, Instant::now());
         loop {
             let numbers = self.ask()?;
@@ -79,13 +79,13 @@ impl Running {
             if orders > most {
                 (most, grown) = (orders, Instant::now());
             }
-            let whole = orders >= self.orders_before + told.accepted;
+            let whole = orders >= self.orders_before + answered.accepted;
             if whole || !is_clean(&numbers) || grown.elapsed() >= self.still {
                 return Ok(numbers);
             }
             if let Some(progress) = &self.progress {
                 let new = orders.saturating_sub(self.orders_before);
-                progress.waiting(&format!("the ledger has {new} of {} orders", told.accepted));
+                progress.waiting(&format!("the ledger has {new} of {} orders", answered.accepted));
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             std::thread::sleep(DRAIN_POLL);
@@ -96,12 +96,12 @@ impl Running {
     ///
     /// # Errors
     /// `AUDIT FAILED`, and why.
-    pub fn judge(&self, numbers: &Value, told: Told, method: &str) -> anyhow::Result<Audit> {
+    pub fn judge(&self, numbers: &Value, answered: Answered, method: &str) -> anyhow::Result<Audit> {
         let now = clean_orders(numbers)?;
         let orders = now.checked_sub(self.orders_before).with_context(|| {
             format!("{AUDIT_FAILED}: the ledger had {} orders before, and has {now}", self.orders_before)
         })?;
-        told.check(orders)?;
+        answered.check(orders)?;
         let skus = numbers["skus"].as_array().context("the audit's products")?;
         let sum = |name: &str| -> u64 { skus.iter().filter_map(|sku| sku[name].as_u64()).sum() };
         let audit = Audit {
@@ -109,8 +109,8 @@ impl Running {
             remaining_units: sum("available"),
             held_units: sum("held"),
             sold_units: sum("sold"),
-            accepted: told.accepted,
-            unknown: told.unknown,
+            accepted: answered.accepted,
+            unknown: answered.unknown,
             orders,
             method: method.to_owned(),
         };
@@ -124,10 +124,10 @@ impl Running {
     ///
     /// # Errors
     /// `AUDIT FAILED`, and why; or if the server does not say.
-    pub fn close(&self, told: Told) -> anyhow::Result<Audit> {
+    pub fn close(&self, answered: Answered) -> anyhow::Result<Audit> {
         let method =
             "the server's own audit, and its count of orders before and after: nobody else may have ordered";
-        self.judge(&self.drain(told)?, told, method)
+        self.judge(&self.drain(answered)?, answered, method)
     }
 }
 
@@ -138,15 +138,15 @@ fn is_clean(numbers: &Value) -> bool {
 /// What is broken, in words; of many, the first ones.
 fn broken(numbers: &Value) -> String {
     let all = numbers["broken"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut told: Vec<String> = all
+    let mut lines: Vec<String> = all
         .iter()
-        .take(BROKEN_TOLD)
+        .take(BROKEN_SHOWN)
         .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned))
         .collect();
-    if all.len() > BROKEN_TOLD {
-        told.push(format!("and {} more", all.len() - BROKEN_TOLD));
+    if all.len() > BROKEN_SHOWN {
+        lines.push(format!("and {} more", all.len() - BROKEN_SHOWN));
     }
-    if told.is_empty() { "it does not say why".to_owned() } else { told.join("; ") }
+    if lines.is_empty() { "it does not say why".to_owned() } else { lines.join("; ") }
 }
 
 /// Its orders, if every invariant holds.
@@ -204,7 +204,7 @@ pub(crate) mod tests {
         let (server, requests) = answering(audits.iter().map(Value::to_string).collect());
         let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
         // The queue had one more for the ledger.
-        let closed = audit.close(Told { accepted: 5, unknown: 1 }).unwrap();
+        let closed = audit.close(Answered { accepted: 5, unknown: 1 }).unwrap();
         assert_eq!((closed.orders, closed.held_units, closed.remaining_units), (5, 12, 88));
         let requests = requests.join().unwrap();
         assert!(requests.iter().all(|request| request.contains("Authorization: Bearer secret\r\n")));
@@ -217,7 +217,7 @@ pub(crate) mod tests {
         let audit = Running::open(server, Some("secret"), &stop).unwrap();
         stop.store(true, Ordering::Relaxed);
         let begun = Instant::now();
-        let error = audit.drain(Told { accepted: 1, unknown: 0 }).unwrap_err();
+        let error = audit.drain(Answered { accepted: 1, unknown: 0 }).unwrap_err();
         assert!(error.to_string() == "stopped by a signal" && begun.elapsed() < STILL / 3, "{error}");
     }
 
@@ -235,7 +235,7 @@ pub(crate) mod tests {
             let count = audits.len();
             let (server, requests) = answering(audits.iter().map(Value::to_string).collect());
             let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
-            let error = Running { still, ..audit }.close(Told { accepted: 5, unknown: 1 }).unwrap_err();
+            let error = Running { still, ..audit }.close(Answered { accepted: 5, unknown: 1 }).unwrap_err();
             let error = error.to_string().replace(&"a gap; ".repeat(20), "a gap; ");
             assert!(error.contains(AUDIT_FAILED) && error.contains(why), "{error}");
             assert_eq!(requests.join().unwrap().len(), count);
@@ -246,7 +246,7 @@ pub(crate) mod tests {
     fn whatever_is_wrong_is_a_failed_audit() {
         let (server, _requests) = answering(vec![numbers(7, 93, true).to_string()]);
         let audit = Running::open(server, Some("secret"), &Arc::default()).unwrap();
-        let told = Told { accepted: 5, unknown: 1 };
+        let answered = Answered { accepted: 5, unknown: 1 };
         for (numbers, why) in [
             (numbers(12, 88, false), "not clean"),
             (numbers(11, 89, true), "must hold 5 to 6"),
@@ -255,7 +255,7 @@ pub(crate) mod tests {
             (numbers(6, 94, true), "had 7 orders before, and has 6"),
             (numbers(12, 101, true), "100 units at first became 101 remaining"),
         ] {
-            let error = format!("{:#}", audit.judge(&numbers, told, "").unwrap_err());
+            let error = format!("{:#}", audit.judge(&numbers, answered, "").unwrap_err());
             assert!(error.contains(AUDIT_FAILED) && error.contains(why), "{error}");
         }
         let (server, _requests) = answering(vec![numbers(7, 93, false).to_string()]);

@@ -83,7 +83,8 @@ pub(super) fn goal(cache_ms: u64) -> Goal {
     Goal::AtLeast(if cache_ms == 0 { 0.3 } else { 0.6 })
 }
 
-pub(super) struct Stand<'a> {
+/// What this measurement is given.
+pub(super) struct EdgeContext<'a> {
     pub(super) set: &'a mut EngineSet,
     pub(super) shop: &'a mut Shop,
     pub(super) beside: &'a [Watched],
@@ -94,21 +95,25 @@ pub(super) struct Stand<'a> {
 }
 
 /// All pages, with the cache and without; which side comes first changes from round to round.
-pub(super) fn sample(stand: &mut Stand<'_>, folder: &Path, round: usize) -> anyhow::Result<Vec<EdgeSample>> {
+pub(super) fn sample(
+    context: &mut EdgeContext<'_>,
+    folder: &Path,
+    round: usize,
+) -> anyhow::Result<Vec<EdgeSample>> {
     let mut samples = Vec::new();
     for cache_ms in [CACHE_MS, 0] {
-        start_edge(stand, cache_ms)?;
+        start_edge(context, cache_ms)?;
         for page in EdgePage::ALL {
-            samples.push(sample_page(stand, folder, page, cache_ms, round % 2 == 1)?);
+            samples.push(sample_page(context, folder, page, cache_ms, round % 2 == 1)?);
         }
         // The replica too: it costs its master something at each order of the next part.
-        stand.set.down(&["nginx", "redis-edge"])?;
+        context.set.down(&["nginx", "redis-edge"])?;
     }
     Ok(samples)
 }
 
-fn start_edge(stand: &mut Stand<'_>, cache_ms: u64) -> anyhow::Result<()> {
-    let servers: Vec<String> = stand.shop.addresses().iter().map(ToString::to_string).collect();
+fn start_edge(context: &mut EdgeContext<'_>, cache_ms: u64) -> anyhow::Result<()> {
+    let servers: Vec<String> = context.shop.addresses().iter().map(ToString::to_string).collect();
     let environment = [
         ("EDGE_CACHE_MS", cache_ms.to_string()),
         ("EDGE_SERVERS", servers.join(" ")),
@@ -120,17 +125,17 @@ fn start_edge(stand: &mut Stand<'_>, cache_ms: u64) -> anyhow::Result<()> {
         ("EDGE_REQUESTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
     ];
     // It brings the replica along.
-    stand.set.up(&["nginx"], &environment, stand.stop).context("starting the edge")
+    context.set.up(&["nginx"], &environment, context.stop).context("starting the edge")
 }
 
 fn sample_page(
-    stand: &Stand<'_>,
+    context: &EdgeContext<'_>,
     folder: &Path,
     page: EdgePage,
     cache_ms: u64,
     edge_first: bool,
 ) -> anyhow::Result<EdgeSample> {
-    let address = stand.set.address("nginx")?;
+    let address = context.set.address("nginx")?;
     let path = page.path();
     let shown = once::exchange(address, &once::encode("GET", &path, &[], &[])).context("the edge's page")?;
     ensure!(shown.status == 200, "the edge answers {path} with {}", shown.text());
@@ -138,21 +143,21 @@ fn sample_page(
     let nginx_folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder)?;
     let nginx = Nginx::start(nginx_folder.path())?;
     nginx.serve_file(page.file(), &shown.body, None)?;
-    let worker = worker_of(stand.set.watched("nginx")?.pid)?;
+    let worker = worker_of(context.set.watched("nginx")?.pid)?;
     let edge = |usage: &mut Option<Usage>| -> anyhow::Result<Sample> {
         let mut watched = vec![Watched::new("edge", worker), Watched::load()];
-        watched.extend(stand.shop.watched());
-        watched.extend(stand.set.all_watched());
-        watched.extend_from_slice(stand.beside);
-        let before = Snapshot::take(&watched, stand.disk)?;
+        watched.extend(context.shop.watched());
+        watched.extend(context.set.all_watched());
+        watched.extend_from_slice(context.beside);
+        let before = Snapshot::take(&watched, context.disk)?;
         let mut traffic = Traffic::read(&path, &[], Some(&shown.body));
-        let sample = measure::sample(probe(stand, address, worker), &mut traffic, stand.stop, |_| ());
-        *usage = Some(before.until(&Snapshot::take(&watched, stand.disk)?));
+        let sample = measure::sample(probe(context, address, worker), &mut traffic, context.stop, |_| ());
+        *usage = Some(before.until(&Snapshot::take(&watched, context.disk)?));
         sample.with_context(|| page.name(cache_ms))
     };
     let file = || -> anyhow::Result<Sample> {
         let mut traffic = Traffic::read(&format!("/{}", page.file()), &[], Some(&shown.body));
-        measure::sample(probe(stand, nginx.address(), nginx.pid()), &mut traffic, stand.stop, |_| ())
+        measure::sample(probe(context, nginx.address(), nginx.pid()), &mut traffic, context.stop, |_| ())
             .with_context(|| format!("{}, the file", page.name(cache_ms)))
     };
     let mut usage = None;
@@ -166,13 +171,13 @@ fn sample_page(
     Ok(EdgeSample { page, cache_ms, body_bytes, edge, file, usage })
 }
 
-fn probe(stand: &Stand<'_>, address: std::net::SocketAddr, pid: u32) -> Probe {
+fn probe(context: &EdgeContext<'_>, address: std::net::SocketAddr, pid: u32) -> Probe {
     Probe {
         address,
         pid,
         connections: CONNECTIONS,
-        warm_up: stand.warm_up,
-        schedule: Schedule::closed(stand.window),
+        warm_up: context.warm_up,
+        schedule: Schedule::closed(context.window),
         wanted: Outcome::Served,
     }
 }

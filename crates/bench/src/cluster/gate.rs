@@ -2,7 +2,7 @@
 //! the same Redis.
 //!
 //! The client is measured as it is: a child process of the program under test (`bench gate-client`, a hidden command)
-//! makes a gate, reserves in batches for some seconds, and tells how often. What it tells is counted again in Redis:
+//! makes a gate, reserves in batches for some seconds, and prints how many. What it prints is counted again in Redis:
 //! every reservation is a field of the SKU's marks. Then redis-benchmark does the same to a second SKU of the same gate,
 //! its ids random.
 
@@ -65,7 +65,8 @@ pub struct GateSample {
     pub redis_benchmark_usage: Usage,
 }
 
-pub(super) struct Stand<'a> {
+/// What this measurement is given.
+pub(super) struct GateContext<'a> {
     pub(super) program: &'a Path,
     pub(super) folder: &'a Path,
     pub(super) set: &'a EngineSet,
@@ -76,18 +77,18 @@ pub(super) struct Stand<'a> {
 }
 
 /// The gate's own client comes first, because redis-benchmark uses what it has prepared. What both made is removed.
-pub(super) fn sample(stand: &Stand<'_>) -> anyhow::Result<GateSample> {
-    let mut redis = Redis::connect(stand.set.address("redis")?)?;
-    let (said, client_usage) = run_client(stand)?;
+pub(super) fn sample(context: &GateContext<'_>) -> anyhow::Result<GateSample> {
+    let mut redis = Redis::connect(context.set.address("redis")?)?;
+    let (said, client_usage) = run_client(context)?;
     let marks = count(&mut redis, &keys(&said, 0)[1])?;
     ensure!(
         marks == said.reserves + said.before,
         "AUDIT FAILED: the client says {} reserves and Redis has {marks}",
         said.reserves + said.before
     );
-    let requests = (milliseconds(stand)? * REQUESTS_PER_S / 1000).max(1);
+    let requests = (milliseconds(context)? * REQUESTS_PER_S / 1000).max(1);
     let (redis_benchmark_per_s, redis_benchmark_usage) =
-        run_redis_benchmark(stand, &said, &mut redis, requests)?;
+        run_redis_benchmark(context, &said, &mut redis, requests)?;
     for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
         redis.ask(&["UNLINK", key])?;
     }
@@ -101,39 +102,39 @@ pub(super) fn sample(stand: &Stand<'_>) -> anyhow::Result<GateSample> {
     })
 }
 
-fn run_client(stand: &Stand<'_>) -> anyhow::Result<(ClientSaid, Usage)> {
-    let output = stand.folder.join("gate-client.json");
-    let mut command = Command::new(stand.program);
-    command.args(["bench", "gate-client", "--redis", &stand.set.address("redis")?.to_string()]);
-    command.args(["--milliseconds", &milliseconds(stand)?.to_string()]);
+fn run_client(context: &GateContext<'_>) -> anyhow::Result<(ClientSaid, Usage)> {
+    let output = context.folder.join("gate-client.json");
+    let mut command = Command::new(context.program);
+    command.args(["bench", "gate-client", "--redis", &context.set.address("redis")?.to_string()]);
+    command.args(["--milliseconds", &milliseconds(context)?.to_string()]);
     command.env_clear().stdin(Stdio::null()).stdout(File::create(&output)?);
-    let usage = run_watched(stand, command, "gate client")?;
+    let usage = run_watched(context, command, "gate client")?;
     let text = std::fs::read_to_string(&output).context("what the gate's client said")?;
     Ok((serde_json::from_str(&text).with_context(|| format!("the gate's client said: {text}"))?, usage))
 }
 
-fn milliseconds(stand: &Stand<'_>) -> anyhow::Result<u64> {
-    u64::try_from(stand.window.as_millis()).context("a window of less than an age")
+fn milliseconds(context: &GateContext<'_>) -> anyhow::Result<u64> {
+    u64::try_from(context.window.as_millis()).context("a window of less than an age")
 }
 
 fn run_redis_benchmark(
-    stand: &Stand<'_>,
+    context: &GateContext<'_>,
     said: &ClientSaid,
     redis: &mut Redis,
     requests: u64,
 ) -> anyhow::Result<(f64, Usage)> {
     let keys = keys(said, 1);
     let run = run_of(redis, &keys[0])?;
-    let output = stand.folder.join("redis-benchmark.out");
+    let output = context.folder.join("redis-benchmark.out");
     let before = count(redis, &keys[1])?;
-    let address = stand.set.address("redis")?;
+    let address = context.set.address("redis")?;
     let mut command = Command::new("redis-benchmark");
     command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
     command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
     command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
     command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY]);
     command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
-    let usage = run_watched(stand, command, "redis-benchmark")?;
+    let usage = run_watched(context, command, "redis-benchmark")?;
     let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;
     let per_s = requests_per_second(&text)
         .with_context(|| format!("redis-benchmark said: {}", process::log_tail(&output)))?;
@@ -146,19 +147,19 @@ fn run_redis_benchmark(
 }
 
 /// Runs a child to its end; who used the processors meanwhile.
-fn run_watched(stand: &Stand<'_>, mut command: Command, name: &str) -> anyhow::Result<Usage> {
-    let log = stand.folder.join(format!("{name}.log"));
+fn run_watched(context: &GateContext<'_>, mut command: Command, name: &str) -> anyhow::Result<Usage> {
+    let log = context.folder.join(format!("{name}.log"));
     leftovers::mark(&mut command)?;
     let child = command.stderr(File::create(&log)?).spawn().with_context(|| format!("starting {name}"))?;
     let mut child = Guard::adopt(child);
-    let mut watched = vec![Watched::new(name, child.pid()), stand.set.watched("redis")?];
-    watched.extend_from_slice(stand.beside);
-    let before = Snapshot::take(&watched, stand.disk)?;
+    let mut watched = vec![Watched::new(name, child.pid()), context.set.watched("redis")?];
+    watched.extend_from_slice(context.beside);
+    let before = Snapshot::take(&watched, context.disk)?;
     let mut last = None;
-    let patience = stand.window * SLOW_MAX + process::TOOL_MARGIN;
-    let status = child.wait(name, patience, stand.stop, || {
+    let patience = context.window * SLOW_MAX + process::TOOL_MARGIN;
+    let status = child.wait(name, patience, context.stop, || {
         // The counters of a child that has ended are gone: the last look before that counts.
-        if let Ok(snapshot) = Snapshot::take(&watched, stand.disk) {
+        if let Ok(snapshot) = Snapshot::take(&watched, context.disk) {
             last = Some(snapshot);
         }
     })?;

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_are_told_after_what_is_used_up() {
+    fn queues_are_named_after_what_is_used_up() {
         let usage = Usage {
             seconds: 5.0,
             processors: 2,

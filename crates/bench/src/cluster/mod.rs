@@ -27,7 +27,7 @@ use anyhow::{Context, ensure};
 use self::scenario::{Arrival, SCENARIOS, Scenario};
 use self::shop::Shop;
 use self::submit::SubmitShop;
-use crate::engines::{BrokerFlush, EngineSet, PORTS_PER_SET, Place, find_scripts};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, PORTS_PER_SET, find_scripts};
 use crate::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::usage::Watched;
@@ -119,21 +119,21 @@ pub fn cluster(options: &ClusterOptions) -> anyhow::Result<ClusterReport> {
     for round in 1..=options.rounds {
         bench.round(round)?;
     }
-    let engines = bench.sets[0].set.versions()?;
-    let mut told = Vec::new();
+    let engines = bench.stacks[0].set.versions()?;
+    let mut answered = Vec::new();
     if let Some(submit) = bench.submit.take() {
-        told.push(submit.close()?);
+        answered.push(submit.close()?);
     }
-    for place in &mut bench.sets {
-        if let Some(shop) = place.shop.take() {
-            told.push(shop.close()?);
+    for stack in &mut bench.stacks {
+        if let Some(shop) = stack.shop.take() {
+            answered.push(shop.close()?);
         }
     }
     bench.progress.done("all ledgers audited: every accepted order is there, and no other");
     let (rows, costs) = summary::summarize(&bench.measurements);
     let (rounds, seconds) = (options.rounds, options.window.as_secs_f64());
     let measurements = std::mem::take(&mut bench.measurements);
-    Ok(ClusterReport { environment, engines, rounds, seconds, rows, costs, told, measurements })
+    Ok(ClusterReport { environment, engines, rounds, seconds, rows, costs, answered, measurements })
 }
 
 /// Everything that runs. Dropped before the folder that it lies in; servers before the engines under them.
@@ -143,12 +143,12 @@ struct Bench<'a> {
     progress: Progress,
     disk: Option<String>,
     submit: Option<SubmitShop>,
-    sets: Vec<Stand>,
+    stacks: Vec<Stack>,
     measurements: Measurements,
 }
 
 /// Engines, and the servers on them if this part was wanted.
-struct Stand {
+struct Stack {
     shop: Option<Shop>,
     set: EngineSet,
 }
@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
         let disk = environment::disk(folder);
         let measurements = Measurements::default();
         let mut bench =
-            Self { options, folder, progress, disk, submit: None, sets: Vec::new(), measurements };
+            Self { options, folder, progress, disk, submit: None, stacks: Vec::new(), measurements };
         let flushes: &[BrokerFlush] = if options.wants(Part::Orders) {
             &[BrokerFlush::Asynchronous, BrokerFlush::Synchronous]
         } else {
@@ -168,13 +168,13 @@ impl<'a> Bench<'a> {
         };
         for (index, flush) in (0_u16..).zip(flushes) {
             bench.progress.doing("starting Redis, MariaDB and RocketMQ");
-            let place = Place {
+            let site = EngineSite {
                 scripts: scripts.clone(),
                 folder: folder.join(format!("engines-{index}")),
                 port_base: options.port_base + index * PORTS_PER_SET,
             };
-            let set = EngineSet::start(place, *flush, &options.stop)?;
-            bench.sets.push(Stand { shop: None, set });
+            let set = EngineSet::start(site, *flush, &options.stop)?;
+            bench.stacks.push(Stack { shop: None, set });
             bench.progress.done(&format!("Redis, MariaDB and RocketMQ run ({flush:?} flush)"));
         }
         bench.open_shops()?;
@@ -186,16 +186,16 @@ impl<'a> Bench<'a> {
         let servers = options.wants(Part::Orders) || options.wants(Part::Edge);
         if options.wants(Part::Submit) {
             let folder = self.folder.join("submit");
-            let mut submit = SubmitShop::open(&options.program, &folder, &self.sets[0].set, &options.stop)?;
+            let mut submit = SubmitShop::open(&options.program, &folder, &self.stacks[0].set, &options.stop)?;
             self.progress.doing("selling 1000 goods of 10 units");
             let sold_out = submit.sell_out(options.submit_requests, &options.stop)?;
             self.progress.done(&format!("sold out: exactly {} orders", sold_out.orders));
             self.measurements.sold_out = Some(sold_out);
             self.submit = Some(submit);
         }
-        for (index, stand) in self.sets.iter_mut().enumerate().filter(|_| servers) {
+        for (index, stack) in self.stacks.iter_mut().enumerate().filter(|_| servers) {
             let folder = self.folder.join(format!("servers-{index}"));
-            stand.shop = Some(Shop::open(&options.program, &folder, &stand.set, &options.stop)?);
+            stack.shop = Some(Shop::open(&options.program, &folder, &stack.set, &options.stop)?);
         }
         Ok(())
     }
@@ -245,18 +245,18 @@ impl<'a> Bench<'a> {
     /// What runs and has nothing to do, as one: it is no work of others.
     fn beside(&self) -> Vec<Watched> {
         let mut all: Vec<Watched> = self.submit.iter().map(SubmitShop::watched).collect();
-        for stand in &self.sets {
-            all.extend(stand.shop.iter().flat_map(Shop::watched));
-            all.extend(stand.set.all_watched());
+        for stack in &self.stacks {
+            all.extend(stack.shop.iter().flat_map(Shop::watched));
+            all.extend(stack.set.all_watched());
         }
         all.into_iter().map(|of| Watched::new("idle beside it", of.pid)).collect()
     }
 
     /// Servers that are not measured would keep their broker busy by asking it.
     fn serve_only(&mut self, flush: BrokerFlush, servers: usize) -> anyhow::Result<()> {
-        for stand in &mut self.sets {
-            let servers = if stand.set.flush() == flush { servers } else { 0 };
-            if let Some(shop) = &mut stand.shop {
+        for stack in &mut self.stacks {
+            let servers = if stack.set.flush() == flush { servers } else { 0 };
+            if let Some(shop) = &mut stack.shop {
                 shop.serve_by(servers)?;
             }
         }
@@ -271,14 +271,14 @@ impl<'a> Bench<'a> {
         let options = self.options;
         self.serve_only(scenario.flush, scenario.servers)?;
         let beside = self.beside();
-        let stand = self
-            .sets
+        let stack = self
+            .stacks
             .iter_mut()
-            .find(|stand| stand.set.flush() == scenario.flush)
+            .find(|stack| stack.set.flush() == scenario.flush)
             .context("a set of engines for each way to flush")?;
-        let shop = stand.shop.as_mut().context("servers on these engines")?;
-        let mut stand = orders::Stand {
-            set: &stand.set,
+        let shop = stack.shop.as_mut().context("servers on these engines")?;
+        let mut context = orders::OrdersContext {
+            set: &stack.set,
             shop,
             beside: &beside,
             disk: self.disk.as_deref(),
@@ -286,23 +286,23 @@ impl<'a> Bench<'a> {
             warm_up: options.warm_up,
             stop: &options.stop,
         };
-        orders::sample(&mut stand, scenario, peak)
+        orders::sample(&mut context, scenario, peak)
     }
 
     fn gate(&mut self, round: usize) -> anyhow::Result<()> {
         self.doing(round, GATE);
         let options = self.options;
         let beside = self.beside();
-        let stand = gate::Stand {
+        let context = gate::GateContext {
             program: &options.program,
             folder: self.folder,
-            set: &self.sets[0].set,
+            set: &self.stacks[0].set,
             beside: &beside,
             window: options.window,
             disk: self.disk.as_deref(),
             stop: &options.stop,
         };
-        let sample = gate::sample(&stand).context(GATE)?;
+        let sample = gate::sample(&context).context(GATE)?;
         self.done(
             round,
             &format!(
@@ -332,17 +332,17 @@ impl<'a> Bench<'a> {
         let options = self.options;
         self.serve_only(BrokerFlush::Asynchronous, 1)?;
         let beside = self.beside();
-        let stand = self.sets.first_mut().context("a set of engines")?;
-        let mut stand = edge::Stand {
-            set: &mut stand.set,
-            shop: stand.shop.as_mut().context("servers on these engines")?,
+        let stack = self.stacks.first_mut().context("a set of engines")?;
+        let mut context = edge::EdgeContext {
+            set: &mut stack.set,
+            shop: stack.shop.as_mut().context("servers on these engines")?,
             beside: &beside,
             disk: self.disk.as_deref(),
             window: options.window,
             warm_up: options.warm_up,
             stop: &options.stop,
         };
-        for sample in edge::sample(&mut stand, self.folder, round)? {
+        for sample in edge::sample(&mut context, self.folder, round)? {
             let name = sample.page.name(sample.cache_ms);
             let rates = (sample.edge.answers_per_s, sample.file.answers_per_s);
             self.done(round, &format!("{name}: {:.0}/s, a file {:.0}/s", rates.0, rates.1));
@@ -353,8 +353,8 @@ impl<'a> Bench<'a> {
 
     /// The broker's store and the binary logs grow with each order.
     fn check_disk(&self) -> anyhow::Result<()> {
-        for stand in &self.sets {
-            let bytes = stand.set.disk_bytes()?;
+        for stack in &self.stacks {
+            let bytes = stack.set.disk_bytes()?;
             ensure!(
                 bytes <= DISK_BYTES_MAX,
                 "the engines have written {} MiB, more than this benchmark allows them: fewer --rounds, or fewer \

@@ -45,8 +45,8 @@ pub struct OrdersSample {
     pub usage: Usage,
 }
 
-/// What a measurement needs.
-pub(super) struct Stand<'a> {
+/// What this measurement is given.
+pub(super) struct OrdersContext<'a> {
     pub(super) set: &'a EngineSet,
     pub(super) shop: &'a mut Shop,
     pub(super) beside: &'a [Watched],
@@ -87,53 +87,53 @@ struct Run {
 
 /// `peak`: what the same servers persisted per second at their peak in this round.
 pub(super) fn sample(
-    stand: &mut Stand<'_>,
+    context: &mut OrdersContext<'_>,
     scenario: Scenario,
     peak: Option<f64>,
 ) -> anyhow::Result<OrdersSample> {
-    stand.set.database(None)?.purge_binary_logs()?;
-    let addresses = stand.shop.addresses();
+    context.set.database(None)?.purge_binary_logs()?;
+    let addresses = context.shop.addresses();
     let mut driver = Driver::connect(Settings::spread(addresses, CONNECTIONS)).context("connecting")?;
-    let warm_up = driver.run(Schedule::closed(stand.warm_up), &mut stand.shop.traffic, stand.stop)?;
-    stand.shop.told.add(&warm_up);
-    stand.shop.drain()?;
+    let warm_up = driver.run(Schedule::closed(context.warm_up), &mut context.shop.traffic, context.stop)?;
+    context.shop.answered.add(&warm_up);
+    context.shop.drain()?;
     let schedule = match (scenario.arrival, peak) {
-        (Arrival::Sustained, Some(peak)) => Schedule::constant(peak * SUSTAINED_SHARE, stand.window),
-        _ => Schedule::closed(stand.window),
+        (Arrival::Sustained, Some(peak)) => Schedule::constant(peak * SUSTAINED_SHARE, context.window),
+        _ => Schedule::closed(context.window),
     };
-    let rows_before = stand.shop.rows()?;
-    let run = load(stand, &mut driver, schedule)?;
-    stand.shop.told.add(&run.record);
-    stand.shop.told.accepted += run.seen.placed;
-    stand.shop.drain()?;
+    let rows_before = context.shop.rows()?;
+    let run = load(context, &mut driver, schedule)?;
+    context.shop.answered.add(&run.record);
+    context.shop.answered.accepted += run.seen.placed;
+    context.shop.drain()?;
     let drained = run.ended.elapsed();
-    stand.shop.check()?;
-    let rows = stand.shop.rows()? - rows_before;
+    context.shop.check()?;
+    let rows = context.shop.rows()? - rows_before;
     let figures = figures(run, rows, drained);
     Ok(OrdersSample { warm_up: warm_up.outcomes, warm_up_surprise: warm_up.first_surprise, ..figures })
 }
 
-fn load(stand: &mut Stand<'_>, driver: &mut Driver, schedule: Schedule) -> anyhow::Result<Run> {
-    let addresses = stand.shop.addresses();
-    let mut watched = stand.shop.watched();
-    watched.extend(stand.set.all_watched());
+fn load(context: &mut OrdersContext<'_>, driver: &mut Driver, schedule: Schedule) -> anyhow::Result<Run> {
+    let addresses = context.shop.addresses();
+    let mut watched = context.shop.watched();
+    watched.extend(context.set.all_watched());
     watched.push(Watched::load());
-    watched.extend_from_slice(stand.beside);
+    watched.extend_from_slice(context.beside);
     let metrics = Shop::metrics_request();
-    let watcher = Watcher::new(stand.set, DATABASE, TOPIC, addresses.clone(), metrics)?;
+    let watcher = Watcher::new(context.set, DATABASE, TOPIC, addresses.clone(), metrics)?;
     let buyers = (0..BUYERS)
         .zip(addresses.iter().cycle())
-        .map(|(_, server)| Buyer::new(*server, stand.shop.waiting_buyer()))
+        .map(|(_, server)| Buyer::new(*server, context.shop.waiting_buyer()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let (accepted, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let before = Snapshot::take(&watched, stand.disk)?;
+    let before = Snapshot::take(&watched, context.disk)?;
     std::thread::scope(|scope| {
         let eyes = scope.spawn(|| watcher.watch(&accepted, &over));
         let buyers: Vec<_> =
-            buyers.into_iter().map(|buyer| go(scope, buyer, &accepted, (&over, stand.stop))).collect();
-        let mut traffic = Counted { inner: &mut stand.shop.traffic, accepted: &accepted };
-        let record = driver.run(schedule, &mut traffic, stand.stop);
-        let (ended, after) = (Instant::now(), Snapshot::take(&watched, stand.disk));
+            buyers.into_iter().map(|buyer| go(scope, buyer, &accepted, (&over, context.stop))).collect();
+        let mut traffic = Counted { inner: &mut context.shop.traffic, accepted: &accepted };
+        let record = driver.run(schedule, &mut traffic, context.stop);
+        let (ended, after) = (Instant::now(), Snapshot::take(&watched, context.disk));
         // Whatever happened, the threads must end.
         over.store(true, Ordering::Relaxed);
         let mut seen = Seen::none();

@@ -9,7 +9,7 @@ use super::edge::EdgeSample;
 use super::gate::GateSample;
 use super::orders::OrdersSample;
 use super::submit::{SoldOutSample, SubmitSample};
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::engines::Versions;
 use crate::environment::Environment;
 use crate::goal::{Goal, verdict};
@@ -80,7 +80,8 @@ pub struct ClusterReport {
     pub rows: Vec<Row>,
     pub costs: Vec<Cost>,
     /// Orders accepted, and requests without an answer: of the cluster's ledgers and of the embedded one; all audited.
-    pub told: Vec<Told>,
+    #[serde(alias = "told")] // As it was called in reports of before.
+    pub answered: Vec<Answered>,
     pub measurements: Measurements,
 }
 
@@ -158,8 +159,8 @@ impl ClusterReport {
     }
 
     fn conclusion(&self) -> String {
-        let accepted: u64 = self.told.iter().map(|told| told.accepted).sum();
-        let unknown: u64 = self.told.iter().map(|told| told.unknown).sum();
+        let accepted: u64 = self.answered.iter().map(|answered| answered.accepted).sum();
+        let unknown: u64 = self.answered.iter().map(|answered| answered.unknown).sum();
         let judged = self.rows.iter().filter(|row| row.met.is_some()).count();
         let mut text = format!(
             "Audit: clean. {accepted} orders were accepted: the ledgers hold every one of them, and none beside but at \
@@ -277,7 +278,7 @@ mod tests {
                 others: 0.5,
                 limit: "A thread is used up.".to_owned(),
             }],
-            told: vec![Told { accepted: 70, unknown: 1 }, Told { accepted: 5, unknown: 0 }],
+            answered: vec![Answered { accepted: 70, unknown: 1 }, Answered { accepted: 5, unknown: 0 }],
             measurements: Measurements::default(),
         }
     }

@@ -1,4 +1,5 @@
-//! Servers of the cluster profile on one set of engines, with the ledger that they share and what their buyers were told.
+//! Servers of the cluster profile on one set of engines, with the ledger that they share and the answers that their
+//! buyers got.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::gates::Gates;
 use crate::audit::invariants::STILL;
 use crate::drivers::http::once;
@@ -34,7 +35,7 @@ pub(crate) struct Shop {
     settings: String,
     servers: Vec<Target>,
     database: Database,
-    pub(crate) told: Told,
+    pub(crate) answered: Answered,
     pub(super) traffic: Traffic,
     waiting_buyer: u64,
     stop: Arc<AtomicBool>,
@@ -56,7 +57,7 @@ impl Shop {
             settings: settings(set)?,
             servers: Vec::new(),
             database: set.database(Some(DATABASE))?,
-            told: Told::default(),
+            answered: Answered::default(),
             traffic: Traffic::own(TOKEN_SECRET, BUYER_FIRST),
             waiting_buyer: WAITING_BUYER_FIRST,
             stop: Arc::clone(stop),
@@ -130,34 +131,34 @@ impl Shop {
             if orders > most {
                 (most, grown) = (orders, Instant::now());
             }
-            if orders >= self.told.accepted {
+            if orders >= self.answered.accepted {
                 return Ok(());
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             ensure!(
                 grown.elapsed() < STILL,
                 "AUDIT FAILED: {} orders were accepted, and the ledger has {orders}, as {} s before",
-                self.told.accepted,
+                self.answered.accepted,
                 STILL.as_secs()
             );
             std::thread::sleep(DRAIN_POLL);
         }
     }
 
-    /// The ledger must hold what the buyers were told, no order less and none more.
+    /// The ledger must hold what the buyers were answered, no order less and none more.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
-        self.told.check(self.database.orders()?)?;
+        self.answered.check(self.database.orders()?)?;
         let rejected = self.database.count("rejections")?;
         ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
         Ok(())
     }
 
     /// Stops the servers and audits gate, queue and ledger, by our own count and by the program's audit.
-    pub(crate) fn close(mut self) -> anyhow::Result<Told> {
+    pub(crate) fn close(mut self) -> anyhow::Result<Answered> {
         self.check()?;
-        self.told.check(self.database.count("orders")?)?;
+        self.answered.check(self.database.count("orders")?)?;
         self.audit()?;
-        Ok(self.told)
+        Ok(self.answered)
     }
 
     /// The program's own audit of gate, queue and ledger, and the end of all servers.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::shop::ledger_settings;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::drivers::http::{Driver, Settings};
 use crate::engines::EngineSet;
 use crate::engines::mariadb::Database;
@@ -64,7 +64,7 @@ pub struct SoldOutSample {
 pub(super) struct SubmitShop {
     target: Target,
     database: Database,
-    told: Told,
+    answered: Answered,
     traffic: Traffic,
     mariadb: Watched,
 }
@@ -83,7 +83,7 @@ impl SubmitShop {
         Ok(Self {
             target,
             database: set.database(Some(DATABASE))?,
-            told: Told::default(),
+            answered: Answered::default(),
             traffic: Traffic::submit(),
             mariadb: set.watched("mariadb")?,
         })
@@ -106,7 +106,7 @@ impl SubmitShop {
     pub(super) fn sell_out(&mut self, requests: u64, stop: &AtomicBool) -> anyhow::Result<SoldOutSample> {
         self.balance(BALANCE)?;
         let record = self.driver()?.run(Schedule::closed_requests(requests), &mut self.traffic, stop)?;
-        self.told.add(&record);
+        self.answered.add(&record);
         self.check()?;
         let orders = self.database.count("orders")?;
         let (goods, units_min, units_max) = self.database.units_by_sku()?;
@@ -137,7 +137,7 @@ impl SubmitShop {
         self.balance(BALANCE_AMPLE)?;
         self.database.purge_binary_logs()?;
         let mut driver = self.driver()?;
-        self.told.add(&driver.run(Schedule::closed(warm_up), &mut self.traffic, stop)?);
+        self.answered.add(&driver.run(Schedule::closed(warm_up), &mut self.traffic, stop)?);
         let mut watched = vec![self.watched(), self.mariadb.clone(), Watched::load()];
         watched.extend_from_slice(beside);
         let rows = self.database.orders()?;
@@ -145,7 +145,7 @@ impl SubmitShop {
         let record = driver.run(Schedule::closed(window), &mut self.traffic, stop)?;
         let usage = before.until(&Snapshot::take(&watched, disk)?);
         let rows = self.database.orders()? - rows;
-        self.told.add(&record);
+        self.answered.add(&record);
         self.check()?;
         let seconds = record.elapsed.as_secs_f64();
         Ok(SubmitSample {
@@ -159,15 +159,15 @@ impl SubmitShop {
     }
 
     fn check(&mut self) -> anyhow::Result<()> {
-        Ok(self.told.check(self.database.orders()?)?)
+        Ok(self.answered.check(self.database.orders()?)?)
     }
 
     /// Stops the server and audits its ledger.
-    pub(super) fn close(mut self) -> anyhow::Result<Told> {
+    pub(super) fn close(mut self) -> anyhow::Result<Answered> {
         self.check()?;
         self.target.stop()?;
-        self.told.check(self.database.count("orders")?)?;
+        self.answered.check(self.database.count("orders")?)?;
         self.target.audit_config()?;
-        Ok(self.told)
+        Ok(self.answered)
     }
 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_grows_is_told_from_one_that_only_moves() {
+    fn a_backlog_that_grows_is_distinct_from_one_that_only_moves() {
         let flat = Queues::of(points(|n| 100 + n % 7 * 30));
         assert!(flat.backlog_growth.abs() < 0.02, "{flat:?}");
         let behind = Queues::of(points(|n| n * 100));

@@ -270,11 +270,11 @@ mod tests {
     #[test]
     fn only_the_safe_settings_promise_the_ledger_to_survive_a_power_cut() {
         for mariadb in CommitFlush::ALL {
-            let told = Combination::Cluster(Flushes { mariadb, ..FASTEST }).power_cut();
-            let stays = told.contains("what it took in stays");
-            assert_eq!(stays, mariadb == CommitFlush::SAFE, "{told}");
-            assert_eq!(told.contains("taken in again"), !stays, "{told}");
-            assert_eq!(told.contains("half a minute for replicas"), !mariadb.binlog, "{told}");
+            let text = Combination::Cluster(Flushes { mariadb, ..FASTEST }).power_cut();
+            let stays = text.contains("what it took in stays");
+            assert_eq!(stays, mariadb == CommitFlush::SAFE, "{text}");
+            assert_eq!(text.contains("taken in again"), !stays, "{text}");
+            assert_eq!(text.contains("half a minute for replicas"), !mariadb.binlog, "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::DurabilityOptions;
 use super::combination::Victim;
-use super::stand::{Stand, surprise};
+use super::testbed::{DurabilityTestbed, surprise};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
@@ -31,7 +31,7 @@ const BACK_PATIENCE: Duration = Duration::from_secs(150);
 const STILL_POLL: Duration = Duration::from_millis(500);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 
-/// What the buyers were told who tried until they were served again.
+/// The answers to the buyers who tried until they were served again.
 #[derive(Debug, Default)]
 struct Probed {
     accepted: Vec<u8>,
@@ -39,19 +39,23 @@ struct Probed {
     back_after: Duration,
 }
 
-pub(super) fn kill(options: &DurabilityOptions, stand: &mut Stand, victim: Victim) -> anyhow::Result<Kill> {
-    let first = stand.receipts.count();
-    let (record, probed) = load_and_kill(options, stand, victim)?;
-    stand.told.add(&record);
+pub(super) fn kill(
+    options: &DurabilityOptions,
+    testbed: &mut DurabilityTestbed,
+    victim: Victim,
+) -> anyhow::Result<Kill> {
+    let first = testbed.receipts.count();
+    let (record, probed) = load_and_kill(options, testbed, victim)?;
+    testbed.answered.add(&record);
     ensure!(record.outcomes.won > 0, "no order was accepted before the kill: {}", surprise(&record));
-    stand.receipts.keep(&probed.accepted);
-    stand.told.accepted += 1;
-    stand.told.unknown += probed.unknown;
-    let matched = settled(stand, first, &options.site.stop)?;
+    testbed.receipts.keep(&probed.accepted);
+    testbed.answered.accepted += 1;
+    testbed.answered.unknown += probed.unknown;
+    let matched = settled(testbed, first, &options.site.stop)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     Ok(Kill {
         victim: victim.name().to_owned(),
-        acknowledged: stand.receipts.count() - first,
+        acknowledged: testbed.receipts.count() - first,
         acknowledged_lost: u64::try_from(matched.lost.len())?,
         unknown: record.outcomes.unknown + probed.unknown,
         back_after_s: probed.back_after.as_secs_f64(),
@@ -61,12 +65,12 @@ pub(super) fn kill(options: &DurabilityOptions, stand: &mut Stand, victim: Victi
 /// The load runs on a thread of its own; this one kills, starts again at once, and has a buyer try meanwhile.
 fn load_and_kill(
     options: &DurabilityOptions,
-    stand: &mut Stand,
+    testbed: &mut DurabilityTestbed,
     victim: Victim,
 ) -> anyhow::Result<(Record, Probed)> {
-    let address = stand.installation.addresses()[0];
-    let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (stand.told.accepted % 1_000_000);
-    let Stand { traffic, receipts, installation, .. } = stand;
+    let address = testbed.installation.addresses()[0];
+    let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (testbed.answered.accepted % 1_000_000);
+    let DurabilityTestbed { traffic, receipts, installation, .. } = testbed;
     let mut kept = Kept { inner: traffic, receipts };
     let mut http = Http { workload: &mut kept };
     let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
@@ -151,23 +155,23 @@ fn is_unknown(body: &[u8]) -> bool {
 }
 
 /// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
-fn settled(stand: &mut Stand, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
-    let still = match stand.installation {
+fn settled(testbed: &mut DurabilityTestbed, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
+    let still = match testbed.installation {
         // Without a queue, what was acknowledged is in the ledger or is lost.
         Installation::Embedded(_) => Duration::ZERO,
         Installation::Cluster { .. } => STILL,
     };
     let begun = Instant::now();
-    let (mut orders, mut grown) = (stand.orders()?, Instant::now());
+    let (mut orders, mut grown) = (testbed.orders()?, Instant::now());
     loop {
-        let matched = stand.look_up(first)?;
+        let matched = testbed.look_up(first)?;
         if matched.lost.is_empty() || grown.elapsed() >= still {
             return Ok(matched);
         }
         ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         ensure!(begun.elapsed() < DRAIN_PATIENCE, "the ledger still takes in orders");
         std::thread::sleep(STILL_POLL);
-        let now = stand.orders()?;
+        let now = testbed.orders()?;
         if now > orders {
             (orders, grown) = (now, Instant::now());
         }

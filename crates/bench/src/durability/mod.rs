@@ -7,7 +7,7 @@
 
 mod combination;
 mod crash;
-mod stand;
+mod testbed;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use self::combination::Combination;
-use self::stand::Stand;
+use self::testbed::DurabilityTestbed;
 use crate::audit::AUDIT_FAILED;
 use crate::engines::find_scripts;
 use crate::installation::Site;
@@ -129,7 +129,7 @@ fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> a
         let done = measure(options, &folder, *row).with_context(|| row.name())?;
         // The engines are down by now; a long list must not need the disk of all rows together.
         std::fs::remove_dir_all(&folder).context("removing a row's folder")?;
-        options.site.progress.done(&told(&done, *row));
+        options.site.progress.done(&line_of(&done, *row));
         measured.push(done);
     }
     Ok(())
@@ -137,23 +137,23 @@ fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> a
 
 fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<DurabilityRow> {
     std::fs::create_dir(folder).context("a row's folder")?;
-    let mut stand = Stand::open(options, folder, row)?;
+    let mut testbed = DurabilityTestbed::open(options, folder, row)?;
     // A Java program and an empty buffer pool are slow at first: their orders count for the audit only.
-    stand.load(options, 0)?;
+    testbed.load(options, 0)?;
     let trials = (1..=options.repeats)
-        .map(|repeat| stand.load(options, repeat))
+        .map(|repeat| testbed.load(options, repeat))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let valid = || trials.iter().filter(|trial| trial.is_valid());
-    let engines = stand.installation.settings()?;
+    let engines = testbed.installation.settings()?;
     let mut kills = Vec::new();
     for victim in row.victims() {
         ensure!(!options.site.stop.load(Ordering::Relaxed), "stopped by a signal");
         options.site.progress.doing(&format!("killing {}", victim.name()));
-        let kill = crash::kill(options, &mut stand, *victim)?;
+        let kill = crash::kill(options, &mut testbed, *victim)?;
         check_kept(&kill)?;
         kills.push(kill);
     }
-    let audit = stand.close(&options.site.stop)?;
+    let audit = testbed.close(&options.site.stop)?;
     let notes = match row {
         Combination::Embedded(_) => Vec::new(),
         Combination::Cluster(_) => vec![WITHOUT_MARIADB.to_owned()],
@@ -187,7 +187,7 @@ fn check_kept(kill: &Kill) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(done: &DurabilityRow, row: Combination) -> String {
+fn line_of(done: &DurabilityRow, row: Combination) -> String {
     let kills: Vec<_> = done
         .kills
         .iter()

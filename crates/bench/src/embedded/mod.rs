@@ -91,10 +91,10 @@ pub fn embedded(options: &EmbeddedOptions) -> anyhow::Result<Report> {
             bench.measure(round, index, scenario)?;
         }
     }
-    let told = [bench.demo.close()?, bench.own.close()?];
+    let answered = [bench.demo.close()?, bench.own.close()?];
     bench.progress.done("both ledgers audited: every accepted order is there, and no other");
     let measurements = bench.measurements;
-    Ok(Report::new(options, environment, footprint, told, measurements))
+    Ok(Report::new(options, environment, footprint, answered, measurements))
 }
 
 /// Everything that runs. Dropped before the folder that it lies in.

@@ -8,7 +8,7 @@ use super::EmbeddedOptions;
 use super::measure::Sample;
 use super::scenario::{Quantity, SCENARIOS};
 use super::shop::Footprint;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::environment::Environment;
 use crate::goal::{Goal, median, verdict};
 
@@ -52,7 +52,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     pub footprint: Footprint,
     /// Orders accepted, and requests without an answer, on the demo's and on the own server; both audited.
-    pub told: [Told; 2],
+    pub answered: [Answered; 2],
     pub measurements: Vec<Measurement>,
 }
 
@@ -61,12 +61,12 @@ impl Report {
         options: &EmbeddedOptions,
         environment: Environment,
         footprint: Footprint,
-        told: [Told; 2],
+        answered: [Answered; 2],
         measurements: Vec<Measurement>,
     ) -> Self {
         let rows = rows(&measurements);
         let (rounds, seconds) = (options.rounds, options.window.as_secs_f64());
-        Self { environment, rounds, seconds, rows, footprint, told, measurements }
+        Self { environment, rounds, seconds, rows, footprint, answered, measurements }
     }
 
     /// Rows whose goal was missed.
@@ -143,7 +143,7 @@ impl fmt::Display for Report {
             writeln!(f, "{row}")?;
         }
         self.write_footprint(f)?;
-        let [demo, own] = self.told;
+        let [demo, own] = self.answered;
         writeln!(
             f,
             "Audit: clean. {} orders on the published route and {} on the own route were accepted: the ledgers hold \
@@ -282,9 +282,9 @@ mod tests {
             reopened_memory_mib: 150.0,
         };
         let options = EmbeddedOptions { rounds: 3, ..EmbeddedOptions::new("doorbuster".into()) };
-        let told = [Told { accepted: 70, unknown: 1 }, Told { accepted: 1_000_000, unknown: 2 }];
+        let answered = [Answered { accepted: 70, unknown: 1 }, Answered { accepted: 1_000_000, unknown: 2 }];
         let environment = Environment::read(std::path::Path::new("/"));
-        Report::new(&options, environment, footprint, told, measurements)
+        Report::new(&options, environment, footprint, answered, measurements)
     }
 
     #[test]

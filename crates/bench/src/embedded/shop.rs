@@ -1,4 +1,4 @@
-//! A server under test together with its ledger and with what its buyers were told.
+//! A server under test together with its ledger and with the answers that its buyers got.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::audit::{Ledger, Told};
+use crate::audit::{Answered, Ledger};
 use crate::drivers::http::{Driver, Settings};
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
@@ -28,7 +28,7 @@ pub(super) const GONE_PRODUCT: u64 = 90;
 pub(super) struct Shop {
     pub(super) target: Target,
     ledger: Ledger,
-    told: Told,
+    answered: Answered,
 }
 
 /// What the orders of the pre-fill cost in memory, on disk and at the next start.
@@ -58,26 +58,26 @@ impl Shop {
         std::fs::create_dir(folder).context("the server's folder")?;
         let target = Target::start(program, folder, Setup { demo, settings: "", stop })?;
         let ledger = Ledger::open(&target.data_dir()).context("opening the ledger to audit it")?;
-        Ok(Self { target, ledger, told: Told::default() })
+        Ok(Self { target, ledger, answered: Answered::default() })
     }
 
     pub(super) fn settle(&mut self, record: &Record) {
-        self.told.add(record);
+        self.answered.add(record);
     }
 
-    /// The ledger must hold what the buyers were told, no order less and none more.
+    /// The ledger must hold what the buyers were answered, no order less and none more.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
         let orders = self.ledger.orders().context("counting the ledger's orders")?;
-        Ok(self.told.check(orders)?)
+        Ok(self.answered.check(orders)?)
     }
 
     /// Stops the server and audits all of its ledger, by our own count and by the program's audit.
-    pub(super) fn close(&mut self) -> anyhow::Result<Told> {
+    pub(super) fn close(&mut self) -> anyhow::Result<Answered> {
         self.check()?;
         self.target.stop()?;
-        self.told.check(self.ledger.orders_recounted().context("recounting the ledger's orders")?)?;
+        self.answered.check(self.ledger.orders_recounted().context("recounting the ledger's orders")?)?;
         self.target.audit()?;
-        Ok(self.told)
+        Ok(self.answered)
     }
 
     fn create_sale(&self, sale: u64, product: u64, units: u64, limit: u64) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ impl Shop {
     pub(super) fn sell_out(&mut self) -> anyhow::Result<()> {
         self.create_sale(GONE_SALE, GONE_PRODUCT, 1, 1000)?;
         self.target.exchange(&traffic::published_order(GONE_SALE, GONE_PRODUCT), 200)?;
-        self.told.accepted += 1;
+        self.answered.accepted += 1;
         self.check()
     }
 
@@ -106,7 +106,7 @@ impl Shop {
         let (memory_before, written_before) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
         let elapsed = self.place(orders, traffic, stop, progress)?;
         let (memory, written) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
-        let orders = self.told.accepted;
+        let orders = self.answered.accepted;
         let open = self.target.restart()?;
         let ledger_bytes = std::fs::metadata(&ledger_file).context("the ledger's size")?.len();
         self.ledger =
@@ -134,9 +134,9 @@ impl Shop {
     ) -> anyhow::Result<Duration> {
         let mut driver = Driver::connect(Settings::keep_alive(self.target.address(), PREFILL_CONNECTIONS))?;
         let mut elapsed = Duration::ZERO;
-        while self.told.accepted < orders {
-            progress.doing(&format!("pre-filling: {} of {orders} orders", self.told.accepted));
-            let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.told.accepted);
+        while self.answered.accepted < orders {
+            progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
+            let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.answered.accepted);
             let record = driver.run(Schedule::closed_requests(part), traffic, stop)?;
             self.settle(&record);
             elapsed += record.elapsed;

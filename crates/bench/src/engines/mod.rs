@@ -2,7 +2,7 @@
 //! setting took effect, and stopped and removed when their owner goes away, on an error too.
 //!
 //! A benchmark of engines with other settings than it prints would be worth nothing, so nothing is believed that an
-//! engine does not say itself. Called by the cluster's benchmark.
+//! engine does not say itself.
 
 mod flushes;
 pub mod mariadb;
@@ -57,7 +57,7 @@ const GONE_POLL: Duration = Duration::from_millis(2);
 
 /// Where a set is made.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct EngineSite {
     /// The folder of the scripts `up` and `down`.
     pub scripts: PathBuf,
     /// The set's data; made if missing, on the disk whose syncs count.
@@ -65,7 +65,7 @@ pub struct Place {
     pub port_base: u16,
 }
 
-impl Place {
+impl EngineSite {
     /// With its folder made, and with scripts: asked of every set, before anything of it is started.
     fn checked(self) -> anyhow::Result<Self> {
         let scripts = find_scripts(&self.scripts)?;
@@ -93,7 +93,7 @@ pub struct EngineSettings {
 
 #[derive(Debug)]
 pub struct EngineSet {
-    place: Place,
+    site: EngineSite,
     flushes: Flushes,
     members: Vec<Member>,
 }
@@ -111,17 +111,17 @@ impl EngineSet {
     ///
     /// # Errors
     /// If one of them can't be started, or has another setting than it was to have.
-    pub fn start(place: Place, flush: BrokerFlush, stop: &AtomicBool) -> anyhow::Result<Self> {
-        Self::start_with(place, Flushes::with_broker(flush), stop)
+    pub fn start(site: EngineSite, flush: BrokerFlush, stop: &AtomicBool) -> anyhow::Result<Self> {
+        Self::start_with(site, Flushes::with_broker(flush), stop)
     }
 
     /// The same with all of its settings.
     ///
     /// # Errors
     /// As [`EngineSet::start`].
-    pub fn start_with(place: Place, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let place = place.checked()?;
-        let mut set = Self { place, flushes, members: Vec::new() };
+    pub fn start_with(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
+        let site = site.checked()?;
+        let mut set = Self { site, flushes, members: Vec::new() };
         set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
         set.check()?;
         Ok(set)
@@ -133,14 +133,14 @@ impl EngineSet {
     /// # Errors
     /// If one of them can't be started.
     pub fn start_some(
-        place: Place,
+        site: EngineSite,
         flush: BrokerFlush,
         names: &[&str],
         environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
-        let place = place.checked()?;
-        let mut set = Self { place, flushes: Flushes::with_broker(flush), members: Vec::new() };
+        let site = site.checked()?;
+        let mut set = Self { site, flushes: Flushes::with_broker(flush), members: Vec::new() };
         set.up(names, environment, stop)?;
         Ok(set)
     }
@@ -158,7 +158,7 @@ impl EngineSet {
         let mut command = self.script("up");
         leftovers::mark(&mut command)?;
         command.args(names).envs(environment.iter().map(|(name, value)| (name, value)));
-        let log = self.place.folder.join("up.log");
+        let log = self.site.folder.join("up.log");
         let complaints = File::create(&log).context("the log of dev/up")?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
         let mut child = command.spawn().context("running dev/up")?;
@@ -280,7 +280,7 @@ impl EngineSet {
     /// # Errors
     /// If its folder can't be read.
     pub fn disk_bytes(&self) -> anyhow::Result<u64> {
-        let output = Command::new("du").args(["-s", "-B1"]).arg(&self.place.folder).output()?;
+        let output = Command::new("du").args(["-s", "-B1"]).arg(&self.site.folder).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         text.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).context("du gave no size")
     }
@@ -294,12 +294,12 @@ impl EngineSet {
 
     fn script(&self, name: &str) -> Command {
         let [appendonly, appendfsync, save] = self.flushes.redis.settings();
-        let mut command = Command::new(self.place.scripts.join(name));
+        let mut command = Command::new(self.site.scripts.join(name));
         // A group of its own: Ctrl-C on the terminal ends only us, and we stop the engines, in our order.
         command
             .process_group(0)
-            .env("DOORBUSTER_DEV_DIR", &self.place.folder)
-            .env("DOORBUSTER_DEV_PORT_BASE", self.place.port_base.to_string())
+            .env("DOORBUSTER_DEV_DIR", &self.site.folder)
+            .env("DOORBUSTER_DEV_PORT_BASE", self.site.port_base.to_string())
             .env("DOORBUSTER_REDIS_APPENDONLY", appendonly)
             .env("DOORBUSTER_REDIS_APPENDFSYNC", appendfsync)
             .env("DOORBUSTER_REDIS_SAVE", save)
@@ -366,7 +366,7 @@ impl Drop for EngineSet {
             Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
             Err(error) => error.to_string(),
         };
-        say(&format!("error: the engines in {} may run on: {complaint}", self.place.folder.display()));
+        say(&format!("error: the engines in {} may run on: {complaint}", self.site.folder.display()));
     }
 }
 
@@ -428,11 +428,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let scripts = folder.path().join("scripts");
         let refused = |lacks: &str| {
-            let place =
-                Place { scripts: scripts.clone(), folder: folder.path().join("engines"), port_base: 23_000 };
+            let site = EngineSite {
+                scripts: scripts.clone(),
+                folder: folder.path().join("engines"),
+                port_base: 23_000,
+            };
             let (flush, stop) = (BrokerFlush::Asynchronous, AtomicBool::new(false));
-            let error =
-                EngineSet::start_some(place, flush, &["mariadb"], &[], &stop).unwrap_err().to_string();
+            let error = EngineSet::start_some(site, flush, &["mariadb"], &[], &stop).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
             assert!(!folder.path().join("engines").exists());
         };

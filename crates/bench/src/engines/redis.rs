@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a long wait for an answer looks whether it was told to end.
+/// How often a long wait for an answer looks whether the stop flag is raised.
 const TURN: Duration = Duration::from_millis(200);
 /// An answer that claims to be longer is broken. INFO has some kilobytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_wait_ends_when_it_is_told_to() {
+    fn a_long_wait_ends_when_the_stop_flag_is_raised() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let long = Duration::from_secs(600);

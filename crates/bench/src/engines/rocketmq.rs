@@ -46,7 +46,7 @@ impl Broker {
             .collect())
     }
 
-    /// `V5_5_0`; for a broker that started a moment ago, and refuses to tell, the number of its protocol.
+    /// `V5_5_0`; the number of its protocol for a broker that started a moment ago, and does not answer that yet.
     pub fn version(&mut self) -> anyhow::Result<String> {
         let Ok((_, body)) = self.ask(GET_BROKER_RUNTIME_INFO, &json!({})) else {
             let (header, _) = self.ask(GET_BROKER_CONFIG, &json!({}))?;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_is_told_by_its_address() {
+    fn another_server_is_reported_with_its_address() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {

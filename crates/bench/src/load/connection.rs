@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_it_broke_is_told() {
+    fn what_was_sent_before_it_broke_is_known() {
         let (written, result) = write_some(&mut Breaking(3), b"request");
         assert_eq!((written, result.unwrap_err().kind()), (3, ErrorKind::BrokenPipe));
         let (written, result) = write_some(&mut Breaking(7), b"request");

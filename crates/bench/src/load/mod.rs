@@ -18,6 +18,6 @@ mod settings;
 pub mod trial;
 
 pub use self::generator::{Generator, RunError};
-pub use self::protocol::{Greeting, Place, Protocol, Received, Verdicts};
+pub use self::protocol::{ConnectionId, Greeting, Protocol, Received, Verdicts};
 pub use self::settings::{Reuse, Settings, Spread};
 pub use self::trial::{Second, Trial};

@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 
 /// The connection that bytes belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ConnectionId {
     /// Who asks: 0 to `connections - 1`.
     pub user: usize,
     /// Where: an index into the addresses with [`Spread::Requests`](super::Spread), else 0.
@@ -22,7 +22,7 @@ pub trait Protocol {
     }
 
     /// The next step of that exchange, first with no bytes at all. Appends to `out` what is to be sent.
-    fn greet(&mut self, _place: Place, _bytes: &[u8], _out: &mut Vec<u8>) -> Greeting {
+    fn greet(&mut self, _connection: ConnectionId, _bytes: &[u8], _out: &mut Vec<u8>) -> Greeting {
         Greeting::Done { consumed: 0 }
     }
 
@@ -34,7 +34,7 @@ pub trait Protocol {
     fn retrying(&mut self, _user: usize) {}
 
     /// Reads as much of the answer as has come. `bytes` begins after what was consumed before.
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received;
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received;
 
     /// How many outcomes a request has: so many are unknown if its answer is lost.
     fn operations(&self, _user: usize) -> u64 {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::distribution::times;
 use super::outcome::Outcome;
 
-/// Rows that are kept of one run: four hours. Who watches is told all of them.
+/// Rows that are kept of one run: four hours. A watcher gets all of them.
 pub(super) const SECONDS_MAX: usize = 4 * 3600;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,10 +150,10 @@ mod tests {
         let start = Instant::now();
         let mut series = Series::start(start);
         let end = start + Duration::from_secs(SECONDS_MAX as u64 + 100);
-        let mut told = 0;
+        let mut reported = 0;
         while series.close(end, 0).is_some() {
-            told += 1;
+            reported += 1;
         }
-        assert_eq!((told, series.into_rows().len()), (SECONDS_MAX + 100, SECONDS_MAX));
+        assert_eq!((reported, series.into_rows().len()), (SECONDS_MAX + 100, SECONDS_MAX));
     }
 }

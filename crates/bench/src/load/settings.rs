@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::protocol::Place;
+use super::protocol::ConnectionId;
 
 /// An open loop begins with so many connections, unless the cap is lower.
 const OPENED_FIRST: usize = 32;
@@ -69,14 +69,14 @@ impl Settings {
         }
     }
 
-    pub(super) fn place(&self, connection: usize) -> Place {
-        Place { user: connection / self.lanes(), lane: connection % self.lanes() }
+    pub(super) fn connection_id(&self, index: usize) -> ConnectionId {
+        ConnectionId { user: index / self.lanes(), lane: index % self.lanes() }
     }
 
-    pub(super) fn address(&self, place: Place) -> SocketAddr {
+    pub(super) fn address(&self, connection: ConnectionId) -> SocketAddr {
         match self.spread {
-            Spread::Users => self.addresses[place.user % self.addresses.len()],
-            Spread::Requests => self.addresses[place.lane],
+            Spread::Users => self.addresses[connection.user % self.addresses.len()],
+            Spread::Requests => self.addresses[connection.lane],
         }
     }
 }

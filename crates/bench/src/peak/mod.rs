@@ -12,9 +12,7 @@ pub mod admission;
 pub mod controller;
 pub mod judge;
 mod preflight;
-#[cfg(test)]
-mod simulation;
-mod stand;
+mod testbed;
 mod trials;
 
 use std::net::SocketAddr;
@@ -26,7 +24,7 @@ use anyhow::ensure;
 
 use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
 use self::judge::{Limits, Plan, median_interval};
-use self::stand::Stand;
+use self::testbed::PeakTestbed;
 use self::trials::{Measured, Trials};
 use crate::audit::AUDIT_FAILED;
 use crate::installation::Site;
@@ -39,7 +37,7 @@ const CEILING_SHARE: f64 = 0.8;
 /// Requests of a trial: the p99 of fewer is just their slowest one.
 const REQUESTS_MIN: f64 = 100.0;
 const PRECISION: f64 = 1.05;
-/// Of the trial's length: a longer limit is told to be long beside it, because a trial may end before its backlog is
+/// Of the trial's length: a note says so if the limit is longer, because a trial may then end before its backlog is
 /// over the limit.
 const LIMIT_SHARE: f64 = 0.05;
 /// [`Limiter::what`] of a search in which no load failed that the generator could make.
@@ -147,7 +145,7 @@ impl PeakOptions {
 }
 
 /// A search, and why it ended early, if it did: then there are the loads that were judged so far, and neither a peak nor
-/// an audit, because what the last trial's buyers were told is not known.
+/// an audit, because the answers that the last trial's buyers got are not known.
 #[derive(Debug)]
 pub struct Searched {
     pub report: PeakReport,
@@ -168,25 +166,25 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         options.site.progress.done(&warning);
     }
     options.site.progress.doing("starting what is measured");
-    let mut stand = Stand::open(options, folder.path())?;
+    let mut testbed = PeakTestbed::open(options, folder.path())?;
     options.site.progress.doing("measuring the generator alone");
     let ceiling = preflight::ceiling(
         folder.path(),
-        &mut stand.traffic,
+        &mut testbed.traffic,
         options.users,
         options.trial.min(Duration::from_secs(3)),
         &options.site.stop,
     )?;
     options.site.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
-    let found = search(options, limits, ceiling, &mut stand, folder.path())?;
-    let servers = stand.addresses().len() as u64;
-    let local = stand.is_local();
+    let found = search(options, limits, ceiling, &mut testbed, folder.path())?;
+    let servers = testbed.addresses().len() as u64;
+    let local = testbed.is_local();
     options.site.progress.expect(Duration::ZERO);
     let audit = if found.cut.is_some() {
         None
     } else {
         options.site.progress.doing("auditing");
-        let audit = stand.close(&options.site.stop)?;
+        let audit = testbed.close(&options.site.stop)?;
         options.site.progress.done("audited: every acknowledged order is there");
         Some(audit)
     };
@@ -225,7 +223,7 @@ fn search(
     options: &PeakOptions,
     limits: Limits,
     ceiling: f64,
-    stand: &mut Stand,
+    testbed: &mut PeakTestbed,
     folder: &Path,
 ) -> anyhow::Result<Found> {
     // A first impression may end with less certainty, but in about two minutes.
@@ -245,10 +243,10 @@ fn search(
         probes_max: 30,
         measurements_max,
     });
-    let mut trials = Trials::new(options, limits, stand, folder);
+    let mut trials = Trials::new(options, limits, testbed, folder);
     trials.warm_up()?;
     let mut measured: Vec<Measured> = Vec::new();
-    let mut told = 0;
+    let mut printed = 0;
     let begun = Instant::now();
     options.site.progress.scenario(1, 1, "peak", None);
     loop {
@@ -275,10 +273,10 @@ fn search(
                 options.site.progress.expect_at_most(each.saturating_mul(left));
             }
         }
-        for point in &controller.curve()[told..] {
-            options.site.progress.done(&told_of(point, &measured));
+        for point in &controller.curve()[printed..] {
+            options.site.progress.done(&line_of(point, &measured));
         }
-        told = controller.curve().len();
+        printed = controller.curve().len();
     }
 }
 
@@ -293,7 +291,7 @@ fn cut_off(stopped: bool, error: &str, measured: usize) -> Option<Outcome> {
 }
 
 /// A line for a load that was judged: with the interval of the median of its trials' p99.
-fn told_of(point: &Point, measured: &[Measured]) -> String {
+fn line_of(point: &Point, measured: &[Measured]) -> String {
     let seen: Vec<_> = point.measurements.iter().filter_map(|at| measured[*at].seen()).collect();
     let p99 = median_interval(&seen).map_or(String::new(), |(low, high)| {
         format!(", p99 {:.1} to {:.1} ms", low as f64 / 1e3, high as f64 / 1e3)
@@ -437,7 +435,7 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
     if share > LIMIT_SHARE {
         notes.push(format!(
             "Short trials: in {:?} a load of up to {:.0}% more than is carried for long can stay within {:?}; longer \
-             ones tell it.",
+             ones show it.",
             options.trial,
             share * 100.0,
             options.p99
@@ -453,85 +451,4 @@ fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(lowest_failed: Option<f64>, ending: Ending) -> Found {
-        let outcome = Outcome {
-            highest_passed: Some(7000.0),
-            lowest_failed,
-            closed_loop: Some(9000.0),
-            confirmed: true,
-            ending,
-            recovered: Some(true),
-        };
-        Found { outcome, points: Vec::new(), measured: Vec::new(), cut: None }
-    }
-
-    #[test]
-    fn what_was_judged_before_the_target_died_is_kept() {
-        let cut = |stopped, error, measured| cut_off(stopped, error, measured).map(|outcome| outcome.ending);
-        let refused = "connecting to 127.0.0.1:9: Connection refused";
-        assert_eq!(cut(false, refused, 3), Some(Ending::Gone));
-        assert_eq!(cut(false, refused, 0), None);
-        assert_eq!(cut(true, "stopped by a signal", 0), Some(Ending::Stopped));
-        assert_eq!(cut(true, "AUDIT FAILED: 3 lost", 3), None);
-        let options = PeakOptions::new(PathBuf::new(), PeakTarget::Embedded);
-        let notes = notes(&options, &Outcome::GONE, false).concat();
-        assert!(notes.contains("no peak follows") && !notes.contains("signal"), "{notes}");
-    }
-
-    #[test]
-    fn the_limit_of_the_generator_is_not_the_limit_of_the_shop() {
-        for ending in [Ending::GeneratorCeiling { per_s: 7000.0 }, Ending::GeneratorInvalid { per_s: 8000.0 }]
-        {
-            let unknown = found(None, ending);
-            let limiter = unknown.limiter(8750.0).unwrap();
-            assert_eq!((unknown.limit(), limiter.what.as_str()), (None, GENERATOR));
-            assert!(limiter.evidence[1].contains("8750/s"), "{limiter:?}");
-            assert_eq!(found(Some(7300.0), ending).limit(), Some(7000.0));
-        }
-        assert_eq!(found(None, Ending::Exhausted).limit(), None);
-        assert_eq!(found(None, Ending::Exhausted).limiter(8750.0), None);
-        assert_eq!(found(Some(7300.0), Ending::Converged).limit(), Some(7000.0));
-    }
-
-    #[test]
-    fn what_limits_is_told_by_valid_trials() {
-        use crate::load::record::Record;
-        use crate::load::schedule::Schedule;
-        use crate::load::trial::Flag;
-        let measured = |flag: Option<Flag>, others: f64| {
-            let usage = serde_json::json!({"seconds": 1.0, "processors": 2, "machine_busy": 0.5, "others": others,
-                "disk_busy": null, "processes": []});
-            let usage = serde_json::from_value(usage).unwrap();
-            let record = Record::default();
-            let mut trial = Trial::new(1, &Schedule::closed_requests(1), &record, Some(usage));
-            trial.flags = flag.into_iter().collect();
-            let (measurement, begun) = (controller::Measurement::Invalid, Instant::now());
-            Measured { phase: Phase::Bracket, per_s: 7300.0, trial, measurement, begun, ended: begun }
-        };
-        let mut found = found(Some(7300.0), Ending::Converged);
-        found.measured = vec![measured(None, 0.25), measured(Some(Flag::Unsent { requests: 3 }), 1.5)];
-        let (phase, verdict, measurements) = (Phase::Bracket, Verdict::Fail, vec![0, 1]);
-        found.points = vec![Point { per_s: 7300.0, phase, verdict, measurements }];
-        let others = |wanted| found.usage_at(7300.0, wanted).map(|usage| usage.others);
-        assert_eq!(others(Trial::is_valid), Some(0.25));
-        assert_eq!(others(|_| true), Some(1.5));
-        found.measured.remove(0);
-        found.points[0].measurements = vec![0];
-        assert_eq!(found.limiter(8750.0), None, "an invalid trial is no evidence");
-    }
-
-    #[test]
-    fn trials_that_are_short_beside_the_limit_are_told() {
-        let mut options = PeakOptions::new(PathBuf::new(), PeakTarget::Embedded);
-        let outcome = found(Some(7300.0), Ending::Converged).outcome;
-        let told = |options: &PeakOptions| {
-            notes(options, &outcome, false).into_iter().find(|note| note.starts_with("Short trials"))
-        };
-        assert_eq!(told(&options), None);
-        options.trial = Duration::from_millis(500);
-        assert!(told(&options).is_some_and(|note| note.contains("up to 10% more")));
-    }
-}
+mod tests;

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_machine_is_told_beside_the_limit() {
+    fn a_late_machine_is_noted_beside_the_limit() {
         let mut late = times();
         late.record_n(6000, 100).unwrap();
         let late = Distribution::of(&late);

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::controller::{Load, Measurement, Phase};
 use super::judge::{Limits, Seen};
-use super::stand::Stand;
+use super::testbed::PeakTestbed;
 use super::{PeakOptions, PeakTarget};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
@@ -18,7 +18,7 @@ use crate::load::{Generator, Settings};
 use crate::measure::{self, Surroundings};
 use crate::report::model::{Flag, Trial};
 
-/// Of the trial's length: how exactly the recovery is told.
+/// Of the trial's length: how exactly the time of the recovery is measured.
 const PROBE_SHARE: f64 = 0.25;
 const PROBE_MIN: Duration = Duration::from_millis(500);
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -57,14 +57,19 @@ impl Measured {
 pub(super) struct Trials<'a> {
     options: &'a PeakOptions,
     limits: Limits,
-    stand: &'a mut Stand,
+    testbed: &'a mut PeakTestbed,
     disk: Option<String>,
     made: usize,
 }
 
 impl<'a> Trials<'a> {
-    pub(super) fn new(options: &'a PeakOptions, limits: Limits, stand: &'a mut Stand, folder: &Path) -> Self {
-        Self { options, limits, stand, disk: environment::disk(folder), made: 0 }
+    pub(super) fn new(
+        options: &'a PeakOptions,
+        limits: Limits,
+        testbed: &'a mut PeakTestbed,
+        folder: &Path,
+    ) -> Self {
+        Self { options, limits, testbed, disk: environment::disk(folder), made: 0 }
     }
 
     /// Its answers count for the audit only.
@@ -78,12 +83,12 @@ impl<'a> Trials<'a> {
         let Outcomes { won, sold_out, over_limit, .. } = trial.outcomes;
         ensure!(
             won > 0,
-            "of {} orders in the warm-up none was accepted, {sold_out} were told sold out and {over_limit} over the \
+            "of {} orders in the warm-up none was accepted, {sold_out} were answered sold out and {over_limit} over the \
              limit{}",
             trial.outcomes.total(),
             trial.first_surprise.map_or(String::new(), |first| format!("; the first of the others: {first}"))
         );
-        self.stand.rest()
+        self.testbed.rest()
     }
 
     pub(super) fn measure(&mut self, load: Load, phase: Phase) -> anyhow::Result<Measured> {
@@ -100,7 +105,7 @@ impl<'a> Trials<'a> {
         let (mut trial, begun) = self.trial(schedule, connections)?;
         // Recovery is measured from the end of the overload: nothing is waited for in between.
         if !matches!(phase, Phase::Overload | Phase::Recover) {
-            self.stand.rest()?;
+            self.testbed.rest()?;
         }
         let measurement = match load {
             // No limit to keep: but a generator that spoiled it would make its rate a wrong first guess.
@@ -112,11 +117,11 @@ impl<'a> Trials<'a> {
     }
 
     fn trial(&mut self, schedule: Schedule, connections: usize) -> anyhow::Result<(Trial, Instant)> {
-        let addresses = self.stand.addresses();
+        let addresses = self.testbed.addresses();
         let whom: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let watched = self.stand.watched();
-        let co_located = self.stand.is_local();
-        let mut kept = Kept { inner: &mut self.stand.traffic, receipts: &mut self.stand.receipts };
+        let watched = self.testbed.watched();
+        let co_located = self.testbed.is_local();
+        let mut kept = Kept { inner: &mut self.testbed.traffic, receipts: &mut self.testbed.receipts };
         let mut http = Http { workload: &mut kept };
         let settings = Settings::spread(addresses, connections);
         // Of an open loop only as many as are needed are opened.
@@ -135,8 +140,8 @@ impl<'a> Trials<'a> {
         let schedule = schedule.seeded(seed(self.options.seed, self.made));
         let trial =
             measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
-        self.stand.told.accepted += trial.outcomes.won;
-        self.stand.told.unknown += trial.outcomes.unknown;
+        self.testbed.answered.accepted += trial.outcomes.won;
+        self.testbed.answered.unknown += trial.outcomes.unknown;
         Ok((trial, begun))
     }
 }

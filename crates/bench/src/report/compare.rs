@@ -39,7 +39,7 @@ pub enum Judgement {
     Better,
     /// Past the threshold, in the wrong direction.
     Worse,
-    /// Within the threshold, or not told apart from no change.
+    /// Within the threshold, or the interval does not exclude that nothing changed.
     Same,
     /// Neither direction is better.
     Unjudged,
@@ -78,13 +78,13 @@ pub fn compare(before: &Report, after: &Report, threshold: f64) -> Comparison {
 
 fn change(before: &Figure, after: &Figure, threshold: f64) -> Option<Change> {
     let (ratio, interval) = statistics::ratio(&before.values, &after.values)?;
-    let told_apart = interval.is_none_or(|interval| !interval.contains(1.0));
+    let is_change = interval.is_none_or(|interval| !interval.contains(1.0));
     let grown = match before.better {
         Better::Neither => None,
-        _ if !told_apart => Some(false),
+        _ if !is_change => Some(false),
         _ => Some(ratio > 1.0 + threshold),
     };
-    let shrunk = told_apart && ratio < 1.0 - threshold;
+    let shrunk = is_change && ratio < 1.0 - threshold;
     let judgement = match (before.better, grown) {
         (_, None) => Judgement::Unjudged,
         (Better::Higher, Some(true)) => Judgement::Better,

@@ -13,9 +13,10 @@ pub mod markdown;
 pub mod model;
 #[cfg(test)]
 pub(crate) mod sample;
-#[cfg(test)]
-mod schema_test;
 pub mod statistics;
 pub mod summary;
 pub mod thresholds;
 mod words;
+
+#[cfg(test)]
+mod tests;

@@ -201,7 +201,7 @@ pub struct Audit {
     pub remaining_units: u64,
     pub held_units: u64,
     pub sold_units: u64,
-    /// Orders that buyers were told of.
+    /// Orders that buyers were given an id of.
     pub accepted: u64,
     /// Requests whose answer was lost: each is an order or is none.
     pub unknown: u64,

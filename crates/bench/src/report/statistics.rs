@@ -1,7 +1,7 @@
 //! Medians and their intervals, without an assumption about the distribution: benchmarks' figures have none that is
 //! known, and outliers on one side.
 //!
-//! Pure. Called by every form of the report and by the comparison; it decides nothing.
+//! Pure; it decides nothing.
 
 /// Fewer repeats have no interval of the wanted confidence.
 pub const REPEATS_FOR_INTERVAL: usize = 6;

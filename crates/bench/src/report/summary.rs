@@ -174,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_build_is_told_first_in_every_form() {
+    fn a_debug_build_is_named_first_in_every_form() {
         use crate::report::{csv, html, markdown};
         let mut report = sample::report();
-        for (build, told) in [("release", false), ("", false), ("debug", true)] {
+        for (build, noted) in [("release", false), ("", false), ("debug", true)] {
             report.environment.build = build.to_owned();
             for text in [
                 of_report(&report),
@@ -185,7 +185,7 @@ mod tests {
                 html::render(&report),
                 csv::render(&report).unwrap(),
             ] {
-                assert_eq!(text.contains("a debug build was measured"), told, "{text}");
+                assert_eq!(text.contains("a debug build was measured"), noted, "{text}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the caller wants of the figures: `redis-threads/set, 50 threads:throughput>=40000`, judged after the run.
 //!
-//! Medians are judged. A threshold that names no case holds for each case that has the metric, and the worst is told.
+//! Medians are judged. A threshold that names no case holds for each case that has the metric, and the worst is shown.
 //! One whose figure was not measured is missed: silence is no success. So is one on the time of a case in which too many
 //! requests were not carried: refusals are quick.
 
@@ -91,7 +91,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// What a metric's name tells of it, before anything is measured.
+/// What a metric's name says of it, before anything is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rate,

@@ -58,7 +58,7 @@ pub(super) fn flag(flag: &Flag) -> String {
             number(*of as f64)
         ),
         Flag::Disturbed { processors, most } => {
-            format!("work that is not ours used {processors:.1} processors, which is told from {most:.1} on")
+            format!("work that is not ours used {processors:.1} processors, which is noted from {most:.1} on")
         }
         Flag::Stray { answers } => {
             format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
@@ -90,21 +90,21 @@ pub(super) fn durability_flags(rows: &[DurabilityRow]) -> Vec<String> {
     rows.iter().flat_map(|row| doubts(&figures::combination(row), &row.trials)).collect()
 }
 
-/// What is told of a row beside its figures.
+/// What is shown of a row beside its figures.
 pub(super) fn durability_notes(row: &DurabilityRow) -> Vec<String> {
     let engines = row.engines.iter().map(|of| format!("as it said itself: {}", engine(of)));
     let audits = row.audit.iter().map(|of| format!("audit, clean: {}", audit(of)));
     row.notes.iter().cloned().chain(engines).chain(audits).collect()
 }
 
-/// Flags of one kind are told once, by the first of them.
+/// Flags of one kind are shown once, by the first of them.
 pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
-    let mut told: Vec<(&Flag, Vec<String>)> = Vec::new();
+    let mut kinds: Vec<(&Flag, Vec<String>)> = Vec::new();
     for trial in trials {
         for of in trial.flags.iter().filter(|of| **of != Flag::CoLocated) {
-            match told.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
+            match kinds.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
                 Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
-                None => told.push((of, vec![trial.repeat.to_string()])),
+                None => kinds.push((of, vec![trial.repeat.to_string()])),
             }
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
         let kind = if of.invalidates() { INVALID } else { TO_NOTE };
         format!("{kind}: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
     };
-    told.into_iter().map(line).collect()
+    kinds.into_iter().map(line).collect()
 }
 
 pub(super) fn verdict(verdict: Verdict) -> &'static str {
@@ -314,7 +314,7 @@ pub(super) const LOAD_TITLES: [&str; 6] = ["offered", "phase", "verdict", "good"
 
 /// Its figures are the medians of its valid trials.
 pub(super) fn load(point: &PeakPoint) -> [String; 6] {
-    let told = |value: fn(&Trial) -> f64, unit| {
+    let median_of = |value: fn(&Trial) -> f64, unit| {
         median(&point.valid().map(value).collect::<Vec<_>>()).map(|of| figure(of, unit)).unwrap_or_default()
     };
     let (made, valid) = (point.trials.len(), point.valid().count());
@@ -323,8 +323,8 @@ pub(super) fn load(point: &PeakPoint) -> [String; 6] {
         point.phase.clone(),
         // Of a closed loop nothing is to be decided.
         if point.is_closed_loop() && valid > 0 { String::new() } else { verdict(point.verdict).to_owned() },
-        told(Trial::good_per_s, "1/s"),
-        told(|trial| trial.response.at(0.99) as f64, "us"),
+        median_of(Trial::good_per_s, "1/s"),
+        median_of(|trial| trial.response.at(0.99) as f64, "us"),
         if valid < made { format!("{made} ({} invalid)", made - valid) } else { made.to_string() },
     ]
 }
@@ -361,11 +361,11 @@ pub(super) const DURABILITY_TITLES: [&str; 9] = [
 /// A line for each kill, and one for a combination in which nothing was killed.
 pub(super) fn durability(row: &DurabilityRow) -> Vec<[String; 9]> {
     let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
-    let told = |values: &[f64], unit| {
+    let median_of = |values: &[f64], unit| {
         median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit))
     };
     let line = |[victim, acknowledged, lost, unknown, back]: [String; 5]| {
-        let (rate, p99) = (told(&row.orders_per_s, "1/s"), told(&p99, "us"));
+        let (rate, p99) = (median_of(&row.orders_per_s, "1/s"), median_of(&p99, "us"));
         let settings = figures::combination(row);
         [settings, rate, p99, victim, acknowledged, lost, unknown, back, row.power_cut.clone()]
     };

@@ -9,8 +9,8 @@ pub(super) fn throughput(trials: &[Trial], published: Option<Published>) -> Metr
     metric("throughput", "1/s", Better::Higher, trials, Trial::good_per_s, published)
 }
 
-/// The median of the valid trials, for the one who watches.
-pub(super) fn told(trials: &[Trial]) -> String {
+/// The median of the valid trials, for the line of progress.
+pub(super) fn shown(trials: &[Trial]) -> String {
     let valid = || trials.iter().filter(|trial| trial.is_valid());
     match valid().count() {
         0 => "no valid trial".to_owned(),

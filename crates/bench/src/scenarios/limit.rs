@@ -1,7 +1,6 @@
 //! What limited a scenario, by the trial of its highest rate.
 //!
-//! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone. Called by every scenario
-//! that runs a load.
+//! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone.
 
 use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, idle, limit};
 use crate::load::Trial;
@@ -47,7 +46,7 @@ pub fn doubted(shape: Shape, why: Option<String>) -> Shape {
     }
 }
 
-/// Of the best valid trial of these cases; none if no such trial tells what the machine did.
+/// Of the best valid trial of these cases; none if no such trial has the machine's usage.
 pub fn of(cases: &[Case]) -> Option<Limiter> {
     let best = plateau(cases)?;
     of_trial(&best.0.name, best.1)
@@ -69,11 +68,11 @@ pub fn of_open(cases: &[Case]) -> Option<Limiter> {
         "nothing: the offered load was carried".to_owned()
     };
     let usage = trial.usage.as_ref()?;
-    of.evidence[1] = format!("{}; {turned_away} requests were told to try again.", idle(usage));
+    of.evidence[1] = format!("{}; {turned_away} requests were asked to try again.", idle(usage));
     Some(of)
 }
 
-/// The valid trial of the highest rate, with its case, of those that tell what the machine did.
+/// The valid trial of the highest rate, with its case, of those that have the machine's usage.
 pub fn plateau<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<(&'a Case, &'a Trial)> {
     cases
         .into_iter()

@@ -33,7 +33,7 @@ pub struct Scenario {
     pub needs: &'static [Engine],
     /// The names of all figures that its cases may have: what a threshold on it can name.
     pub metrics: &'static [&'static str],
-    pub run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>,
+    pub run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Addresses {
 
 /// What a scenario is given.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ScenarioContext {
     pub size: Size,
     /// 1 with [`Size::Quick`]; at least 6 where an interval is to be shown.
     pub repeats: usize,
@@ -102,7 +102,7 @@ pub struct Stage {
     pub progress: Progress,
     /// Raised on SIGINT and SIGTERM: end with an error, soon, and leave nothing running.
     pub stop: Arc<AtomicBool>,
-    /// See `Stage::keep`.
+    /// See `ScenarioContext::keep`.
     pub finished: RefCell<Vec<Case>>,
 }
 
@@ -131,7 +131,7 @@ impl Scenario {
     }
 }
 
-impl Stage {
+impl ScenarioContext {
     /// Whether a case of this name is to be run.
     pub fn wants(&self, case: &str) -> bool {
         self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
@@ -152,19 +152,19 @@ impl Stage {
 
 /// A scenario that orders, at a server that runs and whose audit can't be asked for.
 #[cfg(test)]
-fn refuses_without_token(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) {
+fn refuses_without_token(run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>) {
     let error = refused_at_a_running_server(run);
     assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
 }
 
 /// What a scenario says that sends nothing to a server that runs.
 #[cfg(test)]
-fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> String {
+fn refused_at_a_running_server(run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut stage = stage_at(listener.local_addr().unwrap(), folder.path());
-    let error = format!("{:#}", run(&mut stage).unwrap_err());
+    let mut context = context_at(listener.local_addr().unwrap(), folder.path());
+    let error = format!("{:#}", run(&mut context).unwrap_err());
     let asked = listener.accept().map(drop).unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
     error
@@ -172,9 +172,9 @@ fn refused_at_a_running_server(run: fn(&mut Stage) -> anyhow::Result<ScenarioRep
 
 /// For a quick run at an HTTP server that runs, whose audit can't be asked for.
 #[cfg(test)]
-fn stage_at(http: SocketAddr, folder: &std::path::Path) -> Stage {
+fn context_at(http: SocketAddr, folder: &std::path::Path) -> ScenarioContext {
     let addresses = Addresses { http: Some(http), ..Addresses::default() };
-    Stage {
+    ScenarioContext {
         size: Size::Quick,
         repeats: 1,
         seed: 1,
@@ -220,9 +220,14 @@ mod tests {
             for mut measured in json::from_text(text).unwrap().scenarios {
                 let scenario = find(&measured.name).unwrap();
                 for metric in measured.cases.iter_mut().flat_map(|case| &mut case.metrics) {
-                    // Renamed after it was measured.
-                    if scenario.name == "flash-crowd" && ["p50", "p99"].contains(&metric.name.as_str()) {
-                        metric.name += crate::report::thresholds::OF_ALL_ANSWERS;
+                    // Renamed after they were measured.
+                    match (scenario.name, metric.name.as_str()) {
+                        ("flash-crowd", "p50" | "p99") => {
+                            metric.name += crate::report::thresholds::OF_ALL_ANSWERS;
+                        }
+                        ("flash-crowd", "told sold out") => metric.name = "answered sold out".to_owned(),
+                        ("flash-crowd", "told to try again") => metric.name = "asked to try again".to_owned(),
+                        _ => {}
                     }
                 }
                 assert_eq!(scenario.unlisted(&measured), None, "{}", scenario.name);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Engine, Scenario, Stage, cases};
+use super::{Engine, Scenario, ScenarioContext, cases};
 use crate::drivers::http::Http;
 use crate::goal::median;
 use crate::load::schedule::Schedule;
@@ -53,8 +53,8 @@ struct Said {
     cpu_us: f64,
 }
 
-fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let rounds = stage.repeats.max(ROUNDS_MIN);
+fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let rounds = context.repeats.max(ROUNDS_MIN);
     let mut report = ScenarioReport {
         name: String::new(),
         title: "The generator beside wrk".to_owned(),
@@ -76,11 +76,11 @@ fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
         limiter: None,
     };
     for (name, delay) in [("empty 200", None), ("empty 200 after 5 ms", Some(DELAY))] {
-        if stage.wants(name) {
-            let pair = Pair::measure(stage, rounds, name, delay)?;
+        if context.wants(name) {
+            let pair = Pair::measure(context, rounds, name, delay)?;
             report.shapes.extend(pair.shapes(delay.is_some()));
             let cases = pair.cases(name);
-            cases.iter().for_each(|case| stage.keep(case));
+            cases.iter().for_each(|case| context.keep(case));
             report.cases.extend(cases);
         }
     }
@@ -94,13 +94,18 @@ struct Pair {
 }
 
 impl Pair {
-    fn measure(stage: &Stage, rounds: usize, name: &str, delay: Option<Duration>) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(&stage.folder)?;
+    fn measure(
+        context: &ScenarioContext,
+        rounds: usize,
+        name: &str,
+        delay: Option<Duration>,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(&context.folder)?;
         let nginx = match delay {
             None => Nginx::start(folder.path())?,
             Some(delay) => Nginx::start_late(folder.path(), delay)?,
         };
-        let seconds = if stage.quick() { 2 } else { 10 };
+        let seconds = if context.quick() { 2 } else { 10 };
         let mut traffic = Traffic::read_any("/");
         let mut http = Http { workload: &mut traffic };
         let settings = Settings::keep_alive(nginx.address(), WRK_CONNECTIONS);
@@ -110,23 +115,23 @@ impl Pair {
             watched: &watched,
             disk: None,
             co_located: true,
-            stop: &stage.stop,
-            progress: Some(&stage.progress),
+            stop: &context.stop,
+            progress: Some(&context.progress),
         };
         let mut pair = Self { ours: Vec::new(), theirs: Vec::new() };
         trial(&mut generator, Schedule::closed(WARM_UP), &mut http, 0, around)?;
         let schedule = Schedule::closed(Duration::from_secs(seconds));
         for round in 1..=rounds {
-            stage.progress.doing(&format!("{name}, {round} of {rounds}"));
+            context.progress.doing(&format!("{name}, {round} of {rounds}"));
             if round % 2 == 1 {
-                pair.theirs.push(wrk(nginx.address(), seconds, &stage.stop)?);
+                pair.theirs.push(wrk(nginx.address(), seconds, &context.stop)?);
             }
             pair.ours.push(trial(&mut generator, schedule, &mut http, round, around)?);
             if round % 2 == 0 {
-                pair.theirs.push(wrk(nginx.address(), seconds, &stage.stop)?);
+                pair.theirs.push(wrk(nginx.address(), seconds, &context.stop)?);
             }
         }
-        stage.progress.done(&format!("{name}: beside wrk"));
+        context.progress.done(&format!("{name}: beside wrk"));
         Ok(pair)
     }
 
@@ -136,7 +141,7 @@ impl Pair {
         let mut rate = agreement("requests/s", of(theirs, |said| said.per_s), of(ours, Trial::good_per_s));
         let spent = of(theirs, |said| said.per_s * said.cpu_us / 1e6);
         if spent >= TOOL_FULL {
-            // Then it tells of itself, and not of nginx.
+            // Then it measures itself, and not nginx.
             rate.holds = None;
             rate.measured += &format!(
                 "; wrk's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure"

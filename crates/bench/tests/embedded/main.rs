@@ -79,13 +79,13 @@ fn check(report: &Report) {
     );
     assert_eq!(report.footprint.orders, 2000);
     assert!(report.footprint.ledger_bytes_per_order > 10.0);
-    assert!(report.told[1].accepted > 2000 && report.told[0].accepted > 0);
+    assert!(report.answered[1].accepted > 2000 && report.answered[0].accepted > 0);
     assert!(report.to_string().contains("Audit: clean."));
 }
 
 fn a_raised_stop_flag_ends_the_run() {
     let stop = Arc::new(AtomicBool::new(false));
     stop.store(true, Ordering::SeqCst);
-    let error = run(Lie::Honest, &stop).expect_err("it was told to stop");
+    let error = run(Lie::Honest, &stop).expect_err("the stop flag was raised");
     assert!(error.contains("stopped by a signal"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! A stand-in for the program under test: as much of its API as the benchmark uses, over one SQLite table.
 //!
-//! Its name says which lie it tells, if any: the benchmark clears the environment and passes no other option.
+//! Its name says how it lies, if it does: the benchmark clears the environment and passes no other option.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ pub(crate) enum Lie {
     Honest,
     /// Every 500th accepted order is not in the ledger.
     LosesOrders,
-    /// Every 500th order is in the ledger, and its buyer is told that it is not.
+    /// Every 500th order is in the ledger, and its buyer is answered that it is not.
     HidesOrders,
     /// Its own audit finds something.
     FailsItsAudit,

@@ -8,7 +8,7 @@ use bench::drivers::http::Http;
 use bench::load::record::{Outcome, Outcomes};
 use bench::load::schedule::{Profile, Schedule, Spacing, Think, Until};
 use bench::load::trial::Flag;
-use bench::load::{Generator, Greeting, Place, Protocol, Received, Reuse, Second, Settings, Verdicts};
+use bench::load::{ConnectionId, Generator, Greeting, Protocol, Received, Reuse, Second, Settings, Verdicts};
 
 use crate::fake::{Answer, Fake};
 use crate::meaning::{connect, trial};
@@ -124,7 +124,7 @@ impl Protocol for Greets {
         true
     }
 
-    fn greet(&mut self, _place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+    fn greet(&mut self, _connection: ConnectionId, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
         if bytes.is_empty() {
             out.extend_from_slice(REQUEST);
         }
@@ -135,8 +135,8 @@ impl Protocol for Greets {
         Http { workload: &mut Posts }.request(user, out)
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        Http { workload: &mut Posts }.receive(place, bytes, verdicts)
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        Http { workload: &mut Posts }.receive(connection, bytes, verdicts)
     }
 }
 
@@ -157,9 +157,9 @@ fn connections_opened_later_are_greeted_too() {
 }
 
 #[test]
-fn whoever_watches_is_told_each_second() {
+fn a_watcher_gets_each_second() {
     let fake = Fake::start(|_, _| GOOD);
-    let mut told: Vec<Second> = Vec::new();
+    let mut watched: Vec<Second> = Vec::new();
     let record = connect(settings(fake.address, 4))
         .run_watched(
             Schedule::open(
@@ -169,14 +169,14 @@ fn whoever_watches_is_told_each_second() {
             ),
             &mut Http { workload: &mut Posts },
             &AtomicBool::new(false),
-            &mut |second| told.push(*second),
+            &mut |second| watched.push(*second),
         )
         .unwrap();
-    assert_eq!(told, record.seconds);
-    assert_eq!(told.iter().map(|second| second.good).sum::<u64>(), 400);
-    assert!(told.len() >= 2 && told[0].at_s == 1.0, "{told:?}");
+    assert_eq!(watched, record.seconds);
+    assert_eq!(watched.iter().map(|second| second.good).sum::<u64>(), 400);
+    assert!(watched.len() >= 2 && watched[0].at_s == 1.0, "{watched:?}");
     // What was answered in the first second can't be more than was due in it.
-    assert!((1..=100).contains(&told[0].good), "{told:?}");
+    assert!((1..=100).contains(&watched[0].good), "{watched:?}");
 }
 
 /// Each user asks at most once in 50 ms, however quick the target.

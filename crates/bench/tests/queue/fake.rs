@@ -1,4 +1,4 @@
-//! A server that accepts, may say something first, and answers each request with whatever it was told to.
+//! A server that accepts, may say something first, and answers each request as it was set up.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bench::drivers::mysql::{Error, Login, MySql, Statement, Workload};
 use bench::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
-use bench::engines::{BrokerFlush, EngineSet, Place, find_scripts};
+use bench::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Protocol, Settings};
@@ -22,13 +22,12 @@ fn the_drivers_on_real_servers() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let scripts = find_scripts(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))).expect("dev/up");
     let (port_base, _ports) = free_ports();
-    let place = Place { scripts, folder: folder.path().join("set"), port_base };
+    let site = EngineSite { scripts, folder: folder.path().join("set"), port_base };
     let members = ["rocketmq", "mariadb"];
-    let set =
-        EngineSet::start_some(place, BrokerFlush::Asynchronous, &members, &[], &GO_ON).expect("engines");
+    let set = EngineSet::start_some(site, BrokerFlush::Asynchronous, &members, &[], &GO_ON).expect("engines");
     let name_server = set.address("rocketmq-namesrv").expect("a name server");
     messages_are_sent_and_consumed(name_server);
-    refusals_of_a_broker_are_told(name_server);
+    refusals_of_a_broker_are_reported(name_server);
     the_tools_run(name_server);
     let mariadb = set.address("mariadb").expect("a database");
     statements_are_judged(mariadb, &set);
@@ -139,7 +138,7 @@ fn messages_are_sent_and_consumed(name_server: SocketAddr) {
     assert_eq!(Topic::look_up(name_server, "bench_test").expect("an answer"), None);
 }
 
-fn refusals_of_a_broker_are_told(name_server: SocketAddr) {
+fn refusals_of_a_broker_are_reported(name_server: SocketAddr) {
     let topic = Topic::create(name_server, "bench_refused", 1).expect("a topic");
     let mut beyond = topic.clone();
     beyond.brokers[0].queues = 9;

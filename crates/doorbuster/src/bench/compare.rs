@@ -12,8 +12,8 @@ use super::read_report;
 use crate::failure::Failure;
 use crate::output;
 
-/// So many lines of a list are told; the rest is counted.
-const LINES_TOLD: usize = 8;
+/// So many lines of a list are shown; the rest is counted.
+const LINES_SHOWN: usize = 8;
 
 /// Compare two reports; exit with 1 if a figure got worse
 #[derive(Args, Debug)]
@@ -105,13 +105,13 @@ fn read(file: &Path) -> Result<Report, Failure> {
 
 /// The first lines, each on a line of its own.
 fn some_of<'a>(lines: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = lines.len().saturating_sub(LINES_TOLD);
-    let mut told: String =
-        lines.take(LINES_TOLD).map(|line| format!("\n  {}", output::plain(line))).collect();
+    let more = lines.len().saturating_sub(LINES_SHOWN);
+    let mut shown: String =
+        lines.take(LINES_SHOWN).map(|line| format!("\n  {}", output::plain(line))).collect();
     if more > 0 {
-        told += &format!("\n  and {more} more");
+        shown += &format!("\n  and {more} more");
     }
-    told
+    shown
 }
 
 #[cfg(test)]

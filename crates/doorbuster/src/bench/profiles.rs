@@ -101,7 +101,7 @@ pub(super) fn run_embedded(arguments: &EmbeddedArguments) -> Result<(), Failure>
     }
     signals::begin(&options.stop)?;
     let report = bench::embedded(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
-    tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
+    publish(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
 }
 
 pub(super) fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ pub(super) fn run_cluster(arguments: &ClusterArguments) -> Result<(), Failure> {
     options.port_base = arguments.port_base;
     signals::begin(&options.stop)?;
     let report = bench::cluster(&options).map_err(|error| Failure::check(format!("{error:#}")))?;
-    tell(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
+    publish(&arguments.report, &report.to_json(), &report.to_string(), report.missed())
 }
 
 fn show(file: &Path) -> Result<(), Failure> {
@@ -135,7 +135,7 @@ fn show(file: &Path) -> Result<(), Failure> {
 }
 
 /// Prints a report and keeps it; a missed goal is a failure only if that was asked for.
-fn tell(arguments: &ReportArguments, json: &str, text: &str, missed: usize) -> Result<(), Failure> {
+fn publish(arguments: &ReportArguments, json: &str, text: &str, missed: usize) -> Result<(), Failure> {
     if let Some(path) = &arguments.json {
         std::fs::write(path, json)
             .map_err(|error| Failure::usage(format!("{}: can't be written: {error}", path.display())))?;

@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     if wanted.is_empty() { output::print(&summary::of_report(&report)) } else { Ok(()) }
 }
 
-/// The same for all names of a file, of one that is not there yet too. What can't be found is told when it is written.
+/// The same for all names of a file, of one that is not there yet too. What can't be found fails when it is written.
 fn place(file: &Path) -> PathBuf {
     let of_folder = || {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP while something is measured: the first one stops in order, a later one at once; either way
 //! no engine is left running.
 //!
-//! Called by every command that measures. Must not: know what is measured.
+//! Must not: know what is measured.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub(super) fn wait_for_end() {
 pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let ended = leftovers::end_orphans().map_err(Failure::unavailable)?;
     if !ended.is_empty() {
-        say(&format!("ended what a bench that was killed had left: {}", leftovers::told(&ended)));
+        say(&format!("ended what a bench that was killed had left: {}", leftovers::list(&ended)));
     }
     stop_on_signals(stop)
 }
@@ -68,9 +68,9 @@ fn end_at_once(signal: i32) {
     let _held = AT_ONCE.lock();
     match leftovers::end_own() {
         Ok(ended) if ended.is_empty() => {}
-        Ok(ended) => say(&format!("\nended at once; their files stay: {}", leftovers::told(&ended))),
+        Ok(ended) => say(&format!("\nended at once; their files stay: {}", leftovers::list(&ended))),
         Err(error) => say(&format!("\nerror: {error}")),
     }
-    // If even that fails there is nobody to tell; the stop in order goes on.
+    // If even that fails nobody can learn of it; the orderly stop goes on.
     drop(emulate_default_handler(signal));
 }

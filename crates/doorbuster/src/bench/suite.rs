@@ -275,7 +275,7 @@ fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
 }
 
 /// A threshold of a scenario that is not run, or on a figure that it never has, could not be met: better said before
-/// than after an hour. Which cases there are depends on target, size and `--only`: a case that was not measured is told
+/// than after an hour. Which cases there are depends on target, size and `--only`: a case that was not measured is reported
 /// at the end, with those that were.
 fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Result<Vec<Threshold>, Failure> {
     let thresholds = arguments.thresholds.read()?;

@@ -1,4 +1,4 @@
-//! One attempt to buy, under one key, and everything that its buyer was told of it.
+//! One attempt to buy, under one key, and every answer that its buyer got.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ impl Answer {
 
 /// An answer with its times.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct TimedAnswer {
     pub(crate) sent: Instant,
     pub(crate) at: Instant,
     pub(crate) answer: Answer,
@@ -64,7 +64,7 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// The status that was answered.
-    Told(&'static str),
+    Answered(&'static str),
     /// The request was sent, its answer did not come or was no clear one.
     Perhaps,
 }
@@ -75,13 +75,13 @@ pub(crate) struct Attempt {
     pub(crate) key: String,
     pub(crate) product: u64,
     pub(crate) quantity: u32,
-    pub(crate) told: Vec<Told>,
+    pub(crate) answers: Vec<TimedAnswer>,
     pub(crate) closed: Option<Closed>,
 }
 
 impl Attempt {
     pub(crate) fn new(buyer: u64, key: String, product: u64, quantity: u32) -> Attempt {
-        Attempt { buyer, key, product, quantity, told: Vec::new(), closed: None }
+        Attempt { buyer, key, product, quantity, answers: Vec::new(), closed: None }
     }
 
     pub(crate) fn body(&self, sale: u64) -> String {
@@ -92,22 +92,22 @@ impl Attempt {
     }
 
     /// Adds an answer, which must not contradict an earlier one.
-    pub(crate) fn hear(&mut self, told: Told) {
+    pub(crate) fn hear(&mut self, answer: TimedAnswer) {
         if let Some(id) = self.order() {
-            match &told.answer {
+            match &answer.answer {
                 Answer::Accepted { id: again, .. } => {
                     assert_eq!(id, again, "two orders under one key: {self:?}")
                 }
-                Answer::Refused { .. } => panic!("accepted, then refused: {self:?} {told:?}"),
+                Answer::Refused { .. } => panic!("accepted, then refused: {self:?} {answer:?}"),
                 Answer::Rejected | Answer::TurnedAway { .. } | Answer::Unknown | Answer::Lost => {}
             }
         }
-        self.told.push(told);
+        self.answers.push(answer);
     }
 
-    /// The id of its order, if it was ever told one.
+    /// The id of its order, if an answer named one.
     pub(crate) fn order(&self) -> Option<&str> {
-        self.told.iter().find_map(|told| match &told.answer {
+        self.answers.iter().find_map(|timed| match &timed.answer {
             Answer::Accepted { id, .. } => Some(id.as_str()),
             _ => None,
         })
@@ -120,12 +120,12 @@ impl Attempt {
 
     /// Whether its first acceptance was of an order that an earlier request had made.
     fn is_found(&self) -> bool {
-        let first = self.told.iter().find(|told| matches!(told.answer, Answer::Accepted { .. }));
-        first.is_some_and(|told| matches!(told.answer, Answer::Accepted { replayed: true, .. }))
+        let first = self.answers.iter().find(|timed| matches!(timed.answer, Answer::Accepted { .. }));
+        first.is_some_and(|timed| matches!(timed.answer, Answer::Accepted { replayed: true, .. }))
     }
 
     fn was(&self, is: impl Fn(&Answer) -> bool) -> bool {
-        self.told.iter().any(|told| is(&told.answer))
+        self.answers.iter().any(|timed| is(&timed.answer))
     }
 
     /// Whether its order was made by a request to which no answer came.
@@ -143,7 +143,7 @@ impl Attempt {
         if self.order().is_some() {
             return true;
         }
-        match self.told.last().map(|told| &told.answer) {
+        match self.answers.last().map(|timed| &timed.answer) {
             Some(Answer::Accepted { .. } | Answer::Refused { .. } | Answer::Rejected) => true,
             Some(Answer::TurnedAway { .. }) => !self.is_doubtful(),
             Some(Answer::Unknown | Answer::Lost) | None => false,

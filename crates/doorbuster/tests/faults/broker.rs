@@ -8,7 +8,7 @@ use server::queue::{Consumer, Options, Producer};
 use crate::load::Random;
 use crate::proxy::Mode;
 use crate::small_disk;
-use crate::stage::{Scenario, Stage, play};
+use crate::testbed::{Scenario, Testbed, play};
 
 pub(crate) const KILLED: Scenario = Scenario::of("the broker killed");
 pub(crate) const FROZEN: Scenario = Scenario::of("the broker frozen");
@@ -27,53 +27,53 @@ const PULL_WAIT: Duration = Duration::from_millis(50);
 
 #[test]
 fn the_broker_is_killed() {
-    play(&KILLED, |stage| {
-        stage.engines.kill("rocketmq-broker");
-        Stage::wait_out();
-        stage.engines.up(&["rocketmq"]);
+    play(&KILLED, |testbed| {
+        testbed.engines.kill("rocketmq-broker");
+        Testbed::wait_out();
+        testbed.engines.up(&["rocketmq"]);
     });
 }
 
 #[test]
 fn the_broker_is_frozen() {
-    play(&FROZEN, |stage| {
-        stage.engines.freeze("rocketmq-broker");
-        Stage::wait_out();
-        stage.engines.thaw("rocketmq-broker");
+    play(&FROZEN, |testbed| {
+        testbed.engines.freeze("rocketmq-broker");
+        Testbed::wait_out();
+        testbed.engines.thaw("rocketmq-broker");
     });
 }
 
 #[test]
 fn the_broker_is_unreachable_for_one_server() {
-    play(&UNREACHABLE, |stage| {
-        let pid = stage.cluster.pid(0);
-        stage.network.broker.set_for(pid, Mode::Silent);
-        stage.network.name_server.set_for(pid, Mode::Silent);
-        Stage::wait_out();
-        stage.network.broker.set(Mode::Pass);
-        stage.network.name_server.set(Mode::Pass);
+    play(&UNREACHABLE, |testbed| {
+        let pid = testbed.cluster.pid(0);
+        testbed.network.broker.set_for(pid, Mode::Silent);
+        testbed.network.name_server.set_for(pid, Mode::Silent);
+        Testbed::wait_out();
+        testbed.network.broker.set(Mode::Pass);
+        testbed.network.name_server.set(Mode::Pass);
     });
 }
 
 /// It stores what it is sent, and nobody hears of it: neither producers nor consumers.
 #[test]
 fn the_brokers_answers_are_lost() {
-    play(&SILENT, |stage| {
-        stage.network.broker.set(Mode::MuteAnswers);
-        Stage::wait_out();
+    play(&SILENT, |testbed| {
+        testbed.network.broker.set(Mode::MuteAnswers);
+        Testbed::wait_out();
         // The connections have lost parts of what was said: they are of no use any more.
-        stage.network.broker.set(Mode::Cut);
-        stage.network.broker.set(Mode::Pass);
+        testbed.network.broker.set(Mode::Cut);
+        testbed.network.broker.set(Mode::Pass);
     });
 }
 
 /// Whoever knows the broker already does not need it.
 #[test]
 fn the_name_server_is_killed() {
-    play(&NAME_SERVER_KILLED, |stage| {
-        stage.engines.kill("rocketmq-namesrv");
-        Stage::wait_out();
-        stage.engines.up(&["rocketmq-namesrv"]);
+    play(&NAME_SERVER_KILLED, |testbed| {
+        testbed.engines.kill("rocketmq-namesrv");
+        Testbed::wait_out();
+        testbed.engines.up(&["rocketmq-namesrv"]);
     });
 }
 
@@ -82,12 +82,12 @@ fn the_name_server_is_killed() {
 /// so for a while when there is room again; then an operator restarts it, and it forgets what came after the fault.
 #[test]
 fn the_brokers_disk_is_full() {
-    play(&DISK_FULL, |stage| {
-        let disk = stage.small_disk.as_ref().expect("the scenario has one");
+    play(&DISK_FULL, |testbed| {
+        let disk = testbed.small_disk.as_ref().expect("the scenario has one");
         disk.fill();
-        Stage::wait_out();
+        Testbed::wait_out();
         disk.free();
-        Stage::wait_out();
+        Testbed::wait_out();
         disk.restart();
     });
 }
@@ -95,19 +95,19 @@ fn the_brokers_disk_is_full() {
 /// Copies of the orders so far, in no order, on whatever queue comes next: what a broker does that delivers again.
 #[test]
 fn messages_are_delivered_twice_and_out_of_order() {
-    play(&TWICE_AND_OUT_OF_ORDER, |stage| {
+    play(&TWICE_AND_OUT_OF_ORDER, |testbed| {
         let options = Options {
-            name_servers: vec![stage.engines.address("rocketmq-namesrv")],
+            name_servers: vec![testbed.engines.address("rocketmq-namesrv")],
             group: "faults".to_owned(),
             send_timeout: Duration::from_secs(5),
         };
         let (mut producer, mut consumer) =
-            (Producer::new(options.clone()), Consumer::new(options, &stage.topic));
+            (Producer::new(options.clone()), Consumer::new(options, &testbed.topic));
         let mut offsets: Vec<_> = consumer.queues().unwrap().into_iter().map(|queue| (queue, 0)).collect();
         let (mut seen, mut originals) = (HashSet::new(), Vec::new());
         let (mut random, mut copies) = (Random(7), 0);
         let began = Instant::now();
-        while began.elapsed() < Stage::outage() {
+        while began.elapsed() < Testbed::outage() {
             let pulled = match consumer.pull(&offsets, PULL_MAX, PULL_WAIT) {
                 // Not connected yet, say.
                 Err(error) if error.is_retryable() => continue,
@@ -126,7 +126,7 @@ fn messages_are_delivered_twice_and_out_of_order() {
             let batch: Vec<&[u8]> = (0..copies_now)
                 .map(|_| &*originals[usize::try_from(random.below(originals.len() as u64)).unwrap()])
                 .collect();
-            producer.send(&stage.topic, &batch).unwrap();
+            producer.send(&testbed.topic, &batch).unwrap();
             copies += batch.len();
         }
         assert!(copies > originals.len(), "only {copies} copies of {} messages", originals.len());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engines::Engines;
 use crate::proxy::Mode;
-use crate::stage::{Forgets, Gate, Scenario, Stage, play};
+use crate::testbed::{Forgets, Gate, Scenario, Testbed, play};
 
 /// With `appendfsync everysec` a killed Redis forgets what came since the last write of its log, at most this.
 const UNSYNCED: Duration = Duration::from_secs(2);
@@ -32,57 +32,57 @@ pub(crate) const MASTER_FROZEN: Scenario = Scenario {
 
 #[test]
 fn redis_is_killed() {
-    play(&KILLED, |stage| {
-        stage.engines.kill("redis");
-        Stage::wait_out();
-        stage.engines.up(&["redis"]);
+    play(&KILLED, |testbed| {
+        testbed.engines.kill("redis");
+        Testbed::wait_out();
+        testbed.engines.up(&["redis"]);
     });
 }
 
 #[test]
 fn redis_is_frozen() {
-    play(&FROZEN, |stage| {
-        stage.engines.freeze("redis");
-        Stage::wait_out();
-        stage.engines.thaw("redis");
+    play(&FROZEN, |testbed| {
+        testbed.engines.freeze("redis");
+        Testbed::wait_out();
+        testbed.engines.thaw("redis");
     });
 }
 
 #[test]
 fn redis_is_unreachable_for_one_server() {
-    play(&UNREACHABLE, |stage| {
-        stage.network.redis.set_for(stage.cluster.pid(0), Mode::Silent);
-        Stage::wait_out();
-        stage.network.redis.set(Mode::Pass);
+    play(&UNREACHABLE, |testbed| {
+        testbed.network.redis.set_for(testbed.cluster.pid(0), Mode::Silent);
+        Testbed::wait_out();
+        testbed.network.redis.set(Mode::Pass);
     });
 }
 
 #[test]
 fn redis_is_wiped() {
-    play(&WIPED, |stage| {
-        assert_eq!(redis_cli(stage.engines, "redis", &["flushall"]).trim(), "OK");
+    play(&WIPED, |testbed| {
+        assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
     });
 }
 
 #[test]
 fn a_master_is_killed() {
-    play(&MASTER_KILLED, |stage| {
-        let (slot, master) = master_of_plenty(stage);
-        stage.engines.kill(&master);
-        wait_for_another_master(stage.engines, slot, &master);
-        stage.engines.up(&["redis-cluster"]);
+    play(&MASTER_KILLED, |testbed| {
+        let (slot, master) = master_of_plenty(testbed);
+        testbed.engines.kill(&master);
+        wait_for_another_master(testbed.engines, slot, &master);
+        testbed.engines.up(&["redis-cluster"]);
     });
 }
 
 /// When it wakes up, it believes for a moment that it is still the master.
 #[test]
 fn a_master_is_frozen() {
-    play(&MASTER_FROZEN, |stage| {
-        let (slot, master) = master_of_plenty(stage);
-        stage.engines.freeze(&master);
-        wait_for_another_master(stage.engines, slot, &master);
-        Stage::wait_out();
-        stage.engines.thaw(&master);
+    play(&MASTER_FROZEN, |testbed| {
+        let (slot, master) = master_of_plenty(testbed);
+        testbed.engines.freeze(&master);
+        wait_for_another_master(testbed.engines, slot, &master);
+        Testbed::wait_out();
+        testbed.engines.thaw(&master);
     });
 }
 
@@ -95,11 +95,11 @@ pub(crate) fn redis_cli(engines: &Engines, member: &str, command: &[&str]) -> St
 }
 
 /// The slot of the product that is sold most, and the member that is its master.
-fn master_of_plenty(stage: &Stage) -> (u16, String) {
-    let tag = format!("{{{}:00000000}}", stage.prefix);
+fn master_of_plenty(testbed: &Testbed) -> (u16, String) {
+    let tag = format!("{{{}:00000000}}", testbed.prefix);
     let slot =
-        redis_cli(stage.engines, "redis-cluster-0", &["cluster", "keyslot", &tag]).trim().parse().unwrap();
-    (slot, master_of(stage.engines, "redis-cluster-0", slot).expect("every slot has a master"))
+        redis_cli(testbed.engines, "redis-cluster-0", &["cluster", "keyslot", &tag]).trim().parse().unwrap();
+    (slot, master_of(testbed.engines, "redis-cluster-0", slot).expect("every slot has a master"))
 }
 
 /// The member that serves a slot, as another member sees it.

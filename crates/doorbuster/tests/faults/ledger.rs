@@ -2,7 +2,7 @@
 
 use crate::proxy::Mode;
 use crate::small_disk;
-use crate::stage::{Scenario, Stage, play};
+use crate::testbed::{Scenario, Testbed, play};
 
 pub(crate) const KILLED: Scenario = Scenario::of("MariaDB killed");
 pub(crate) const FROZEN: Scenario = Scenario::of("MariaDB frozen");
@@ -14,62 +14,62 @@ pub(crate) const DISK_FULL: Scenario =
 
 #[test]
 fn mariadb_is_killed() {
-    play(&KILLED, |stage| {
-        stage.engines.kill("mariadb");
-        Stage::wait_out();
-        stage.engines.up(&["mariadb"]);
+    play(&KILLED, |testbed| {
+        testbed.engines.kill("mariadb");
+        Testbed::wait_out();
+        testbed.engines.up(&["mariadb"]);
     });
 }
 
 #[test]
 fn mariadb_is_frozen() {
-    play(&FROZEN, |stage| {
-        stage.engines.freeze("mariadb");
-        Stage::wait_out();
-        stage.engines.thaw("mariadb");
+    play(&FROZEN, |testbed| {
+        testbed.engines.freeze("mariadb");
+        Testbed::wait_out();
+        testbed.engines.thaw("mariadb");
     });
 }
 
 #[test]
 fn mariadb_is_unreachable_for_one_server() {
-    play(&UNREACHABLE, |stage| {
-        stage.network.mariadb.set_for(stage.cluster.pid(0), Mode::Silent);
-        Stage::wait_out();
-        stage.network.mariadb.set(Mode::Pass);
+    play(&UNREACHABLE, |testbed| {
+        testbed.network.mariadb.set_for(testbed.cluster.pid(0), Mode::Silent);
+        Testbed::wait_out();
+        testbed.network.mariadb.set(Mode::Pass);
     });
 }
 
 /// Orders are accepted meanwhile: the broker has them. So the buyers do not notice, but for those who pay.
 #[test]
 fn mariadb_is_away_for_long() {
-    play(&AWAY, |stage| {
-        stage.network.mariadb.set(Mode::Cut);
+    play(&AWAY, |testbed| {
+        testbed.network.mariadb.set(Mode::Cut);
         for _ in 0..3 {
-            Stage::wait_out();
+            Testbed::wait_out();
         }
-        stage.network.mariadb.set(Mode::Pass);
+        testbed.network.mariadb.set(Mode::Pass);
     });
 }
 
 /// Whatever was committed is found to be there, and not done again.
 #[test]
 fn answers_to_commits_are_lost() {
-    play(&COMMITS_UNANSWERED, |stage| {
-        stage.network.mariadb.set(Mode::LoseAnswerTo(b"COMMIT"));
-        Stage::wait_out();
-        stage.network.mariadb.set(Mode::Pass);
-        assert!(stage.network.mariadb.answers_lost() > 0, "no commit was seen");
+    play(&COMMITS_UNANSWERED, |testbed| {
+        testbed.network.mariadb.set(Mode::LoseAnswerTo(b"COMMIT"));
+        Testbed::wait_out();
+        testbed.network.mariadb.set(Mode::Pass);
+        assert!(testbed.network.mariadb.answers_lost() > 0, "no commit was seen");
     });
 }
 
 /// MariaDB refuses, waits for room, or ends itself; then an operator makes room, and starts it again.
 #[test]
 fn mariadbs_disk_is_full() {
-    play(&DISK_FULL, |stage| {
-        let disk = stage.small_disk.as_ref().expect("the scenario has one");
+    play(&DISK_FULL, |testbed| {
+        let disk = testbed.small_disk.as_ref().expect("the scenario has one");
         disk.fill();
         disk.wait_until_met();
-        Stage::wait_out();
+        Testbed::wait_out();
         disk.free();
         // It may have ended itself, and one that waits for room to go on with its binary log looks for it once a minute.
         disk.restart();

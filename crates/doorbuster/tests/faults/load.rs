@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::attempt::{Answer, Attempt, Closed, Told};
+use crate::attempt::{Answer, Attempt, Closed, TimedAnswer};
 use crate::exchange::Response;
 use crate::shop::{Caller, FEW, FLEETING, LIMITED, PLENTY, product};
 
@@ -180,7 +180,7 @@ impl Buyer<'_> {
         for _ in 0..TRIES {
             self.ask(attempt);
             let placed = !matches!(
-                attempt.told.last().map(|told| &told.answer),
+                attempt.answers.last().map(|timed| &timed.answer),
                 Some(Answer::Unknown | Answer::Lost | Answer::TurnedAway { .. })
             );
             if placed || self.stopped() {
@@ -209,7 +209,7 @@ impl Buyer<'_> {
             }
             Answer::Rejected => {}
         }
-        attempt.hear(Told { sent, at: Instant::now(), answer });
+        attempt.hear(TimedAnswer { sent, at: Instant::now(), answer });
     }
 
     fn try_another(&mut self, answered: bool) {
@@ -267,7 +267,7 @@ impl Buyer<'_> {
         // A 409 that the order is pending, expired, or rejected.
         let usual = matches!(response.status, 200 | 409 | 503);
         assert!(usual, "no answer to closing an order: {response:?}");
-        status(&response).map_or(Closed::Perhaps, Closed::Told)
+        status(&response).map_or(Closed::Perhaps, Closed::Answered)
     }
 
     /// Whoever was accepted finds the order, on every server, at any time.

@@ -24,10 +24,10 @@ mod report;
 mod servers;
 mod shop;
 mod small_disk;
-mod stage;
+mod testbed;
 mod verdict;
 
-use stage::Scenario;
+use testbed::Scenario;
 
 /// All of them, in the order of the table.
 const SCENARIOS: [Scenario; 24] = [

@@ -2,9 +2,9 @@
 //! all servers or for one of them.
 //!
 //! Redis (single) and MariaDB are reached at the address that the configuration names, so that names the proxy.
-//! RocketMQ's name server and a Redis Cluster tell their clients where to go: they are set up (`dev/up`) to tell
+//! RocketMQ's name server and a Redis Cluster send their clients on: they are set up (`dev/up`) to advertise
 //! 127.0.0.2 while they listen on 127.0.0.1, so the proxy listens on the same port of 127.0.0.2. No name space and
-//! no right of root is needed for it. Which server speaks is told by the owner of the client's socket.
+//! no right of root is needed for it. Which server speaks is known from the owner of the client's socket.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStr
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where engines that tell clients an address say that they are.
-pub(crate) const TOLD_HOST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// The address that such engines advertise.
+pub(crate) const ADVERTISED_HOST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const HELD_BACK_WITHIN: Duration = Duration::from_secs(10);
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -73,9 +73,9 @@ impl Proxy {
         Proxy::start(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0).into(), target)
     }
 
-    /// A proxy for an engine that tells its clients [`TOLD_HOST`] and its own port.
-    pub(crate) fn told(target: SocketAddr) -> Proxy {
-        Proxy::start(SocketAddrV4::new(TOLD_HOST, target.port()).into(), target)
+    /// A proxy for an engine that advertises [`ADVERTISED_HOST`] and its own port.
+    pub(crate) fn advertised(target: SocketAddr) -> Proxy {
+        Proxy::start(SocketAddrV4::new(ADVERTISED_HOST, target.port()).into(), target)
     }
 
     fn start(listen: SocketAddr, target: SocketAddr) -> Proxy {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_told_by_both_ends() {
+    fn a_socket_is_known_by_both_ends() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:C350 0100007F:0CEA 06 00000000:00000000 03:00000A21 00000000     0        0 0 3 0000000000000000
    1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 4711 1 0000000000000000 20 4 30 10 -1

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::SCENARIOS;
-use crate::stage::is_full;
+use crate::testbed::is_full;
 use crate::verdict::Outcome;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ What the cluster profile did when each part of it failed under load: two servers
 RocketMQ with synchronous flush, MariaDB with both logs synced at each commit, the default bounds. Written by
 `make faults`; every row is one run that ended in a clean three-way audit, with every accepted order found, and with
 everything that was left bought up to the last unit, and not one more. The program is a debug build, and all of it shares
-one machine with the engines and 32 buyers: the times tell how long a fault is felt, and the counts are no benchmark.
+one machine with the engines and 32 buyers: the times show how long a fault is felt, and the counts are no benchmark.
 
 - accepted, refused: attempts to buy, by what became of them in the end; a refused one has no order.
 - unknown: attempts whose buyers at some time did not know what had become of them (503 `outcome_unknown`, or no

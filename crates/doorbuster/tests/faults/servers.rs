@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::load::Random;
 use crate::proxy::Mode;
-use crate::stage::{Scenario, Stage, is_full, play};
+use crate::testbed::{Scenario, Testbed, is_full, play};
 
 pub(crate) const KILLED: Scenario = Scenario::of("a server killed");
 pub(crate) const KILLED_AGAIN_AND_AGAIN: Scenario = Scenario::of("servers killed in turn, at random moments");
@@ -15,32 +15,32 @@ pub(crate) const DRAINED: Scenario = Scenario::of("a server drained (SIGTERM)");
 
 #[test]
 fn a_server_is_killed() {
-    play(&KILLED, |stage| {
-        stage.cluster.kill(0);
-        Stage::wait_out();
-        stage.cluster.restart(0);
+    play(&KILLED, |testbed| {
+        testbed.cluster.kill(0);
+        Testbed::wait_out();
+        testbed.cluster.restart(0);
     });
 }
 
 /// Some of the kills hit a consumer between its commit and its next step: the queue's offset is in the commit.
 #[test]
 fn servers_are_killed_in_turn() {
-    play(&KILLED_AGAIN_AND_AGAIN, |stage| {
+    play(&KILLED_AGAIN_AND_AGAIN, |testbed| {
         let mut random = Random(1);
         for round in 0..if is_full() { 30 } else { 8 } {
             std::thread::sleep(Duration::from_millis(50 + random.below(350)));
-            stage.cluster.kill(round % 2);
-            stage.cluster.restart(round % 2);
+            testbed.cluster.kill(round % 2);
+            testbed.cluster.restart(round % 2);
         }
     });
 }
 
 #[test]
 fn a_server_is_frozen() {
-    play(&FROZEN, |stage| {
-        stage.cluster.freeze(0);
-        Stage::wait_out();
-        stage.cluster.thaw(0);
+    play(&FROZEN, |testbed| {
+        testbed.cluster.freeze(0);
+        Testbed::wait_out();
+        testbed.cluster.thaw(0);
     });
 }
 
@@ -48,23 +48,23 @@ fn a_server_is_frozen() {
 /// have put them into the ledger.
 #[test]
 fn a_server_is_frozen_between_reserving_and_publishing() {
-    play(&FROZEN_BEFORE_PUBLISHING, |stage| {
-        let pid = stage.cluster.pid(0);
-        stage.network.broker.set_for(pid, Mode::Silent);
-        stage.network.broker.wait_until_held_back();
-        stage.cluster.freeze(0);
-        stage.network.broker.set_for(pid, Mode::Cut);
-        Stage::wait_out();
-        stage.network.broker.set(Mode::Pass);
-        stage.cluster.thaw(0);
+    play(&FROZEN_BEFORE_PUBLISHING, |testbed| {
+        let pid = testbed.cluster.pid(0);
+        testbed.network.broker.set_for(pid, Mode::Silent);
+        testbed.network.broker.wait_until_held_back();
+        testbed.cluster.freeze(0);
+        testbed.network.broker.set_for(pid, Mode::Cut);
+        Testbed::wait_out();
+        testbed.network.broker.set(Mode::Pass);
+        testbed.cluster.thaw(0);
     });
 }
 
 #[test]
 fn a_server_is_drained() {
-    let outcome = play(&DRAINED, |stage| {
-        stage.cluster.drain(0);
-        stage.cluster.restart(0);
+    let outcome = play(&DRAINED, |testbed| {
+        testbed.cluster.drain(0);
+        testbed.cluster.restart(0);
     });
     assert_eq!(outcome.unanswered, 0, "requests were carried out by a server that stopped, and not answered");
 }

@@ -99,7 +99,7 @@ impl Caller {
         Answer::of(self.call("POST", "/api/v1/orders", &headers, &body))
     }
 
-    /// Tells of a payment of what the order costs, as the provider does.
+    /// Reports a payment of what the order costs, as the provider does.
     pub(crate) fn pay(&mut self, id: &str, amount: u64) -> std::io::Result<Response> {
         let body = json!({"payment_id": format!("p-{id}"), "order": id, "amount": amount}).to_string();
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();

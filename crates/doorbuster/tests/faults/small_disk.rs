@@ -41,7 +41,7 @@ pub(crate) const MARIADB: Owner = Owner {
 };
 
 /// Its files are maps with holes: what is missing is found out when it writes to memory. Or a server looks at its disk
-/// first, and sends it nothing more: then it has nothing to tell.
+/// first, and sends it nothing more: then it reports nothing.
 pub(crate) const BROKER: Owner =
     Owner { engine: "rocketmq", member: "rocketmq-broker", data: "store", size: "800m", left: 0, met: &[] };
 
@@ -72,7 +72,7 @@ impl SmallDisk {
         let mut line = String::new();
         BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim(), "mounted", "a small file system can't be mounted: it takes root, or sudo");
-        // Its data are made on the large disk, with its log, which must tell what happened; then they move.
+        // Its data are made on the large disk, with its log, which must show what happened; then they move.
         let engines = Engines::private(&[owner.engine], &[]);
         engines.kill(owner.member);
         let data = engines.dir().join(owner.member).join(owner.data);

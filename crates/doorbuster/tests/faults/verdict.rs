@@ -1,4 +1,4 @@
-//! After the fault: whether everybody got what they were told, nothing was sold twice, and nothing is left unsold.
+//! After the fault: whether everybody got what was promised, nothing was sold twice, and nothing is left unsold.
 //!
 //! Everything is judged by what the servers answer and by `doorbuster audit`, when nothing is on its way any more.
 
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::attempt::{Answer, Attempt, Closed, Told};
+use crate::attempt::{Answer, Attempt, Closed, TimedAnswer};
 use crate::cluster::Cluster;
 use crate::shop::{Caller, FLEETING, FLEETING_PAYMENT_S, Line, PRODUCTS, Product, product};
 
@@ -52,7 +52,7 @@ pub(crate) fn judge(cluster: &Cluster, mut attempts: Vec<Attempt>) -> Outcome {
     outcome.refused = attempts.len() as u64 - outcome.accepted;
     outcome.rejected = rejected.len() as u64;
     let orders = Caller::calm(servers[0]).orders();
-    check_told(&attempts, &rejected, &orders);
+    check_orders(&attempts, &rejected, &orders);
     audit(cluster);
     sell_the_rest(&servers);
     audit(cluster);
@@ -65,8 +65,8 @@ fn count(attempts: &[Attempt], is: impl Fn(&Attempt) -> bool) -> u64 {
 
 fn answers(attempts: &[Attempt]) -> BTreeMap<String, u64> {
     let mut answers = BTreeMap::new();
-    for told in attempts.iter().flat_map(|attempt| &attempt.told) {
-        *answers.entry(told.answer.label()).or_default() += 1;
+    for timed in attempts.iter().flat_map(|attempt| &attempt.answers) {
+        *answers.entry(timed.answer.label()).or_default() += 1;
     }
     answers
 }
@@ -81,11 +81,11 @@ fn resolve(servers: &[SocketAddr], attempts: &mut [Attempt], which: impl Fn(&Att
             let answer = caller.place(attempt);
             let decided =
                 matches!(answer, Answer::Accepted { .. } | Answer::Refused { .. } | Answer::Rejected);
-            attempt.hear(Told { sent, at: Instant::now(), answer });
+            attempt.hear(TimedAnswer { sent, at: Instant::now(), answer });
             if decided {
                 break;
             }
-            assert!(Instant::now() < deadline, "nobody can tell what became of {attempt:?}");
+            assert!(Instant::now() < deadline, "nobody knows what became of {attempt:?}");
             std::thread::sleep(PAUSE);
         }
     }
@@ -123,14 +123,14 @@ fn wait_until_in_ledger(servers: &[SocketAddr], attempts: &[Attempt]) -> HashSet
     rejected
 }
 
-/// Everything that was accepted is in the ledger as it was told, and nothing else is.
-fn check_told(attempts: &[Attempt], rejected: &HashSet<String>, orders: &[Line]) {
+/// Everything that was accepted is in the ledger as it was answered, and nothing else is.
+fn check_orders(attempts: &[Attempt], rejected: &HashSet<String>, orders: &[Line]) {
     let orders: HashMap<&str, &Line> = orders.iter().map(|line| (line.id.as_str(), line)).collect();
-    let mut told = HashSet::new();
+    let mut ids = HashSet::new();
     let mut units: HashMap<(u64, u64), u64> = HashMap::new();
     for attempt in attempts {
         let Some(id) = attempt.order() else { continue };
-        assert!(told.insert(id), "two attempts were given one order: {attempt:?}");
+        assert!(ids.insert(id), "two attempts were given one order: {attempt:?}");
         let Some(line) = orders.get(id) else {
             assert!(rejected.contains(id), "accepted, and not in the ledger: {attempt:?}");
             continue;
@@ -138,7 +138,7 @@ fn check_told(attempts: &[Attempt], rejected: &HashSet<String>, orders: &[Line])
         assert!(!rejected.contains(id), "rejected, and in the ledger: {attempt:?}");
         let same = (line.buyer, line.product, line.quantity);
         assert_eq!(same, (attempt.buyer, attempt.product, attempt.quantity.into()), "{attempt:?}");
-        if let Some(Closed::Told(status)) = attempt.closed {
+        if let Some(Closed::Answered(status)) = attempt.closed {
             assert_eq!(line.status, status, "{attempt:?}");
         }
         if line.has_units() {
@@ -146,7 +146,7 @@ fn check_told(attempts: &[Attempt], rejected: &HashSet<String>, orders: &[Line])
         }
     }
     for line in orders.values() {
-        assert!(told.contains(line.id.as_str()), "an order is there that nobody was told of: {line:?}");
+        assert!(ids.contains(line.id.as_str()), "an order is there whose id nobody was given: {line:?}");
     }
     for ((number, buyer), units) in units {
         let limit = product(number).limit;
@@ -209,7 +209,7 @@ fn buy_up(servers: &[SocketAddr], product: Product, buyer: &mut u64) {
         let units = u32::try_from(quantity).expect("no order has more units");
         let mut attempt = Attempt::new(*buyer, format!("last-{buyer}"), product.number, units);
         resolve(servers, std::slice::from_mut(&mut attempt), |_| true);
-        match &attempt.told.last().expect("it was decided").answer {
+        match &attempt.answers.last().expect("it was decided").answer {
             Answer::Accepted { id, .. } => {
                 if product.number == FLEETING.number {
                     pay(&mut caller, id, product.price * quantity, &attempt);

@@ -14,8 +14,8 @@ fn the_help_counts_the_rows_right() {
     let folder = tempfile::tempdir().unwrap();
     let (_, help, _) = run(folder.path(), &["bench", "durability", "--help"]);
     let [quick, one_at_a_time, full] = counts;
-    let told = format!("--extent quick {quick}, one-at-a-time {one_at_a_time}, full {full};");
-    assert!(help.contains(&told), "{told}\n{help}");
+    let sizes = format!("--extent quick {quick}, one-at-a-time {one_at_a_time}, full {full};");
+    assert!(help.contains(&sizes), "{sizes}\n{help}");
 }
 
 /// As `bench run` writes it, with one figure: so much throughput in each repeat.
@@ -275,7 +275,7 @@ fn a_broken_measurement_is_no_success() {
 }
 
 #[test]
-fn different_environments_are_compared_only_if_told() {
+fn different_environments_are_compared_only_if_asked_to() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.json", &report(&STEADY));
     let changes: [(&str, Value); 3] = [

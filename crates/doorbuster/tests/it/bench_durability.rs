@@ -41,8 +41,8 @@ fn check(row: &DurabilityRow, victims: &[&str]) {
         assert_eq!(kill.acknowledged_lost, 0, "{kill:?}");
     }
     let audit = row.audit.as_ref().unwrap();
-    let told: u64 = row.kills.iter().map(|kill| kill.acknowledged).sum();
-    assert!(audit.accepted > told && audit.orders >= audit.accepted, "{audit:?}");
+    let acknowledged: u64 = row.kills.iter().map(|kill| kill.acknowledged).sum();
+    assert!(audit.accepted > acknowledged && audit.orders >= audit.accepted, "{audit:?}");
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units + audit.sold_units);
     // A trial that a busy machine spoiled gives no figure.
     let valid = row.trials.iter().filter(|trial| trial.is_valid()).count();

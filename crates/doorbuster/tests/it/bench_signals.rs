@@ -1,4 +1,4 @@
-//! A bench that is told to end, in each of the ways in which that happens, leaves no server running.
+//! A bench that is stopped, in each of the ways in which that happens, leaves no server running.
 
 use std::fs::File;
 use std::net::TcpListener;

@@ -89,7 +89,7 @@ fn stock_changes_carry_a_key() {
 }
 
 #[test]
-fn a_sale_without_a_bound_of_open_holds_is_told_so() {
+fn a_sale_without_a_bound_of_open_holds_is_shown_so() {
     let unbounded: &str = SALE.replace("_per_buyer_max\":5", "_per_buyer_max\":0").leak();
     let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, unbounded))]);
     assert_eq!(
@@ -108,7 +108,7 @@ fn a_lost_answer_names_the_key_to_repeat_it_with() {
 }
 
 #[test]
-fn refusals_are_told_with_title_and_detail() {
+fn refusals_are_shown_with_title_and_detail() {
     for (status, body, code, expected) in [
         (
             409,
@@ -204,7 +204,7 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
 }
 
 #[test]
-fn what_is_not_told_without_the_operators_token_is_a_dash() {
+fn what_only_the_operators_token_shows_is_a_dash_without_it() {
     let public: &'static str = SALE.replace(r#""held":2,"sold":1,"#, "").leak();
     let ((code, stdout, stderr), _) = ask(&["sale", "show", "3"], vec![Some((200, public))]);
     assert_eq!((code, stderr.as_str()), (0, ""));

@@ -208,7 +208,7 @@ fn a_late_payment_takes_its_units_again_if_there_are_any() {
     };
     let paid = pay(&b, 1, &order);
     assert_eq!(paid.json()["status"], "paid", "{}", paid.body);
-    assert_eq!(pay(&a, 1, &order).json()["status"], "paid", "told twice");
+    assert_eq!(pay(&a, 1, &order).json()["status"], "paid", "reported twice");
     assert_eq!(code(&place(&a, 1, "", 30, 1)), "over_limit", "the gate knows of it");
     let output = audit(dir.path());
     assert!(output.contains("ok: every invariant holds"), "{output}");

@@ -17,7 +17,7 @@ const CLIENTS: u64 = 6;
 /// Few enough that the small product sells out and buyers reach their limit in the first rounds.
 const BUYERS: u64 = 150;
 
-/// One attempt to buy, and what its client was told.
+/// One attempt to buy, and what its client was answered.
 #[derive(Clone, Debug)]
 struct Attempt {
     buyer: u64,
@@ -98,7 +98,7 @@ fn a_graceful_stop_under_load_answers_every_order_that_it_takes() {
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
     assert!(accepted > 100, "only {accepted} orders before the stop");
-    assert_eq!(export(dir.path()).len(), accepted, "an order was taken and its buyer never told");
+    assert_eq!(export(dir.path()).len(), accepted, "an order was taken and its buyer never got its id");
     assert_eq!(run(dir.path(), &["audit", "--data-dir", "data"]).0, 0);
 }
 
@@ -254,7 +254,7 @@ fn resolve(address: SocketAddr, attempts: &mut [Attempt]) {
     }
 }
 
-/// At the end every order in the ledger is one that somebody was told of: none of a refused attempt.
+/// At the end every order in the ledger is one whose id somebody was given: none of a refused attempt.
 fn check_all(dir: &Path, attempts: &[Attempt]) {
     check(dir, attempts, ROUNDS);
     let mut accepted: Vec<&str> = attempts
@@ -269,6 +269,6 @@ fn check_all(dir: &Path, attempts: &[Attempt]) {
     let attempts_accepted = accepted.len();
     accepted.dedup();
     assert_eq!(accepted.len(), attempts_accepted, "two attempts were given the same order");
-    assert_eq!(export(dir).len(), accepted.len(), "an order is there that nobody was told of");
+    assert_eq!(export(dir).len(), accepted.len(), "an order is there whose id nobody was given");
     assert!(accepted.len() > 500 && refused > 50, "too little happened: {} and {refused}", accepted.len());
 }

@@ -95,7 +95,7 @@ broker-a/3/5   2026-11-18T11:07:40Z      5  no        reason 5
 }
 
 #[test]
-fn what_cannot_be_replayed_or_read_is_told() {
+fn what_cannot_be_replayed_or_read_is_reported() {
     let shop = Shop::new("unreadable");
     shop.put_aside(1, 1_795_000_000_000, &vec![7; BODY_BYTES_MAX + 1]);
     Producer::new(shop.options.clone()).send(&shop.topics.dead_letters, &[b"not a record"]).unwrap();

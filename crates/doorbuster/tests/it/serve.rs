@@ -174,7 +174,7 @@ fn a_draining_server_answers_and_says_that_it_is_not_ready() {
 }
 
 #[test]
-fn with_few_descriptors_fewer_connections_are_served_and_the_next_is_told() {
+fn with_few_descriptors_fewer_connections_are_served_and_the_next_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_doorbuster");
     let mut limited = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What survives a power cut, with an honest disk and with a lying one, and that the simulator can tell them apart.
+//! What survives a power cut, with an honest disk and with a lying one, and that the simulator distinguishes them.
 
 use faultvfs::{Effect, Fault, Operation, Which};
 

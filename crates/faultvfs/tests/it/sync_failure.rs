@@ -33,7 +33,7 @@ fn failed_commit(test: &str, fault: Fault) -> (Bed, Connection, rusqlite::Error)
 }
 
 #[test]
-fn a_commit_tells_a_failed_sync_from_a_failed_write() {
+fn a_commit_distinguishes_a_failed_sync_from_a_failed_write() {
     let rows = [
         (failed_sync(Which::Wal), SQLITE_IOERR_FSYNC, ErrorCode::SystemIoFailure),
         (
@@ -64,7 +64,7 @@ fn a_commit_tells_a_failed_sync_from_a_failed_write() {
 }
 
 #[test]
-fn a_checkpoint_tells_a_failed_sync_from_a_failed_write() {
+fn a_checkpoint_distinguishes_a_failed_sync_from_a_failed_write() {
     let rows = [
         (failed_sync(Which::Wal), SQLITE_IOERR_FSYNC),
         (failed_sync(Which::Database), SQLITE_IOERR_FSYNC),

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
-use crate::load::{Generator, Place, Protocol, Received, Verdicts};
+use crate::load::{ConnectionId, Generator, Protocol, Received, Verdicts};
 
 pub use crate::load::{Reuse, RunError, Settings, Spread};
 
-/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+/// Bytes of an unexpected answer that are kept, to show a person what went wrong.
 const SURPRISE_BYTES_MAX: usize = 400;
 
 /// What is asked, and what the answers mean.
@@ -35,7 +35,7 @@ impl<W: Workload> Protocol for Http<'_, W> {
         0
     }
 
-    fn receive(&mut self, _place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, _connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         match response::parse(bytes) {
             Ok(Some(head)) if bytes.len() >= head.total_bytes => {
                 let body = &bytes[head.head_bytes..head.total_bytes];

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_accepts_and_never_answers_is_told_by_what_it_did() {
+    fn the_error_names_a_server_that_accepts_and_never_answers() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let request = encode("GET", "/", &[], &[]);

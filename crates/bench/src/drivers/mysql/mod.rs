@@ -9,7 +9,7 @@ mod handshake;
 mod packet;
 
 use crate::load::record::Outcome;
-use crate::load::{Greeting, Place, Protocol, Received, Verdicts};
+use crate::load::{ConnectionId, Greeting, Protocol, Received, Verdicts};
 
 use self::answer::Reading;
 pub use self::answer::{Answer, Error, Statement};
@@ -63,8 +63,8 @@ impl<W: Workload> Protocol for MySql<W> {
         true
     }
 
-    fn greet(&mut self, place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
-        handshake::greet(&mut self.users[place.user].0, &self.login, bytes, out)
+    fn greet(&mut self, connection: ConnectionId, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+        handshake::greet(&mut self.users[connection.user].0, &self.login, bytes, out)
     }
 
     fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
@@ -76,8 +76,8 @@ impl<W: Workload> Protocol for MySql<W> {
         0
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        let reading = &mut self.users[place.user].1;
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+        let reading = &mut self.users[connection.user].1;
         let consumed = match reading.read(bytes) {
             Err(why) => return Received::Broken(why),
             Ok((consumed, false)) => return Received::Part { consumed },
@@ -85,10 +85,10 @@ impl<W: Workload> Protocol for MySql<W> {
         };
         let Answer { results, error } = reading.answer();
         let outcome = match error {
-            None => self.workload.judge(place.user, results),
+            None => self.workload.judge(connection.user, results),
             Some(error) if BUSY.contains(&error.code) => Outcome::Busy,
             Some(error) if UNCERTAIN.contains(&error.code) => Outcome::Unknown,
-            Some(error) => self.workload.refused(place.user, error),
+            Some(error) => self.workload.refused(connection.user, error),
         };
         verdicts.add(outcome);
         if let Some(error) = error {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(request, b"\x07\0\0\0\x03INSERT");
         let mut answer = Vec::new();
         packet::append(&mut answer, 1, |out| out.extend_from_slice(payload));
-        let received = mysql.receive(Place { user: 0, lane: 0 }, &answer, &mut verdicts);
+        let received = mysql.receive(ConnectionId { user: 0, lane: 0 }, &answer, &mut verdicts);
         let mut record = crate::load::record::Record::default();
         let now = std::time::Instant::now();
         record.settle(&mut verdicts, crate::load::record::Clocks { planned: now, sent: now, answered: now });

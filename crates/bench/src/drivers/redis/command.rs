@@ -42,7 +42,7 @@ pub enum Expect {
 
 /// One command of a mix.
 #[derive(Debug, Clone)]
-pub struct Command {
+pub struct RedisCommand {
     words: Vec<Vec<Piece>>,
     /// Which word holds the key that decides where in a cluster it goes.
     key_word: usize,
@@ -50,7 +50,7 @@ pub struct Command {
     weight: u32,
 }
 
-impl Command {
+impl RedisCommand {
     /// From words with `__key__` and `__data__` in them: `SET __key__ __data__`.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ enum Hole {
 }
 
 impl Template {
-    pub(super) fn new(command: &Command, keys: &Keys) -> anyhow::Result<Self> {
+    pub(super) fn new(command: &RedisCommand, keys: &Keys) -> anyhow::Result<Self> {
         let mut holes = Vec::new();
         let mut bytes = Vec::new();
         resp::header(b'*', command.words.len(), &mut bytes);
@@ -268,7 +268,7 @@ mod tests {
 
     fn template(text: &str) -> Template {
         let keys = Keys::new("k", 3, 5, Order::Sequence).unwrap();
-        Template::new(&Command::parse(text).unwrap(), &keys).unwrap()
+        Template::new(&RedisCommand::parse(text).unwrap(), &keys).unwrap()
     }
 
     fn written(text: &str) -> (String, String) {
@@ -292,14 +292,14 @@ mod tests {
         assert_eq!(written("INCR hot"), ("*2\r\n$4\r\nINCR\r\n$3\r\nhot\r\n".to_owned(), "hot".to_owned()));
         assert_eq!(written("PING"), ("*1\r\n$4\r\nPING\r\n".to_owned(), String::new()));
         assert!(template("GET __key__").has_key() && !template("PING").has_key());
-        assert!(Command::parse("").is_err());
+        assert!(RedisCommand::parse("").is_err());
     }
 
     #[test]
     fn random_pieces_have_their_length() {
         let words = vec![vec![Piece::Text(b"X".to_vec())], vec![Piece::Random(11), Piece::Below(300)]];
         let keys = &mut Keys::new("", 3, 5, Order::Sequence).unwrap();
-        let template = Template::new(&Command::new(words).unwrap(), keys).unwrap();
+        let template = Template::new(&RedisCommand::new(words).unwrap(), keys).unwrap();
         let mut random = Random::new(1);
         let values = Values::new(&[], &mut random);
         let mut out = Vec::new();

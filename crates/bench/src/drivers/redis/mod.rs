@@ -12,15 +12,15 @@ pub mod slots;
 
 use anyhow::ensure;
 
-use self::command::{Command, Expect, Template};
+use self::command::{Expect, RedisCommand, Template};
 use self::keys::{Keys, Order, Values};
 use self::resp::Reply;
 use self::slots::SlotMap;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
-use crate::load::{Greeting, Place, Protocol, Received, Verdicts};
+use crate::load::{ConnectionId, Greeting, Protocol, Received, Verdicts};
 
-/// Bytes of an unexpected answer that are kept, to tell a person what went wrong.
+/// Bytes of an unexpected answer that are kept, to show a person what went wrong.
 const SURPRISE_BYTES_MAX: usize = 400;
 /// Keys that are drawn at most until one is found for the master that a pipeline goes to.
 const DRAWS_MAX: usize = 10_000;
@@ -28,7 +28,7 @@ const DRAWS_MAX: usize = 10_000;
 /// What is asked.
 #[derive(Debug)]
 pub struct Workload {
-    pub commands: Vec<Command>,
+    pub commands: Vec<RedisCommand>,
     pub keys: Keys,
     /// Values have one of these sizes; none are needed if no command has `__data__`.
     pub value_bytes: Vec<usize>,
@@ -42,7 +42,7 @@ pub struct Workload {
 
 impl Workload {
     /// One command at a time, and no password.
-    pub fn of(commands: Vec<Command>, keys: Keys) -> Self {
+    pub fn of(commands: Vec<RedisCommand>, keys: Keys) -> Self {
         Self { commands, keys, value_bytes: Vec::new(), depth: 1, seed: 1, password: None, slots: None }
     }
 }
@@ -146,8 +146,8 @@ impl Redis {
     }
 
     /// The meaning of one answer, and what it teaches.
-    fn judge(&mut self, place: Place, reply: Reply<'_>, verdicts: &mut Verdicts) {
-        let asked = &mut self.asked[place.user];
+    fn judge(&mut self, connection: ConnectionId, reply: Reply<'_>, verdicts: &mut Verdicts) {
+        let asked = &mut self.asked[connection.user];
         let template = asked.templates.get(asked.answered).copied().unwrap_or(0);
         asked.answered += 1;
         let template = &self.templates[usize::from(template)];
@@ -158,7 +158,7 @@ impl Redis {
             }
             Reply::Error(error) if error.starts_with(b"MOVED ") => {
                 if let Some(slots) = &mut self.slots {
-                    slots.moved(place.lane, error);
+                    slots.moved(connection.lane, error);
                 }
             }
             _ => {}
@@ -175,7 +175,7 @@ impl Protocol for Redis {
         self.password.is_some()
     }
 
-    fn greet(&mut self, _place: Place, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
+    fn greet(&mut self, _connection: ConnectionId, bytes: &[u8], out: &mut Vec<u8>) -> Greeting {
         let Some(password) = &self.password else { return Greeting::Done { consumed: 0 } };
         if bytes.is_empty() {
             resp::encode(&[b"AUTH", password.as_bytes()], out);
@@ -208,12 +208,12 @@ impl Protocol for Redis {
         lane.unwrap_or(0)
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         let mut consumed = 0;
-        while self.asked[place.user].answered < self.depth {
+        while self.asked[connection.user].answered < self.depth {
             match resp::decode(&bytes[consumed..]) {
                 Ok(Some((reply, length))) => {
-                    self.judge(place, reply, verdicts);
+                    self.judge(connection, reply, verdicts);
                     consumed += length;
                 }
                 Ok(None) => return Received::Part { consumed },
@@ -242,14 +242,14 @@ fn surprise(reply: Reply<'_>) -> String {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { user: 0, lane: 0 };
+    const CONNECTION: ConnectionId = ConnectionId { user: 0, lane: 0 };
 
     fn keys(count: u64, order: Order) -> Keys {
         Keys::new("", 10, count, order).unwrap()
     }
 
     fn driver(commands: &[&str], depth: usize) -> Redis {
-        let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+        let commands = commands.iter().map(|text| RedisCommand::parse(text).unwrap()).collect();
         Redis::new(Workload { depth, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
     }
 
@@ -262,10 +262,11 @@ mod tests {
             driver.request(0, &mut out);
             assert_eq!(out.windows(5).filter(|bytes| bytes == b"\nSET\r").count(), 4);
             let mut verdicts = Verdicts::default();
-            let Received::Part { consumed } = driver.receive(PLACE, &answer[..cut], &mut verdicts) else {
+            let Received::Part { consumed } = driver.receive(CONNECTION, &answer[..cut], &mut verdicts)
+            else {
                 panic!("cut at {cut}")
             };
-            let whole = driver.receive(PLACE, &answer[consumed..], &mut verdicts);
+            let whole = driver.receive(CONNECTION, &answer[consumed..], &mut verdicts);
             assert_eq!(whole, Received::Whole { consumed: answer.len() - consumed, keep_alive: true });
             let said = format!("{verdicts:?}");
             assert!(said.contains("[(Served, 1), (Failed, 1), (Served, 1), (Busy, 1)]"), "{said}");
@@ -293,7 +294,7 @@ mod tests {
             .collect();
         assert!(number > 5 && number < 45, "{number}");
         let mut verdicts = Verdicts::default();
-        let received = driver.receive(PLACE, answers.as_bytes(), &mut verdicts);
+        let received = driver.receive(CONNECTION, answers.as_bytes(), &mut verdicts);
         assert_eq!(received, Received::Whole { consumed: answers.len(), keep_alive: true });
         assert!(format!("{verdicts:?}").contains("[(Served, 50)]"), "{verdicts:?}");
         assert_eq!(driver.highest(), Some(number));
@@ -306,16 +307,16 @@ mod tests {
         driver.password = Some("secret".to_owned());
         assert!(driver.greets());
         let mut out = Vec::new();
-        assert_eq!(driver.greet(PLACE, b"", &mut out), Greeting::Next { consumed: 0 });
+        assert_eq!(driver.greet(CONNECTION, b"", &mut out), Greeting::Next { consumed: 0 });
         assert_eq!(out, b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n");
-        assert_eq!(driver.greet(PLACE, b"+O", &mut out), Greeting::Part);
-        assert_eq!(driver.greet(PLACE, b"+OK\r\n", &mut out), Greeting::Done { consumed: 5 });
-        assert!(matches!(driver.greet(PLACE, b"-WRONGPASS no\r\n", &mut out), Greeting::Broken(_)));
+        assert_eq!(driver.greet(CONNECTION, b"+O", &mut out), Greeting::Part);
+        assert_eq!(driver.greet(CONNECTION, b"+OK\r\n", &mut out), Greeting::Done { consumed: 5 });
+        assert!(matches!(driver.greet(CONNECTION, b"-WRONGPASS no\r\n", &mut out), Greeting::Broken(_)));
     }
 
     fn cluster(commands: &[&str], depth: usize) -> Redis {
         let slots = Some(slots::tests::map());
-        let commands = commands.iter().map(|text| Command::parse(text).unwrap()).collect();
+        let commands = commands.iter().map(|text| RedisCommand::parse(text).unwrap()).collect();
         Redis::new(Workload { depth, slots, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
     }
 
@@ -339,10 +340,10 @@ mod tests {
     #[test]
     fn moved_is_a_failure_and_the_next_request_goes_elsewhere() {
         let mut driver = cluster(&["INCR foo"], 1);
-        let place = Place { user: 0, lane: 1 };
+        let connection = ConnectionId { user: 0, lane: 1 };
         assert_eq!(driver.request(0, &mut Vec::new()), 1);
         let mut verdicts = Verdicts::default();
-        driver.receive(place, b"-MOVED 12182 127.0.0.1:7000\r\n", &mut verdicts);
+        driver.receive(connection, b"-MOVED 12182 127.0.0.1:7000\r\n", &mut verdicts);
         let said = format!("{verdicts:?}");
         assert!(said.contains("[(Failed, 1)]") && said.contains("MOVED 12182"), "{said}");
         assert_eq!(driver.request(0, &mut Vec::new()), 0);
@@ -350,15 +351,15 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let get = || vec![Command::parse("GET __key__").unwrap()];
+        let get = || vec![RedisCommand::parse("GET __key__").unwrap()];
         assert!(Redis::new(Workload::of(vec![], keys(1, Order::Random))).is_err());
         assert!(Redis::new(Workload { depth: 0, ..Workload::of(get(), keys(1, Order::Random)) }).is_err());
-        let nothing = vec![Command::parse("GET __key__").unwrap().weighing(0)];
+        let nothing = vec![RedisCommand::parse("GET __key__").unwrap().weighing(0)];
         assert!(Redis::new(Workload::of(nothing, keys(1, Order::Random))).is_err());
         let slots = || Some(slots::tests::map());
         let pipeline = Workload { depth: 2, slots: slots(), ..Workload::of(get(), keys(9, Order::Sequence)) };
         assert!(Redis::new(pipeline).is_err());
-        let ping = vec![Command::parse("PING").unwrap()];
+        let ping = vec![RedisCommand::parse("PING").unwrap()];
         assert!(
             Redis::new(Workload { slots: slots(), ..Workload::of(ping, keys(9, Order::Random)) }).is_err()
         );

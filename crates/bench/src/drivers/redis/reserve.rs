@@ -7,7 +7,7 @@
 
 use anyhow::ensure;
 
-use super::command::{Command, Expect, Piece};
+use super::command::{Expect, Piece, RedisCommand};
 
 /// The first line makes Redis refuse it with a full memory before it has written anything.
 pub const SCRIPT: &str =
@@ -55,7 +55,7 @@ impl Gate {
     ///
     /// # Errors
     /// If the units don't fit the three bytes that the mark has for them, or are none.
-    pub fn order(&self, sha: &str, units: u32) -> anyhow::Result<Command> {
+    pub fn order(&self, sha: &str, units: u32) -> anyhow::Result<RedisCommand> {
         let bytes = units.to_be_bytes();
         ensure!(units > 0 && bytes[0] == 0, "an order has 1 to 2^24 - 1 units, not {units}");
         let text = |text: &[u8]| vec![Piece::Text(text.to_vec())];
@@ -65,7 +65,7 @@ impl Gate {
         words.push(vec![Piece::Random(16)]);
         words.push(text(&[b'r'; RECORD_BYTES]));
         words.push(vec![Piece::Random(8), Piece::Text(bytes[1..].to_vec()), Piece::Below(self.buyers)]);
-        Ok(Command::new(words)?.expecting(Expect::Reserve))
+        Ok(RedisCommand::new(words)?.expecting(Expect::Reserve))
     }
 }
 

@@ -1,7 +1,6 @@
 //! RESP2, Redis' protocol: commands are written, replies are read from bytes that may have come in part.
 //!
-//! Nothing is copied: a reply borrows the bytes it was read from. It knows no command and no meaning. Called by the
-//! driver for each answer, and by its blocking look at a cluster.
+//! Nothing is copied: a reply borrows the bytes it was read from. It knows no command and no meaning.
 
 /// Replies nest this deep at most: CLUSTER SLOTS has three levels.
 const DEPTH_MAX: usize = 8;

@@ -1,5 +1,5 @@
-//! The bodies of measured messages, each with a number of its own, so that a consumer can tell loss from doubling; and
-//! sets of such numbers.
+//! The bodies of measured messages, each with a number of its own, so that a consumer can count lost and doubled
+//! ones; and sets of such numbers.
 
 /// The number, and the run that it belongs to. Shorter bodies carry neither.
 const MARKED_BYTES: usize = 16;
@@ -15,7 +15,7 @@ pub struct Bodies {
 }
 
 impl Bodies {
-    /// `run` tells the messages of this run from all others.
+    /// `run` distinguishes the messages of this run from all others.
     pub fn new(run: u64, bytes: usize) -> Self {
         Self { run, filler: FILLER.iter().copied().cycle().take(bytes).collect() }
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_tells_its_number_and_whether_it_is_intact() {
+    fn a_body_has_its_number_and_shows_whether_it_is_intact() {
         for bytes in [16, 40, 128] {
             let bodies = Bodies::new(77, bytes);
             let mut body = Vec::new();

@@ -17,7 +17,7 @@ use super::topic::Topic;
 use crate::load::distribution::times;
 use crate::load::record::Outcome;
 use crate::load::trial::Distribution;
-use crate::load::{Place, Protocol, Received, Settings, Spread, Verdicts};
+use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
 use crate::token;
 
 const PULL_MESSAGE: u32 = 11;
@@ -198,18 +198,18 @@ impl Protocol for Consumer {
         broker
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         let mut consumed = 0;
         loop {
             match frame::parse(&bytes[consumed..]) {
                 Ok(Parsed::Part) => return Received::Part { consumed },
                 Ok(Parsed::Asked { bytes }) => consumed += bytes,
                 Ok(Parsed::Answer { header, body, bytes }) => {
-                    if header.opaque != self.opaques[place.user] {
+                    if header.opaque != self.opaques[connection.user] {
                         return Received::Broken("an answer to another request");
                     }
                     let remark = header.remark.unwrap_or_default();
-                    if !self.judge(place.user, header.code, body, &remark, verdicts) {
+                    if !self.judge(connection.user, header.code, body, &remark, verdicts) {
                         return Received::Broken("messages that can't be read");
                     }
                     return Received::Whole { consumed: consumed + bytes, keep_alive: true };
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     const MAGIC: u32 = 0xdaa3_20a7;
-    const PLACE: Place = Place { user: 1, lane: 0 };
+    const CONNECTION: ConnectionId = ConnectionId { user: 1, lane: 0 };
 
     fn consumer() -> Consumer {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -268,7 +268,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(consumer.request(1, &mut out), 0);
         let bytes = answer(0, 1, &body);
-        let received = consumer.receive(PLACE, &bytes, &mut verdicts);
+        let received = consumer.receive(CONNECTION, &bytes, &mut verdicts);
         assert_eq!(received, Received::Whole { consumed: bytes.len(), keep_alive: true });
         let got = consumer.consumed();
         assert_eq!((got.messages, got.lost, got.duplicates, got.damaged), (4, 1, 1, 1));
@@ -290,7 +290,10 @@ mod tests {
         for (bytes, wanted) in cases {
             let mut consumer = consumer();
             consumer.request(1, &mut Vec::new());
-            assert_eq!(consumer.receive(PLACE, &bytes, &mut Verdicts::default()), Received::Broken(wanted));
+            assert_eq!(
+                consumer.receive(CONNECTION, &bytes, &mut Verdicts::default()),
+                Received::Broken(wanted)
+            );
         }
     }
 
@@ -301,7 +304,7 @@ mod tests {
             consumer.request(1, &mut Vec::new());
             let mut record = crate::load::record::Record::default();
             let mut verdicts = Verdicts::default();
-            consumer.receive(PLACE, &answer(code, 1, b""), &mut verdicts);
+            consumer.receive(CONNECTION, &answer(code, 1, b""), &mut verdicts);
             let now = std::time::Instant::now();
             let clocks = crate::load::record::Clocks { planned: now, sent: now, answered: now };
             record.settle(&mut verdicts, clocks);

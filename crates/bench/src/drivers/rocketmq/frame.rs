@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(super) const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The bit of `flag` that an answer has and a request has not.
 const ANSWER: i32 = 1;
-/// Headers as JSON, which is what RocketMQ's own clients write unless they are told otherwise.
+/// Headers as JSON, which is what RocketMQ's own clients write by default.
 const JSON: u8 = 0;
 
 /// As much of an answer's header as a driver needs.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn what_is_no_answer_is_an_error() {
         let asked = answer(r#"{"code":40,"flag":0,"opaque":1}"#, b"");
         assert_eq!(parse(&asked), Ok(Parsed::Asked { bytes: asked.len() }));
         let cases: [(&[u8], &str); 6] = [

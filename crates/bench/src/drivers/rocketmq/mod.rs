@@ -1,7 +1,7 @@
 //! RocketMQ's remoting protocol: a producer and a consumer for the one loop of `load/`, and what they need around it.
 //!
 //! Written for the bench from the protocol's description; nothing of it is shared with the server's client, whose
-//! mistakes it must be able to find. Called by the scenarios and by `tools`.
+//! mistakes it must be able to find.
 
 mod body;
 mod consumer;

@@ -10,7 +10,7 @@ use super::body::{Bodies, Numbers};
 use super::frame::{self, Header, Parsed};
 use super::topic::Topic;
 use crate::load::record::Outcome;
-use crate::load::{Place, Protocol, Received, Settings, Spread, Verdicts};
+use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
 use crate::token;
 
 const SEND_MESSAGE_V2: u32 = 310;
@@ -258,7 +258,7 @@ impl Protocol for Producer {
         lane.expect("a request has a send")
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         let mut consumed = 0;
         loop {
             match frame::parse(&bytes[consumed..]) {
@@ -267,7 +267,7 @@ impl Protocol for Producer {
                 Ok(Parsed::Asked { bytes }) => consumed += bytes,
                 Ok(Parsed::Answer { header, bytes, .. }) => {
                     consumed += bytes;
-                    match self.take(place.user, &header, verdicts) {
+                    match self.take(connection.user, &header, verdicts) {
                         Ok(false) => {}
                         Ok(true) => return Received::Whole { consumed, keep_alive: true },
                         Err(why) => return Received::Broken(why),
@@ -384,31 +384,31 @@ mod tests {
 
     #[test]
     fn answers_are_taken_only_by_the_request_that_they_answer() {
-        let place = Place { user: 0, lane: 0 };
+        let connection = ConnectionId { user: 0, lane: 0 };
         let answer = |opaque: i32, code: i32| {
             frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
         };
         let mut producer = Producer::new(sending(2, false)).remembering();
         let mut verdicts = Verdicts::default();
         producer.request(0, &mut Vec::new());
-        let wrong = producer.receive(place, &answer(1, 0), &mut verdicts);
+        let wrong = producer.receive(connection, &answer(1, 0), &mut verdicts);
         assert_eq!(wrong, Received::Broken("an answer to another request"));
         let mut both = frame::answer(r#"{"code":40,"flag":0,"opaque":5}"#, b"");
         let first = both.len();
         both.extend(answer(0, 0));
-        let part = producer.receive(place, &both[..first + 5], &mut verdicts);
+        let part = producer.receive(connection, &both[..first + 5], &mut verdicts);
         assert_eq!(part, Received::Part { consumed: first });
-        let whole = producer.receive(place, &both, &mut verdicts);
+        let whole = producer.receive(connection, &both, &mut verdicts);
         assert_eq!(whole, Received::Whole { consumed: both.len(), keep_alive: true });
         assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
         producer.request(0, &mut Vec::new());
-        producer.receive(place, &answer(1, 10), &mut verdicts);
+        producer.receive(connection, &answer(1, 10), &mut verdicts);
         assert_eq!(producer.acknowledged().map(Numbers::count), Some(2));
     }
 
     #[test]
     fn a_pipeline_is_whole_when_each_of_its_sends_is_answered() {
-        let place = Place { user: 0, lane: 0 };
+        let connection = ConnectionId { user: 0, lane: 0 };
         let answers = |answers: &[(i32, i32)]| -> Vec<u8> {
             let answer = |(opaque, code): &(i32, i32)| {
                 frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
@@ -426,19 +426,19 @@ mod tests {
         assert_eq!(producer.operations(0), 3);
         let mut verdicts = Verdicts::default();
         let two = answers(&[(2, 0), (0, 2)]);
-        assert_eq!(producer.receive(place, &two, &mut verdicts), Received::Part { consumed: two.len() });
-        let twice = producer.receive(place, &answers(&[(2, 0)]), &mut verdicts);
+        assert_eq!(producer.receive(connection, &two, &mut verdicts), Received::Part { consumed: two.len() });
+        let twice = producer.receive(connection, &answers(&[(2, 0)]), &mut verdicts);
         assert_eq!(twice, Received::Broken("an answer to another request"));
         let last = answers(&[(1, 0)]);
         let whole = Received::Whole { consumed: last.len(), keep_alive: true };
-        assert_eq!(producer.receive(place, &last, &mut verdicts), whole);
+        assert_eq!(producer.receive(connection, &last, &mut verdicts), whole);
         let acknowledged = producer.acknowledged().unwrap();
         let mut wanted = Numbers::default();
         assert!(wanted.insert(1) && wanted.insert(2));
         assert_eq!((acknowledged.count(), wanted.missing_in(acknowledged)), (2, 0));
         // The next request has numbers of its own.
         producer.request(0, &mut Vec::new());
-        let old = producer.receive(place, &last, &mut verdicts);
+        let old = producer.receive(connection, &last, &mut verdicts);
         assert_eq!(old, Received::Broken("an answer to another request"));
     }
 }

@@ -15,7 +15,8 @@ const DELETE_TOPIC_IN_NAME_SERVER: u32 = 216;
 const TOPIC_NOT_EXIST: u32 = 17;
 /// Every broker has it, so its route names all of them.
 const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
-/// A broker that was just started may not have told the name server yet; a new topic is told within a second.
+/// A broker that was just started may not have registered at the name server yet; a new topic is registered within a
+/// second.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 /// Bit of a queue's permissions.
@@ -122,7 +123,7 @@ impl Topic {
         for of in &self.brokers {
             let mut broker = Broker::connect(of.address)?;
             wait_for("the broker to put its log into its queues", || {
-                // One that was started moments ago refuses to tell.
+                // One that was started moments ago refuses to answer.
                 Ok(broker.dispatch_behind_bytes().is_ok_and(|bytes| bytes == 0).then_some(()))
             })?;
             brokers.push(broker);
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_tells_masters_and_their_writable_queues() {
+    fn a_route_names_masters_and_their_writable_queues() {
         let route = json!({
             "brokerDatas": [
                 {"brokerName": "b", "brokerAddrs": {"0": "127.0.0.1:2", "1": "127.0.0.1:3"}},

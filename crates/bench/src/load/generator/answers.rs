@@ -7,7 +7,7 @@ use mio::event::Event;
 
 use super::{Generator, REST, Run, User};
 use crate::load::connection::State;
-use crate::load::protocol::{Place, Protocol, Received};
+use crate::load::protocol::{ConnectionId, Protocol, Received};
 use crate::load::record::{Clocks, Outcome};
 use crate::load::settings::Reuse;
 
@@ -81,12 +81,12 @@ impl Generator {
                 return;
             }
         }
-        let place = self.settings.place(index);
-        let verdicts = &mut self.users[place.user].verdicts;
+        let id = self.settings.connection_id(index);
+        let verdicts = &mut self.users[id.user].verdicts;
         let connection = &mut self.connections[index];
         if connection.arrived.is_empty() {
             // The usual case: the whole answer in one read, and no copy of it.
-            let received = run.protocol.receive(place, bytes, verdicts);
+            let received = run.protocol.receive(id, bytes, verdicts);
             if let Received::Part { consumed } = received {
                 connection.arrived.extend_from_slice(&bytes[consumed..]);
             }
@@ -94,7 +94,7 @@ impl Generator {
         }
         connection.arrived.extend_from_slice(bytes);
         let length = connection.arrived.len();
-        let received = run.protocol.receive(place, &connection.arrived, verdicts);
+        let received = run.protocol.receive(id, &connection.arrived, verdicts);
         if let Received::Part { consumed } = received {
             connection.arrived.drain(..consumed);
         } else {
@@ -133,7 +133,7 @@ impl Generator {
 
     /// The answer is whole, or will never be: what is still without a verdict is unknown.
     fn settle<P: Protocol>(&mut self, index: usize, now: Instant, run: &mut Run<'_, P>) {
-        let Place { user: asking, .. } = self.settings.place(index);
+        let ConnectionId { user: asking, .. } = self.settings.connection_id(index);
         self.connections[index].state = State::Idle;
         let operations = run.protocol.operations(asking);
         let user = &mut self.users[asking];
@@ -172,7 +172,7 @@ impl Generator {
         let (state, begun) = (connection.state, connection.begun());
         connection.close();
         connection.state = State::Idle;
-        let asking = self.settings.place(index).user;
+        let asking = self.settings.connection_id(index).user;
         let user = &mut self.users[asking];
         if user.asking != Some(index) {
             // The target closed a connection that had nothing to do: its right.

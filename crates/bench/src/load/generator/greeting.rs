@@ -61,13 +61,13 @@ impl Generator {
         bytes: &[u8],
         protocol: &mut P,
     ) -> io::Result<()> {
-        let place = self.settings.place(index);
+        let id = self.settings.connection_id(index);
         let connection = &mut self.connections[index];
         let mut arrived = std::mem::take(&mut connection.arrived);
         arrived.extend_from_slice(bytes);
         loop {
             self.request.clear();
-            let step = protocol.greet(place, &arrived, &mut self.request);
+            let step = protocol.greet(id, &arrived, &mut self.request);
             if !self.request.is_empty() {
                 connection.say(&self.request).1?;
             }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 
 use super::connection::Connection;
-use super::protocol::{Place, Protocol, Verdicts};
+use super::protocol::{ConnectionId, Protocol, Verdicts};
 use super::record::{Asking, Record};
 use super::schedule::{Next, Pace, Schedule, Until};
 use super::series::Series;
@@ -188,7 +188,11 @@ impl Generator {
         let count = settings.connections * settings.lanes();
         let mut connections: Vec<_> = (0..count).map(|_| Connection::closed()).collect();
         for (index, connection) in connections.iter_mut().enumerate().take(opened * settings.lanes()) {
-            connection.open(settings.address(settings.place(index)), poll.registry(), Token(index))?;
+            connection.open(
+                settings.address(settings.connection_id(index)),
+                poll.registry(),
+                Token(index),
+            )?;
             if index % CONNECT_BURST == CONNECT_BURST - 1 {
                 std::thread::sleep(CONNECT_PAUSE);
             }
@@ -230,7 +234,7 @@ impl Generator {
         self.run_watched(schedule, protocol, stop, &mut |_| {})
     }
 
-    /// As [`Generator::run`]; `watch` is told each second when it is over, on this thread: it must be quick.
+    /// As [`Generator::run`]; `watch` is given each second when it is over, on this thread: it must be quick.
     ///
     /// # Errors
     /// As of [`Generator::run`].
@@ -259,8 +263,8 @@ impl Generator {
         self.drive(schedule, protocol, (finish, OnStop::Finish), watch, None)
     }
 
-    /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is told the record of
-    /// every one when it is over, and of the last, which may be shorter. It is told on this thread, and must be quick.
+    /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is given the record of
+    /// every one when it is over, also of the last, which may be shorter. It runs on this thread, and must be quick.
     /// Whoever makes requests whose loss is none can't go on with this generator: those are not waited for at the end.
     ///
     /// # Errors
@@ -443,7 +447,7 @@ impl Generator {
             if self.settings.reuse == Reuse::KeepAlive {
                 run.record.opened(connection.was_open());
             }
-            let address = self.settings.address(Place { user, lane });
+            let address = self.settings.address(ConnectionId { user, lane });
             connection.begin(address, self.poll.registry(), Token(index), &self.request)
         };
         if let Err(error) = sent {

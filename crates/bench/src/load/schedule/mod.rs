@@ -1,6 +1,6 @@
 //! When requests are due: a closed loop of users, an open loop at a rate that may change, or a flash crowd.
 //!
-//! A schedule is pure and seeded: the generator tells a [`Pace`] the time and what came of requests, it answers what
+//! A schedule is pure and seeded: the generator gives a [`Pace`] the time and what came of requests, it answers what
 //! to do. It knows nothing of sockets, and it never skips a request because the target was slow: that would be
 //! coordinated omission, the mistake that makes a stalled server look quick. Who asks for what (a hot SKU, bots) is
 //! the workload's: see [`choice`](super::choice).
@@ -58,7 +58,7 @@ pub struct FlashCrowd {
     pub retries: Retries,
 }
 
-/// What a buyer does who was limited, told that the server is busy, or got no usable answer: see
+/// What a buyer does who was limited, was answered that the server is busy, or got no usable answer: see
 /// [`Outcome::is_worth_a_retry`](super::record::Outcome::is_worth_a_retry).
 ///
 /// Every attempt is a request of its own: its response time counts from when this attempt was due, not from the

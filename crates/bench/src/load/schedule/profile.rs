@@ -136,7 +136,7 @@ pub(super) enum Rate {
 
 /// Where in a profile a mass lies: the corner before it, and the integral up to there. It only moves on.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Cursor {
     corner: usize,
     mass: f64,
 }
@@ -151,14 +151,14 @@ pub(super) struct Stream {
     started: Instant,
     /// The integral of the rate at which the next arrival is due.
     mass: f64,
-    place: Place,
+    cursor: Cursor,
     due: Option<Instant>,
 }
 
 impl Stream {
     pub(super) fn start(rate: Rate, spacing: Spacing, random: Random, started: Instant) -> Self {
         let mut stream =
-            Self { rate, spacing, random, started, mass: 0.0, place: Place::default(), due: None };
+            Self { rate, spacing, random, started, mass: 0.0, cursor: Cursor::default(), due: None };
         if spacing == Spacing::Poisson {
             stream.mass = stream.random.exponential();
         }
@@ -182,7 +182,7 @@ impl Stream {
 
     fn instant(&mut self) -> Option<Instant> {
         let seconds = match &self.rate {
-            Rate::Profile(profile) => self.place.advance(profile, self.mass)?,
+            Rate::Profile(profile) => self.cursor.advance(profile, self.mass)?,
             Rate::Decay { at_s, per_s, decay_s } => {
                 let left = 1.0 - self.mass / (per_s * decay_s);
                 (left > 0.0).then(|| at_s - decay_s * left.ln())?
@@ -193,7 +193,7 @@ impl Stream {
     }
 }
 
-impl Place {
+impl Cursor {
     /// The time at which the integral of the profile reaches the mass.
     fn advance(&mut self, profile: &Profile, mass: f64) -> Option<f64> {
         let corners = profile.corners();

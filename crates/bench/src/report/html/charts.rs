@@ -6,7 +6,7 @@ use crate::report::format::{figure, number, time_us};
 use crate::report::model::{Case, PeakPoint, PeakReport, ScenarioReport, Trial, Verdict};
 use crate::report::{statistics, words};
 
-/// On a chart of all cases; more lines can't be told apart. Each case has its own chart besides.
+/// On a chart of all cases; more lines can't be distinguished. Each case has its own chart besides.
 const LATENCY_LINES_MAX: usize = 6;
 /// Values that span more than this are shown on a logarithmic axis.
 const LINEAR_SPAN_MAX: f64 = 20.0;
@@ -94,24 +94,24 @@ fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
 fn measured(of: &Shown<'_>) -> Option<Point> {
     let y = of.figure.median()?;
     let between = of.figure.interval().map(|interval| (interval.low, interval.high));
-    let told = format!("{}: {}", of.case.name, figure(y, &of.figure.unit));
-    Some(Point { x: of.case.x.as_ref()?.value, y, told, between })
+    let title = format!("{}: {}", of.case.name, figure(y, &of.figure.unit));
+    Some(Point { x: of.case.x.as_ref()?.value, y, title, between })
 }
 
 fn published(of: &Shown<'_>) -> Option<Point> {
     let published = of.figure.published.as_ref()?;
     let doubt = published.dubious.as_ref().map(|why| format!(" (?) {why}")).unwrap_or_default();
-    let told = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.figure.unit));
-    Some(Point { x: of.case.x.as_ref()?.value, y: published.value, told, between: None })
+    let title = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.figure.unit));
+    Some(Point { x: of.case.x.as_ref()?.value, y: published.value, title, between: None })
 }
 
 fn as_bars(cases: &[Shown<'_>]) -> String {
     let bar = |of: &Shown<'_>| {
-        let told = |value: f64| (value, figure(value, &of.figure.unit));
+        let labelled = |value: f64| (value, figure(value, &of.figure.unit));
         Bar {
             name: of.case.name.clone(),
-            measured: of.figure.median().map(told),
-            published: of.figure.published.as_ref().map(|published| told(published.value)),
+            measured: of.figure.median().map(labelled),
+            published: of.figure.published.as_ref().map(|published| labelled(published.value)),
         }
     };
     svg::bars(&cases[0].figure.metric, &cases.iter().map(bar).collect::<Vec<_>>())
@@ -200,7 +200,7 @@ fn percentiles(
     let points =
         of.points.iter().filter(|point| point.q < 1.0 && 1.0 / (1.0 - point.q) <= samples).map(|point| {
             Point {
-                told: format!(
+                title: format!(
                     "{name}: {} of the requests within {}",
                     share(point.q),
                     time_us(point.us as f64)
@@ -230,13 +230,13 @@ pub(super) fn peak(peak: &PeakReport) -> String {
         let of_verdict = loads.iter().filter(|of| verdict.is_none_or(|verdict| verdict == of.verdict));
         let points = of_verdict.filter_map(|point| {
             let y = statistics::median(&point.valid().map(value).collect::<Vec<_>>())?;
-            let told = format!(
+            let title = format!(
                 "{}/s offered, {}: {}",
                 number(point.rate),
                 words::verdict(point.verdict),
                 figure(y, unit)
             );
-            Some(Point { told, ..plain(point.rate, y) })
+            Some(Point { title, ..plain(point.rate, y) })
         });
         in_order(points.collect())
     };
@@ -289,7 +289,7 @@ fn typical(trials: &[Trial]) -> Option<&Trial> {
 }
 
 fn plain(x: f64, y: f64) -> Point {
-    Point { x, y, told: String::new(), between: None }
+    Point { x, y, title: String::new(), between: None }
 }
 
 fn in_order(mut points: Vec<Point>) -> Vec<Point> {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_span_is_drawn_so_that_the_small_values_can_be_told_apart() {
+    fn a_wide_span_is_drawn_so_that_the_small_values_can_be_distinguished() {
         let mut report = sample::report();
         report.scenarios[0].cases[0].metrics[0].values = vec![100.0];
         let chart = |report: &crate::report::model::Report| {

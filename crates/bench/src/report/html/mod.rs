@@ -60,7 +60,7 @@ fn header(report: &Report) -> String {
     let revision: String = revision.collect();
     let line = format!("{}{revision}, {}", report.program, utc(report.started_unix_s));
     let mut facts = Vec::new();
-    let mut fact = |told: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &told));
+    let mut fact = |line: String, class: &str| facts.push(text(&format!("li class=\"{class}\""), &line));
     let of_cases = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
     let of_loads = || report.peak.iter().flat_map(|of| &of.curve).flat_map(|point| &point.trials);
     let trials = || of_cases().chain(of_loads()).chain(report.durability.iter().flat_map(|row| &row.trials));
@@ -258,7 +258,7 @@ fn repeats(trials: &[Trial]) -> String {
     };
     let surprises = trials.iter().filter_map(|trial| trial.first_surprise.as_ref()).take(1);
     let surprise: String = surprises
-        .map(|told| text("p class=\"sub\"", &format!("The first unexpected answer: {told}")))
+        .map(|line| text("p class=\"sub\"", &format!("The first unexpected answer: {line}")))
         .collect();
     table(&titles, trials.iter().map(row)) + &surprise
 }
@@ -345,5 +345,4 @@ fn environment(report: &Report) -> String {
 }
 
 #[cfg(test)]
-#[path = "page_test.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! Charts as inline SVG: lines over linear or logarithmic axes, and pairs of bars. It knows scales, not benchmarks.
 //!
-//! Colours are classes, which the style sheet sets for light, dark and print. What is told by colour is told by the
-//! shape of the marks and the dashes of the lines too.
+//! Colours are classes, which the style sheet sets for light, dark and print. What the colour shows, the shape of the
+//! marks and the dashes of the lines show too.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
-/// Lines that can be told apart in one chart.
+/// Lines that can be distinguished in one chart.
 pub(super) const COLOURS: usize = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
     /// Shown when a pointer rests on it.
-    pub(super) told: String,
+    pub(super) title: String,
     /// An interval, drawn as a bar through it.
     pub(super) between: Option<(f64, f64)>,
 }
@@ -190,16 +190,16 @@ fn draw(svg: &mut String, line: &Line, x: &Ticks, y: &Ticks) {
             );
         }
         if line.marks {
-            svg.push_str(&mark(line, at, height, &point.told));
+            svg.push_str(&mark(line, at, height, &point.title));
         }
     }
 }
 
 /// Circle, square, diamond in turn, so that lines differ without colours; hollow on a dashed line.
-fn mark(line: &Line, x: f64, y: f64, told: &str) -> String {
+fn mark(line: &Line, x: f64, y: f64, title: &str) -> String {
     let colour = line.colour % COLOURS;
     let class = if line.dashed { format!("mark hollow c{colour}") } else { format!("mark f{colour}") };
-    let title = if told.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(told)) };
+    let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(title)) };
     let path = match line.colour % 3 {
         0 => "m-3.5,0a3.5,3.5 0 1,0 7,0a3.5,3.5 0 1,0 -7,0",
         1 => "m-3.2,-3.2h6.4v6.4h-6.4z",
@@ -303,7 +303,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
         );
         y += 5.0;
         for (value, class) in [(&bar.measured, "measured"), (&bar.published, "published")] {
-            let Some((value, told)) = value else { continue };
+            let Some((value, label)) = value else { continue };
             let width = (value / most * (WIDTH - 170.0)).max(1.0);
             add(
                 &mut body,
@@ -317,7 +317,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
                 &mut body,
                 format_args!(
                     "<text class=\"tick\" x=\"{x:.1}\" y=\"{baseline}\">{}{word}</text>\n",
-                    escaped(told)
+                    escaped(label)
                 ),
             );
             y += 14.0;

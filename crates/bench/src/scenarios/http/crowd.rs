@@ -1,7 +1,7 @@
 //! The flash crowd: a spike of buyers at one moment, most of them for one product, bots among them, and retries.
 //!
 //! Nothing published compares with it. It shows what the others can't: that a limited stock is sold to the last unit
-//! and not beyond while far more ask for it than there is, and what those who get nothing are told, and how fast.
+//! and not beyond while far more ask for it than there is, and how those who get nothing are answered, and how fast.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::stand::{Profile, Shop, Stand};
+use super::testbed::{HttpTestbed, Profile, Shop};
 use crate::audit::receipts::{Kept, Receipts};
 use crate::drivers::http::{Http, response};
 use crate::environment;
 use crate::load::choice::{Buyer, Choice, Crowd, Random};
 use crate::load::record::Outcome;
 use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
-use crate::load::{Generator, Place, Protocol, Received, Settings, Trial, Verdicts};
+use crate::load::{ConnectionId, Generator, Protocol, Received, Settings, Trial, Verdicts};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
-use crate::scenarios::{Stage, Target, cases, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
 use crate::token::{self, Minter};
 use crate::traffic::{self, Traffic};
@@ -60,7 +60,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(stage: &Stage) -> Self {
+    fn of(context: &ScenarioContext) -> Self {
         let crowd = |base_per_s, peak_per_s, decay| FlashCrowd {
             base_per_s,
             at: Duration::from_secs(1),
@@ -69,7 +69,7 @@ impl Plan {
             spacing: Spacing::Poisson,
             retries: RETRIES,
         };
-        if stage.quick() {
+        if context.quick() {
             let duration = Duration::from_secs(8);
             return Self {
                 crowd: crowd(100.0, 4000.0, 2),
@@ -90,13 +90,13 @@ impl Plan {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     ensure!(
-        stage.target == Target::Spawn,
+        context.target == Target::Spawn,
         "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
     );
     let mut report = super::empty_report("Flash crowd", None);
-    let plan = Plan::of(stage);
+    let plan = Plan::of(context);
     report.notes.push(format!(
         "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
          {:.0}% of the requests from {BOTS} bots, one unit each; {} orders/s admitted.",
@@ -107,10 +107,10 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
         BOTS_SHARE * 100.0,
         plan.admitted_per_s
     ));
-    for &profile in Profile::of(stage) {
-        for repeat in 1..=stage.repeats {
-            if stage.wants(profile.name()) {
-                once(stage, &mut report, profile, plan, repeat)?;
+    for &profile in Profile::of(context) {
+        for repeat in 1..=context.repeats {
+            if context.wants(profile.name()) {
+                once(context, &mut report, profile, plan, repeat)?;
             }
         }
     }
@@ -120,61 +120,61 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
 
 /// Each repeat has a shop of its own: a sale is sold out only once.
 fn once(
-    stage: &Stage,
+    context: &ScenarioContext,
     report: &mut ScenarioReport,
     profile: Profile,
     plan: Plan,
     repeat: usize,
 ) -> anyhow::Result<()> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
-    let mut stand = Stand::open(stage, profile, Shop::Own { settings: &settings })?;
-    let engines = stand.engines()?;
+    let mut testbed = HttpTestbed::open(context, profile, Shop::Own { settings: &settings })?;
+    let engines = testbed.engines()?;
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
-    stand.create_sale(stage, &sale(plan))?;
-    warm_up(stage, &mut stand)?;
-    stage.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), stage.repeats));
-    let watched = stand.watched();
-    let settings = Settings::open_loop(stand.orders, IN_FLIGHT_MAX);
-    let mut buyers = Buyers::new(stage.seed.wrapping_add(repeat as u64), &mut stand.receipts);
+    testbed.create_sale(context, &sale(plan))?;
+    warm_up(context, &mut testbed)?;
+    context.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), context.repeats));
+    let watched = testbed.watched();
+    let settings = Settings::open_loop(testbed.orders, IN_FLIGHT_MAX);
+    let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut testbed.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
-    let disk = environment::disk(&stage.folder);
+    let disk = environment::disk(&context.folder);
     let around = Surroundings {
         watched: &watched,
         disk: disk.as_deref(),
         co_located: true,
-        stop: &stage.stop,
-        progress: Some(&stage.progress),
+        stop: &context.stop,
+        progress: Some(&context.progress),
     };
-    let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(stage.seed);
+    let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
-    stand.told_orders(&trial.outcomes);
-    let left = stand.units_left(SALE)?;
+    testbed.add_orders(&trial.outcomes);
+    let left = testbed.units_left(SALE)?;
     if repeat == 1 {
         report.engines.extend(engines);
     }
     report.audit =
-        stand.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
+        testbed.close().with_context(|| format!("flash crowd, {}", profile.name()))?.or(report.audit.take());
     let won = trial.outcomes.won;
-    stage.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
+    context.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
     add(report, profile, trial);
-    report.cases.last().into_iter().for_each(|case| stage.keep(case));
+    report.cases.last().into_iter().for_each(|case| context.keep(case));
     Ok(())
 }
 
 /// Orders of another sale. A shop that runs since yesterday meets its crowd; of a Java program that has just started the
 /// compiler would take the processors from the crowd.
-fn warm_up(stage: &Stage, stand: &mut Stand) -> anyhow::Result<()> {
-    stage.progress.doing("flash crowd: warming up");
-    stand.create_sale(stage, &traffic::own_sale())?;
+fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Result<()> {
+    context.progress.doing("flash crowd: warming up");
+    testbed.create_sale(context, &traffic::own_sale())?;
     let mut orders = Traffic::own(TOKEN_SECRET, WARM_UP_BUYER_FIRST);
-    let mut kept = Kept { inner: &mut orders, receipts: &mut stand.receipts };
+    let mut kept = Kept { inner: &mut orders, receipts: &mut testbed.receipts };
     let mut http = Http { workload: &mut kept };
-    let settings = Settings::keep_alive(stand.orders, WARM_UP_USERS);
+    let settings = Settings::keep_alive(testbed.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
-    let record = generator.run(Schedule::closed(WARM_UP), &mut http, &stage.stop)?;
-    stand.told_orders(&record.outcomes);
+    let record = generator.run(Schedule::closed(WARM_UP), &mut http, &context.stop)?;
+    testbed.add_orders(&record.outcomes);
     Ok(())
 }
 
@@ -198,7 +198,7 @@ fn sale(plan: Plan) -> Value {
 fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, trial: &Trial) -> Shape {
     let units = plan.hot_units + plan.other_units * (PRODUCTS - 1);
     // An answer that was lost may have been an order.
-    let told = won..=won + trial.outcomes.unknown;
+    let orders = won..=won + trial.outcomes.unknown;
     let exhausted = trial.outcomes.sold_out > 0;
     Shape {
         claim: format!(
@@ -207,10 +207,10 @@ fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, tr
         ),
         published: format!("{units} units"),
         measured: format!(
-            "{won} orders, {left} units left, {} were told it is sold out",
+            "{won} orders, {left} units left, {} were answered sold out",
             trial.outcomes.sold_out
         ),
-        holds: exhausted.then(|| told.contains(&(units - left)) && left == 0),
+        holds: exhausted.then(|| orders.contains(&(units - left)) && left == 0),
     }
 }
 
@@ -218,9 +218,9 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
     type Count = fn(&Trial) -> u64;
     let counts: [(&str, Count); 8] = [
         ("orders", |trial| trial.outcomes.won),
-        ("told sold out", |trial| trial.outcomes.sold_out),
+        ("answered sold out", |trial| trial.outcomes.sold_out),
         ("over the limit", |trial| trial.outcomes.over_limit),
-        ("told to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
+        ("asked to try again", |trial| trial.outcomes.limited + trial.outcomes.busy),
         ("further attempts", |trial| trial.retries),
         ("gave up after the last attempt", |trial| trial.gave_up),
         ("failed or unknown", |trial| trial.outcomes.bad()),
@@ -340,7 +340,7 @@ impl Protocol for Buyers<'_> {
         0
     }
 
-    fn receive(&mut self, place: Place, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
+    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         match response::parse(bytes) {
             Ok(Some(head)) if bytes.len() >= head.total_bytes => {
                 let body = &bytes[head.head_bytes..head.total_bytes];
@@ -352,7 +352,8 @@ impl Protocol for Buyers<'_> {
                 if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
                     verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
                 }
-                if let Some(wish) = self.asking[place.user].take().filter(|_| outcome.is_worth_a_retry()) {
+                if let Some(wish) = self.asking[connection.user].take().filter(|_| outcome.is_worth_a_retry())
+                {
                     self.ask_again(wish);
                 }
                 Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }

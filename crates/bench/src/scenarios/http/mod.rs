@@ -4,15 +4,15 @@
 //! Each on both profiles, without keep-alive as published, and with it. An audit follows everything that was stored.
 
 mod crowd;
-mod stand;
+mod testbed;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use self::stand::{Profile, Shop, Stand};
-use super::{Engine, Scenario, Stage, cases, limit};
+use self::testbed::{HttpTestbed, Profile, Shop};
+use super::{Engine, Scenario, ScenarioContext, cases, limit};
 use crate::address::is_local;
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
@@ -52,7 +52,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         metrics: METRICS,
-        run: |stage| run(stage, &STATIC_PAGE),
+        run: |context| run(context, &STATIC_PAGE),
     },
     Scenario {
         name: "product-page",
@@ -60,7 +60,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         metrics: METRICS,
-        run: |stage| run(stage, &PRODUCT_PAGE),
+        run: |context| run(context, &PRODUCT_PAGE),
     },
     Scenario {
         name: "stock",
@@ -68,7 +68,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         metrics: METRICS,
-        run: |stage| run(stage, &STOCK),
+        run: |context| run(context, &STOCK),
     },
     Scenario {
         name: "message-http",
@@ -76,7 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         metrics: METRICS,
-        run: |stage| run(stage, &MESSAGE),
+        run: |context| run(context, &MESSAGE),
     },
     Scenario {
         name: "order-http",
@@ -84,7 +84,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: REFERENCE,
         needs: NEEDS,
         metrics: METRICS,
-        run: |stage| run(stage, &ORDER),
+        run: |context| run(context, &ORDER),
     },
     Scenario {
         name: "flash-crowd",
@@ -95,9 +95,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "p99 of all answers",
             "p50 of all answers",
             "orders",
-            "told sold out",
+            "answered sold out",
             "over the limit",
-            "told to try again",
+            "asked to try again",
             "further attempts",
             "gave up after the last attempt",
             "failed or unknown",
@@ -162,8 +162,8 @@ const ORDER: Tier = Tier {
 };
 
 impl Tier {
-    fn requests(&self, stage: &Stage) -> u64 {
-        if stage.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
+    fn requests(&self, context: &ScenarioContext) -> u64 {
+        if context.quick() && self.requests > 10_000 { self.requests / QUICK_SHARE } else { self.requests }
     }
 
     /// What every answer must be like, asked for once: the server may be in no state to show it between two trials.
@@ -183,40 +183,40 @@ impl Tier {
     }
 }
 
-fn run(stage: &mut Stage, tier: &Tier) -> anyhow::Result<ScenarioReport> {
+fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioReport> {
     let mut report = empty_report(tier.title, REFERENCE);
-    report.scaled_down = scaled_down(stage, tier);
+    report.scaled_down = scaled_down(context, tier);
     report.notes.push(
         "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine."
             .to_owned(),
     );
-    for &profile in Profile::of(stage) {
+    for &profile in Profile::of(context) {
         let names = [Reuse::PerRequest, Reuse::KeepAlive].map(|reuse| (reuse, case_name(profile, reuse)));
-        if !names.iter().any(|(_, name)| stage.wants(name)) {
+        if !names.iter().any(|(_, name)| context.wants(name)) {
             continue;
         }
-        let mut stand = Stand::open(stage, profile, Shop::Demo)?;
+        let mut testbed = HttpTestbed::open(context, profile, Shop::Demo)?;
         if tier.kind == Kind::Order {
-            stand.check_audited()?;
+            testbed.check_audited()?;
         }
         let mut cases = Vec::new();
         for (reuse, name) in names {
-            if stage.wants(&name) {
-                let trials = measure(stage, &mut stand, tier, reuse, &name)?;
+            if context.wants(&name) {
+                let trials = measure(context, &mut testbed, tier, reuse, &name)?;
                 let case = case(tier, reuse, name, trials);
                 if matches!(tier.kind, Kind::Page(_)) {
-                    stage.keep(&case);
+                    context.keep(&case);
                 }
                 cases.push(case);
             }
         }
-        report.engines.extend(stand.engines()?);
+        report.engines.extend(testbed.engines()?);
         // The cluster's comes last, and is the stronger one.
         report.audit =
-            stand.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
+            testbed.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
         if !matches!(tier.kind, Kind::Page(_)) {
             // They are audited now.
-            cases.iter().for_each(|case| stage.keep(case));
+            cases.iter().for_each(|case| context.keep(case));
         }
         report.cases.extend(cases);
     }
@@ -239,8 +239,8 @@ fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
     }
 }
 
-fn scaled_down(stage: &Stage, tier: &Tier) -> Vec<String> {
-    let requests = tier.requests(stage);
+fn scaled_down(context: &ScenarioContext, tier: &Tier) -> Vec<String> {
+    let requests = tier.requests(context);
     if requests == tier.requests {
         return Vec::new();
     }
@@ -256,30 +256,30 @@ fn case_name(profile: Profile, reuse: Reuse) -> String {
 }
 
 fn measure(
-    stage: &Stage,
-    stand: &mut Stand,
+    context: &ScenarioContext,
+    testbed: &mut HttpTestbed,
     tier: &Tier,
     reuse: Reuse,
     name: &str,
 ) -> anyhow::Result<Vec<Trial>> {
-    let address = if matches!(tier.kind, Kind::Page(_)) { stand.pages } else { stand.orders };
-    let watched = stand.watched();
-    let disk = environment::disk(&stage.folder);
+    let address = if matches!(tier.kind, Kind::Page(_)) { testbed.pages } else { testbed.orders };
+    let watched = testbed.watched();
+    let disk = environment::disk(&context.folder);
     let around = Surroundings {
         watched: &watched,
         disk: disk.as_deref(),
         co_located: is_local(address),
-        stop: &stage.stop,
-        progress: Some(&stage.progress),
+        stop: &context.stop,
+        progress: Some(&context.progress),
     };
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
     let sample = tier.sample(address)?;
     let mut generator = None;
     let mut trials = Vec::new();
-    for repeat in 0..=stage.repeats {
-        stage.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, stage.repeats));
+    for repeat in 0..=context.repeats {
+        context.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, context.repeats));
         let mut traffic = tier.traffic(sample.as_deref());
-        let mut workload = Kept { inner: &mut traffic, receipts: &mut stand.receipts };
+        let mut workload = Kept { inner: &mut traffic, receipts: &mut testbed.receipts };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
             generator = Some(
@@ -292,20 +292,20 @@ fn measure(
         let schedule = if repeat == 0 {
             Schedule::closed(WARM_UP)
         } else {
-            Schedule::closed_requests(tier.requests(stage))
+            Schedule::closed_requests(tier.requests(context))
         };
         trials.push(trial(generator, schedule, &mut http, repeat, around)?);
     }
     for trial in &trials {
         match tier.kind {
             Kind::Page(_) => {}
-            Kind::Message => stand.told_messages(&trial.outcomes),
-            Kind::Order => stand.told_orders(&trial.outcomes),
+            Kind::Message => testbed.add_messages(&trial.outcomes),
+            Kind::Order => testbed.add_orders(&trial.outcomes),
         }
     }
     trials.remove(0);
     let audited = if tier.kind == Kind::Order { " (not audited yet)" } else { "" };
-    stage.progress.done(&format!("{}: {name}: {}{audited}", tier.title, cases::told(&trials)));
+    context.progress.done(&format!("{}: {name}: {}{audited}", tier.title, cases::shown(&trials)));
     Ok(trials)
 }
 
@@ -363,15 +363,15 @@ mod tests {
         // One for the sample, and those of the load.
         std::thread::spawn(move || serve(&listener, 1 + 2));
         let folder = tempfile::tempdir().unwrap();
-        let mut stage = crate::scenarios::stage_at(address, folder.path());
-        (stage.repeats, stage.only) = (2, Some(", keep-alive".to_owned()));
-        let report = run(&mut stage, &tier).unwrap();
+        let mut context = crate::scenarios::context_at(address, folder.path());
+        (context.repeats, context.only) = (2, Some(", keep-alive".to_owned()));
+        let report = run(&mut context, &tier).unwrap();
         let won: Vec<u64> = report.cases[0].trials.iter().map(|trial| trial.outcomes.served).collect();
         assert_eq!(won, [100, 100]);
     }
 
     #[test]
     fn no_order_is_placed_where_it_can_not_be_audited() {
-        crate::scenarios::refuses_without_token(|stage| run(stage, &ORDER));
+        crate::scenarios::refuses_without_token(|context| run(context, &ORDER));
     }
 }

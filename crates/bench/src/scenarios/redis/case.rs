@@ -1,4 +1,4 @@
-//! A case of a Redis scenario: its load, as often as the stage wants, and its figures.
+//! A case of a Redis scenario: its load, repeated as often as was asked for, and its figures.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, Published, Shape, X};
-use crate::scenarios::{Stage, Target, cases, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::usage::Watched;
 
 /// The deepest pipeline to a disk that is synced always has its answer by then.
@@ -73,18 +73,18 @@ impl Figure {
 
 /// Measures a case; `None` if it is not wanted.
 pub(super) fn measure(
-    stage: &Stage,
+    context: &ScenarioContext,
     point: Point,
     mut run: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Figure>)>,
 ) -> anyhow::Result<Option<Case>> {
-    if !stage.wants(&point.name) {
+    if !context.wants(&point.name) {
         return Ok(None);
     }
-    stage.progress.doing(&point.name);
+    context.progress.doing(&point.name);
     let Point { name, series, x, published } = point;
     let mut case = Case { name, series, x, metrics: Vec::new(), trials: Vec::new() };
     let mut own = Vec::new();
-    for repeat in 1..=stage.repeats {
+    for repeat in 1..=context.repeats {
         let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;
         let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
         ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", case.name);
@@ -96,8 +96,8 @@ pub(super) fn measure(
     case.metrics = of_trials(&case.trials);
     case.metrics.append(&mut own);
     join(&mut case.metrics, &published);
-    stage.progress.done(&format!("{}: {}", case.name, cases::told(&case.trials)));
-    stage.keep(&case);
+    context.progress.done(&format!("{}: {}", case.name, cases::shown(&case.trials)));
+    context.keep(&case);
     Ok(Some(case))
 }
 
@@ -144,16 +144,16 @@ pub(super) fn value_of(cases: &[Case], case: &str, metric: &str) -> Option<f64> 
 /// Whom a load goes to, and what is watched meanwhile.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
-    stage: &'a Stage,
+    context: &'a ScenarioContext,
     watched: Vec<Watched>,
     disk: Option<String>,
     addresses: Vec<SocketAddr>,
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(stage: &'a Stage, addresses: &[SocketAddr], watched: Vec<Watched>) -> Self {
-        let disk = environment::disk(&stage.folder);
-        Self { stage, watched, disk, addresses: addresses.to_vec() }
+    pub(super) fn new(context: &'a ScenarioContext, addresses: &[SocketAddr], watched: Vec<Watched>) -> Self {
+        let disk = environment::disk(&context.folder);
+        Self { context, watched, disk, addresses: addresses.to_vec() }
     }
 
     /// One trial of a load, and the driver with what it learnt.
@@ -170,11 +170,11 @@ impl<'a> Session<'a> {
             answer_timeout: ANSWER_TIMEOUT,
             ..Settings::spread(self.addresses.clone(), users)
         };
-        let password = match &self.stage.target {
+        let password = match &self.context.target {
             Target::Spawn => None,
             Target::Running(addresses) => addresses.redis_password.clone(),
         };
-        let seed = self.stage.seed.wrapping_add(repeat as u64);
+        let seed = self.context.seed.wrapping_add(repeat as u64);
         let workload = Workload { seed, password, ..workload };
         let mut driver = Driver::new(workload)?;
         let mut generator = Generator::connect(settings, &mut driver).context("connecting to Redis")?;
@@ -182,8 +182,8 @@ impl<'a> Session<'a> {
             watched: &self.watched,
             disk: self.disk.as_deref(),
             co_located: self.addresses.iter().copied().all(is_local),
-            stop: &self.stage.stop,
-            progress: Some(&self.stage.progress),
+            stop: &self.context.stop,
+            progress: Some(&self.context.progress),
         };
         let trial = trial(&mut generator, schedule, &mut driver, repeat, around)?;
         Ok((trial, driver))
@@ -231,7 +231,7 @@ pub(super) struct Instants {
     output_kbps: Vec<f64>,
 }
 
-/// How often it is read: more often than Redis itself looks would tell nothing new.
+/// How often it is read: more often than Redis itself looks would show nothing new.
 pub(super) const INSTANT: Duration = Duration::from_millis(200);
 
 impl Instants {
@@ -285,10 +285,10 @@ pub(super) fn rates(
     published: &str,
     names: [&str; 2],
     holds: impl FnOnce(f64) -> bool,
-    told: impl FnOnce(f64) -> String,
+    in_words: impl FnOnce(f64) -> String,
 ) -> Shape {
     let [part, whole] = names.map(|name| value_of(cases, name, "throughput"));
-    limit::doubted(shape(claim, published, ratio(part, whole), holds, told), limit::bound(cases, &names))
+    limit::doubted(shape(claim, published, ratio(part, whole), holds, in_words), limit::bound(cases, &names))
 }
 
 /// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
@@ -297,12 +297,12 @@ pub(super) fn shape(
     published: &str,
     ratio: Option<f64>,
     holds: impl FnOnce(f64) -> bool,
-    told: impl FnOnce(f64) -> String,
+    in_words: impl FnOnce(f64) -> String,
 ) -> Shape {
     Shape {
         claim: claim.to_owned(),
         published: published.to_owned(),
-        measured: ratio.map_or("its cases were not run".to_owned(), told),
+        measured: ratio.map_or("its cases were not run".to_owned(), in_words),
         holds: ratio.map(holds),
     }
 }

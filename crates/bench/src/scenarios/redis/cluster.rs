@@ -11,13 +11,13 @@ use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
 use super::swap::{Host, swapped_bytes};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, RedisCluster};
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit::{self, bound};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
@@ -53,10 +53,10 @@ pub(super) struct Sizes {
     pub(super) swap_operations: u64,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let quick = stage.quick();
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let quick = context.quick();
     run_sized(
-        stage,
+        context,
         &Sizes {
             window: quick.then_some(Duration::from_secs(1)),
             threads: THREADS.to_vec(),
@@ -68,9 +68,9 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
     )
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let nodes = Nodes::of(stage)?;
-    let mut bench = Bench { stage, nodes: &nodes, sizes, notes: notes(), scaled_down: scaled_down(sizes) };
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let nodes = Nodes::of(context)?;
+    let mut bench = Bench { context, nodes: &nodes, sizes, notes: notes(), scaled_down: scaled_down(sizes) };
     let mut engines = nodes.said()?;
     let mut cases = bench.by_threads()?;
     cases.extend(bench.by_value()?);
@@ -90,7 +90,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
              makes them longer, and the persistence policies and swap were left out."
         ));
     }
-    nodes.clear(stage)?;
+    nodes.clear(context)?;
     let Bench { notes, scaled_down, .. } = bench;
     Ok(ScenarioReport {
         name: "redis-cluster".to_owned(),
@@ -147,7 +147,7 @@ fn published(sweep: &str, is_it: impl Fn(&RedisCluster) -> bool) -> Option<Publi
 }
 
 struct Bench<'a> {
-    stage: &'a Stage,
+    context: &'a ScenarioContext,
     nodes: &'a Nodes,
     sizes: &'a Sizes,
     notes: Vec<String>,
@@ -176,7 +176,7 @@ impl Bench<'_> {
                 "throughput",
                 published("threads", |row| row.client_threads == Some(*threads as u64)),
             );
-            cases.extend(measure(self.stage, point, |repeat| self.set(writes, repeat))?);
+            cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
     }
@@ -209,7 +209,7 @@ impl Bench<'_> {
                 ..Point::at("value", "value bytes asked", *asked as u64)
             }
             .beside("throughput", published("value", |row| row.value_bytes == Some(*asked as u64)));
-            cases.extend(measure(self.stage, point, |repeat| self.set(writes, repeat))?);
+            cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
     }
@@ -220,9 +220,9 @@ impl Bench<'_> {
             let point = Point::at("key", "key bytes", *bytes as u64)
                 .beside("throughput", published("key", |row| row.key_bytes == Some(*bytes as u64)));
             let mut filled = false;
-            cases.extend(measure(self.stage, point, |repeat| {
+            cases.extend(measure(self.context, point, |repeat| {
                 if !filled {
-                    self.nodes.clear(self.stage)?;
+                    self.nodes.clear(self.context)?;
                     let fill = self.workload("SET __key__ __data__", *bytes, Order::Sequence)?;
                     self.session()?.fill(FILLING_THREADS, fill, self.sizes.read_keys)?;
                     filled = true;
@@ -238,14 +238,14 @@ impl Bench<'_> {
     fn by_policy(&self, policy: &str) -> anyhow::Result<Option<Case>> {
         let point = Point::bar("persistence", format!("persistence {policy}"))
             .beside("throughput", published("persistence", |row| row.case == policy));
-        if !self.stage.wants(&point.name) {
+        if !self.context.wants(&point.name) {
             return Ok(None);
         }
-        self.nodes.clear(self.stage)?;
+        self.nodes.clear(self.context)?;
         self.nodes.persist("yes", policy)?;
-        self.nodes.wait_for_log(self.stage)?;
+        self.nodes.wait_for_log(self.context)?;
         let writes = self.writes(USUAL_THREADS, sent_bytes(USUAL_BYTES));
-        measure(self.stage, point, |repeat| self.set(writes, repeat))
+        measure(self.context, point, |repeat| self.set(writes, repeat))
     }
 
     /// On first, as the host has it.
@@ -253,7 +253,7 @@ impl Bench<'_> {
         let mut cases = Vec::new();
         let host = Host::default();
         if host.has_swap()? {
-            if !self.stage.allow_swap {
+            if !self.context.allow_swap {
                 self.notes.push("Left out: swap on and off, because nobody allowed it.".to_owned());
                 return Ok(cases);
             }
@@ -292,7 +292,7 @@ impl Bench<'_> {
         let schedule = Schedule::closed_requests(operations);
         let writes = Writes { threads: SWAP_THREADS, value_bytes, schedule, keys };
         let point = Point::bar("swap", format!("swap {state}"));
-        measure(self.stage, point, |repeat| {
+        measure(self.context, point, |repeat| {
             let (trial, mut figures) = self.set(writes, repeat)?;
             let swapped: u64 = self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;
             figures.push(Figure::new("in swap", "bytes", Better::Neither, swapped as f64));
@@ -310,7 +310,7 @@ impl Bench<'_> {
     }
 
     fn session(&self) -> anyhow::Result<Session<'_>> {
-        Ok(Session::new(self.stage, self.nodes.slots()?.masters(), self.nodes.watched()))
+        Ok(Session::new(self.context, self.nodes.slots()?.masters(), self.nodes.watched()))
     }
 
     /// Of the key sweep.
@@ -323,7 +323,7 @@ impl Bench<'_> {
         Ok(Workload {
             value_bytes: vec![value_bytes],
             slots: Some(self.nodes.slots()?),
-            ..Workload::of(vec![Command::parse(command)?], keys)
+            ..Workload::of(vec![RedisCommand::parse(command)?], keys)
         })
     }
 
@@ -333,7 +333,7 @@ impl Bench<'_> {
 
     /// Writes keys in sequence to an empty cluster, and counts them afterwards.
     fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Figure>)> {
-        self.nodes.clear(self.stage)?;
+        self.nodes.clear(self.context)?;
         let keys = Keys::new(self.prefix(), USUAL_BYTES, writes.keys, Order::Sequence)?;
         let workload = self.workload_of("SET __key__ __data__", keys, writes.value_bytes)?;
         let (trial, _) = self.session()?.run(writes.threads, workload, writes.schedule, repeat)?;

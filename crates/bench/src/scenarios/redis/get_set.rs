@@ -4,7 +4,7 @@
 //! that our driver's figures stand beside those of one that everybody knows.
 
 use std::ops::RangeInclusive;
-use std::process::Command as Program;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use anyhow::Context;
 use super::case::{Figure, Point, Session, add, join, measure, rates, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::{Command, Expect, Piece};
+use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::process;
 use crate::procfs;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
 
 const VALUE_BYTES: usize = 8;
@@ -28,7 +28,7 @@ const VALUE_BYTES: usize = 8;
 const KEY_DIGITS: usize = 12;
 const MANY: usize = 100;
 const FEW: usize = 8;
-/// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must tell the same of it.
+/// Keeps Redis busy for about 50 us: then neither tool is the limit, and both must measure the same of it.
 const BUSY: &str = "for i = 1, 20000 do end return 1";
 /// How many times as long as our own driver redis-benchmark may take.
 const SLOW_MAX: u32 = 20;
@@ -37,7 +37,7 @@ const BUSY_SHARE: u64 = 10;
 const FULL_REQUESTS: u64 = 200_000;
 /// Of a processor.
 const TOOL_FULL: f64 = 0.85;
-/// Rates of which neither is told to be the higher one.
+/// Ratios of two rates that are too close to call one of them the higher.
 const CLOSE: RangeInclusive<f64> = 0.95..=1.05;
 const GENERATOR_CPU: &str = "generator CPU per request";
 
@@ -46,14 +46,14 @@ pub(super) struct Sizes {
     pub(super) requests: u64,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let requests = if stage.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
-    run_sized(stage, &Sizes { requests })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let requests = if context.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
+    run_sized(context, &Sizes { requests })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, aof("everysec"))?;
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, aof("everysec"))?;
+    let session = Session::new(context, &[subject.address()], subject.watched());
     let workload = |series: &str| -> anyhow::Result<Workload> {
         let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
         Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(vec![command(series)?], keys) })
@@ -70,11 +70,11 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         let point = beside_published(Point::at(series, "connections", connections as u64), row);
         let published = point.published.clone();
         let mut theirs = Vec::new();
-        cases.extend(measure(stage, point, |repeat| {
+        cases.extend(measure(context, point, |repeat| {
             let schedule = Schedule::closed_requests(requests);
             let (trial, _) = session.run(connections, workload(series)?, schedule, repeat)?;
             let program = redis_benchmark(&subject, series, connections, requests);
-            for figure in run_redis_benchmark(program, requests, trial.seconds, &stage.stop)? {
+            for figure in run_redis_benchmark(program, requests, trial.seconds, &context.stop)? {
                 add(&mut theirs, figure);
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
@@ -90,7 +90,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
-            cases.last().into_iter().for_each(|case| stage.keep(case));
+            cases.last().into_iter().for_each(|case| context.keep(case));
         }
     }
     let engines = vec![subject.said()?];
@@ -123,13 +123,13 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
 }
 
 /// What is asked, by our driver.
-fn command(series: &str) -> anyhow::Result<Command> {
+fn command(series: &str) -> anyhow::Result<RedisCommand> {
     match series {
-        "set" => Command::parse("SET __key__ __data__"),
-        "get" => Command::parse("GET __key__"),
+        "set" => RedisCommand::parse("SET __key__ __data__"),
+        "get" => RedisCommand::parse("GET __key__"),
         _ => {
             let words = ["EVAL", BUSY, "0"].map(|word| vec![Piece::Text(word.as_bytes().to_vec())]);
-            Ok(Command::new(words.to_vec())?.expecting(Expect::Integer))
+            Ok(RedisCommand::new(words.to_vec())?.expecting(Expect::Integer))
         }
     }
 }
@@ -194,7 +194,7 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
     let beside = |series: &str, connections: usize| {
         let compared = agree(series, connections, "throughput");
         let [_, theirs] = pair(series, connections);
-        // A tool whose only thread has no time left tells of itself, and not of Redis.
+        // A tool whose only thread has no time left measures itself, and not Redis.
         let spent = per_s(&theirs)
             .zip(value_of(cases, &theirs, GENERATOR_CPU))
             .map(|(per_s, cpu_us)| per_s * cpu_us / 1e6);
@@ -239,13 +239,13 @@ fn more_reads(ratio: Option<f64>) -> Shape {
         |ratio| ratio > 1.0,
         |ratio| format!("{ratio:.2} times"),
     );
-    limit::doubted(shape, ratio.filter(|ratio| CLOSE.contains(ratio)).map(|_| "too close to tell".to_owned()))
+    limit::doubted(shape, ratio.filter(|ratio| CLOSE.contains(ratio)).map(|_| "too close to call".to_owned()))
 }
 
 /// The same by the published tool, on the same key.
-fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Program {
+fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Command {
     let (address, key) = (subject.address(), format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
-    let mut program = Program::new("redis-benchmark");
+    let mut program = Command::new("redis-benchmark");
     program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
     program.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
     // The tool takes it in no other way, so that it can be seen in the list of processes while it runs.
@@ -260,7 +260,7 @@ fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests
 
 /// `seconds` is how long our own driver took. It tries for ever to connect to a server that is gone, so it is waited for with a bound.
 fn run_redis_benchmark(
-    mut program: Program,
+    mut program: Command,
     requests: u64,
     seconds: f64,
     stop: &AtomicBool,

@@ -9,14 +9,14 @@ use super::case::{
 };
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit::{self, bound};
 
 const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
@@ -30,18 +30,20 @@ pub(super) struct Sizes {
     pub(super) threads: Vec<usize>,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     // Redis' own rates are means of 1.6 s: a shorter run would only show a part of them.
-    let window = if stage.quick() { Duration::from_secs(2) } else { Duration::from_secs(20) };
-    run_sized(stage, &Sizes { window, threads: THREADS.to_vec() })
+    let window = if context.quick() { Duration::from_secs(2) } else { Duration::from_secs(20) };
+    run_sized(context, &Sizes { window, threads: THREADS.to_vec() })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, no_persistence())?;
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, no_persistence())?;
     let mut cases = Vec::new();
     for threads in &sizes.threads {
         let point = beside_published(Point::at("incr", "threads", *threads as u64), *threads as u64);
-        cases.extend(measure(stage, point, |repeat| once(stage, &subject, *threads, sizes.window, repeat))?);
+        cases.extend(measure(context, point, |repeat| {
+            once(context, &subject, *threads, sizes.window, repeat)
+        })?);
     }
     let engines = vec![subject.said()?];
     let mut notes = subject.notes();
@@ -90,18 +92,18 @@ fn beside_published(point: Point, threads: u64) -> Point {
 }
 
 fn once(
-    stage: &Stage,
+    context: &ScenarioContext,
     subject: &Subject,
     threads: usize,
     window: Duration,
     repeat: usize,
 ) -> anyhow::Result<(Trial, Vec<Figure>)> {
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+    let session = Session::new(context, &[subject.address()], subject.watched());
     let key = format!("{}hot", subject.prefix());
     let mut redis = subject.client()?;
     redis.ask(&["DEL", &key])?;
     let workload =
-        Workload::of(vec![Command::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
+        Workload::of(vec![RedisCommand::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(

@@ -17,7 +17,7 @@ pub(super) fn open_files(wanted: usize) -> anyhow::Result<usize> {
     let limit = if hard == usize::MAX { wanted } else { hard };
     let mut prlimit = Command::new("prlimit");
     prlimit.args(["--pid", &std::process::id().to_string(), &format!("--nofile={limit}:")]);
-    // Without it the old limit stays, and is told.
+    // Without it the old limit stays, and is returned.
     drop(prlimit.output());
     Ok(open_files_of(&read_to_string(LIMITS)?)?[0])
 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_files_are_told_than_there_may_be() {
+    fn no_more_files_are_reported_than_there_may_be() {
         let [soft, hard] = open_files_of(&read_to_string(LIMITS).unwrap()).unwrap();
         assert_eq!(open_files(soft).unwrap(), soft);
         let got = open_files(soft.saturating_add(1)).unwrap();

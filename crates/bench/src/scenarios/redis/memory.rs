@@ -5,12 +5,12 @@ use anyhow::{Context, ensure};
 use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, X};
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 
 const COUNTS: [u64; 2] = [400_000, 2_000_000];
 pub(super) const KEY_BYTES: usize = 20;
@@ -23,19 +23,19 @@ pub(super) struct Sizes {
 }
 
 /// The published sizes are quick enough for both.
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    run_sized(stage, &Sizes { counts: COUNTS.to_vec() })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    run_sized(context, &Sizes { counts: COUNTS.to_vec() })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, no_persistence())?;
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, no_persistence())?;
     let mut cases = Vec::new();
     for count in &sizes.counts {
         let name = format!("memory, {count} keys");
-        if !stage.wants(&name) {
+        if !context.wants(&name) {
             continue;
         }
-        stage.progress.doing(&name);
+        context.progress.doing(&name);
         let x = Some(X { label: "keys".to_owned(), value: *count as f64 });
         let mut case = Case {
             name: name.clone(),
@@ -44,14 +44,14 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
             metrics: Vec::new(),
             trials: Vec::new(),
         };
-        for _ in 0..stage.repeats {
-            ensure_running(&stage.stop)?;
-            once(stage, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));
+        for _ in 0..context.repeats {
+            ensure_running(&context.stop)?;
+            once(context, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));
         }
         let published = reference::memory_recovery("memory", *count).map(MemoryRecovery::value);
         join(&mut case.metrics, &published.map(|of| ("used memory", of)).into_iter().collect::<Vec<_>>());
-        stage.progress.done(&name);
-        stage.keep(&case);
+        context.progress.done(&name);
+        context.keep(&case);
         cases.push(case);
     }
     let (few, many) = (sizes.counts.first(), sizes.counts.last());
@@ -90,11 +90,11 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
     })
 }
 
-fn once(stage: &Stage, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figure>> {
+fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figure>> {
     subject.clear()?;
     let mut redis = subject.client()?;
     let (before, keys_before) = (used(&mut redis)?, keys_of(&mut redis)?);
-    fill(stage, subject, count)?;
+    fill(context, subject, count)?;
     let (after, keys_after) = (used(&mut redis)?, keys_of(&mut redis)?);
     let resident: f64 = redis.info("memory", "used_memory_rss")?.parse()?;
     let made = keys_after.saturating_sub(keys_before);
@@ -112,9 +112,9 @@ fn once(stage: &Stage, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figu
 }
 
 /// Makes the keys, each once.
-fn fill(stage: &Stage, subject: &Subject, count: u64) -> anyhow::Result<()> {
+fn fill(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<()> {
     ensure!(count.is_multiple_of(DEPTH as u64), "{count} keys are not whole pipelines");
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+    let session = Session::new(context, &[subject.address()], subject.watched());
     session.fill(1, writes(subject.prefix(), count)?, count / DEPTH as u64)
 }
 
@@ -122,7 +122,7 @@ fn fill(stage: &Stage, subject: &Subject, count: u64) -> anyhow::Result<()> {
 /// is what the published 70 bytes a key suggest; any other byte would take an object of its own.
 pub(super) fn writes(prefix: &str, count: u64) -> anyhow::Result<Workload> {
     let keys = Keys::new(prefix, KEY_BYTES, count, Order::Sequence)?;
-    Ok(Workload { depth: DEPTH, ..Workload::of(vec![Command::parse("SET __key__ 1")?], keys) })
+    Ok(Workload { depth: DEPTH, ..Workload::of(vec![RedisCommand::parse("SET __key__ 1")?], keys) })
 }
 
 pub(super) const WRITES_DEPTH: u64 = DEPTH as u64;

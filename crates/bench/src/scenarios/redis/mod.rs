@@ -15,8 +15,6 @@ mod pipelining;
 mod recovery;
 mod reserve;
 mod server;
-#[cfg(test)]
-mod smoke;
 mod swap;
 
 use super::{Engine, Scenario};
@@ -108,3 +106,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         run: reserve::run,
     },
 ];
+
+#[cfg(test)]
+mod tests;

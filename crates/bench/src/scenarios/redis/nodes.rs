@@ -12,7 +12,7 @@ use super::server::{PATIENT, Server, Setting, forget, no_persistence, said_by_fo
 use crate::drivers::redis::slots::SlotMap;
 use crate::engines::redis::Redis;
 use crate::report::model::EngineSettings;
-use crate::scenarios::{Stage, Target};
+use crate::scenarios::{ScenarioContext, Target};
 use crate::usage::Watched;
 
 const MASTERS: usize = 3;
@@ -34,26 +34,26 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn of(stage: &Stage) -> anyhow::Result<Self> {
-        match &stage.target {
-            Target::Spawn => Self::start(stage),
+    pub(super) fn of(context: &ScenarioContext) -> anyhow::Result<Self> {
+        match &context.target {
+            Target::Spawn => Self::start(context),
             Target::Running(addresses) => {
                 let member = addresses
                     .redis_cluster
                     .context("no address of a Redis Cluster is given: --target-redis-cluster ADDRESS")?;
                 let password = addresses.redis_password.clone();
-                Ok(Self { servers: Vec::new(), member, password, stop: stage.stop.clone() })
+                Ok(Self { servers: Vec::new(), member, password, stop: context.stop.clone() })
             }
         }
     }
 
-    fn start(stage: &Stage) -> anyhow::Result<Self> {
-        stage.progress.doing("starting six Redis servers");
+    fn start(context: &ScenarioContext) -> anyhow::Result<Self> {
+        context.progress.doing("starting six Redis servers");
         let mut servers = Vec::new();
         for index in 0..NODES {
-            ensure_running(&stage.stop)?;
+            ensure_running(&context.stop)?;
             let port = FIRST_PORT + u16::try_from(index)?;
-            let bus = (stage.port_base + port + BUS).to_string();
+            let bus = (context.port_base + port + BUS).to_string();
             let mut settings: Vec<Setting> = no_persistence();
             settings.extend([
                 ("cluster-enabled", "yes".to_owned()),
@@ -62,15 +62,16 @@ impl Nodes {
                 // The replicas' first copies wait for no others.
                 ("repl-diskless-sync-delay", "0".to_owned()),
             ]);
-            servers.push(Server::start(stage, &format!("redis-{index}"), port, settings)?);
+            servers.push(Server::start(context, &format!("redis-{index}"), port, settings)?);
         }
-        let nodes = Self { member: servers[0].address(), servers, password: None, stop: stage.stop.clone() };
-        nodes.join(stage)?;
+        let nodes =
+            Self { member: servers[0].address(), servers, password: None, stop: context.stop.clone() };
+        nodes.join(context)?;
         Ok(nodes)
     }
 
     /// Makes one cluster of them: slots to the first three, which the others copy.
-    fn join(&self, stage: &Stage) -> anyhow::Result<()> {
+    fn join(&self, context: &ScenarioContext) -> anyhow::Result<()> {
         let mut clients = self.servers.iter().map(Server::client).collect::<anyhow::Result<Vec<_>>>()?;
         let mut names = Vec::new();
         for (index, redis) in clients.iter_mut().enumerate() {
@@ -86,13 +87,13 @@ impl Nodes {
             clients[0].ask(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
         }
         for index in MASTERS..NODES {
-            wait_for(stage, "a replica knows its master", || {
+            wait_for(context, "a replica knows its master", || {
                 // Refused until gossip has brought the master's name.
                 Ok(clients[index].ask(&["CLUSTER", "REPLICATE", &names[index - MASTERS]]).is_ok())
             })?;
         }
         for (index, redis) in clients.iter_mut().enumerate() {
-            wait_for(stage, "the cluster serves all slots", || {
+            wait_for(context, "the cluster serves all slots", || {
                 let state = redis.ask(&["CLUSTER", "INFO"])?.concat();
                 let whole = ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"];
                 let linked = index < MASTERS || redis.info("replication", "master_link_status")? == "up";
@@ -139,10 +140,10 @@ impl Nodes {
     }
 
     /// The first rewrite of the log, which turning it on begins, is over on all nodes.
-    pub(super) fn wait_for_log(&self, stage: &Stage) -> anyhow::Result<()> {
+    pub(super) fn wait_for_log(&self, context: &ScenarioContext) -> anyhow::Result<()> {
         for server in &self.servers {
             let mut redis = server.client()?;
-            wait_for(stage, "the log of the writes is begun", || {
+            wait_for(context, "the log of the writes is begun", || {
                 let text = redis.ask(&["INFO", "persistence"])?.concat();
                 let over =
                     ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_bgrewrite_status:ok"];
@@ -153,7 +154,7 @@ impl Nodes {
     }
 
     /// Removes what was written, and waits for the replicas: everything of ours, only our keys of another cluster.
-    pub(super) fn clear(&self, stage: &Stage) -> anyhow::Result<()> {
+    pub(super) fn clear(&self, context: &ScenarioContext) -> anyhow::Result<()> {
         for master in self.slots()?.masters() {
             let mut redis = self.client(*master)?;
             if self.ours() {
@@ -164,7 +165,7 @@ impl Nodes {
         }
         for replica in self.servers.iter().skip(MASTERS) {
             let mut redis = replica.client()?;
-            wait_for(stage, "a replica is empty", || Ok(keys_of(&mut redis)? == 0))?;
+            wait_for(context, "a replica is empty", || Ok(keys_of(&mut redis)? == 0))?;
         }
         Ok(())
     }
@@ -177,8 +178,8 @@ impl Nodes {
 
     /// Connections that a member takes; as many as are asked for if it does not say.
     pub(super) fn clients_max(&self) -> anyhow::Result<usize> {
-        let told = self.client(self.member)?.setting("maxclients");
-        told.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
+        let limit = self.client(self.member)?.setting("maxclients");
+        limit.map_or(Ok(usize::MAX), |most| most.parse().context("maxclients"))
     }
 
     /// What a master and a replica say.

@@ -8,14 +8,14 @@ use super::case::{Figure, Instants, Point, Session, beside, ensure_running, keys
 use super::pipelining;
 use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape};
-use crate::scenarios::{Stage, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, limit};
 
 const RDB: &str = "rdb (save 900 1 300 10 60 10000)";
 const NONE: &str = "none";
@@ -52,9 +52,9 @@ impl Sizes {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     let full = FULL_WRITES.to_vec();
-    let sizes = if stage.quick() {
+    let sizes = if context.quick() {
         Sizes {
             single: FULL_WRITES.map(|writes| writes / QUICK_PART).to_vec(),
             single_synced: FULL_WRITES.map(|writes| writes / QUICK_PART / QUICK_PART_SYNCED).to_vec(),
@@ -63,10 +63,10 @@ pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
     } else {
         Sizes { single: full.clone(), single_synced: full.clone(), pipelined: full }
     };
-    run_sized(stage, &sizes)
+    run_sized(context, &sizes)
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
     let (mut cases, mut engines) = (Vec::new(), Vec::new());
     let mut notes = vec![
         "One connection; how many threads the published client had is not said. After each run every acknowledged \
@@ -76,22 +76,22 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
          is INFO's after it. instantaneous_* are the highest of INFO's values in the run, and mean 1.6 s."
             .to_owned(),
     ];
-    match &stage.target {
+    match &context.target {
         Target::Running(_) => {
-            let subject = Subject::of(stage, Vec::new())?;
+            let subject = Subject::of(context, Vec::new())?;
             notes.extend(subject.notes());
             notes.push("Left out: every policy but the one that the server has.".to_owned());
-            let place = Place { policy: "as it was found", subject: &subject, replica: None };
-            cases = policy(stage, &place, sizes)?;
+            let servers = PolicyServers { policy: "as it was found", subject: &subject, replica: None };
+            cases = policy(context, &servers, sizes)?;
             engines.push(subject.said()?);
             subject.clear()?;
         }
         Target::Spawn => {
             for name in POLICIES {
-                if !points(name, sizes).any(|(.., point)| stage.wants(&point.name)) {
+                if !points(name, sizes).any(|(.., point)| context.wants(&point.name)) {
                     continue;
                 }
-                let (measured, settings) = spawned(stage, name, sizes)?;
+                let (measured, settings) = spawned(context, name, sizes)?;
                 cases.extend(measured);
                 engines.extend(settings);
             }
@@ -132,43 +132,51 @@ fn settings(policy: &str) -> Vec<Setting> {
 }
 
 fn spawned(
-    stage: &Stage,
+    context: &ScenarioContext,
     name: &'static str,
     sizes: &Sizes,
 ) -> anyhow::Result<(Vec<Case>, Vec<EngineSettings>)> {
     let mut of_master = settings(name);
     // The replica's first copy waits for no second one.
     of_master.push(("repl-diskless-sync-delay", "0".to_owned()));
-    let server = Server::start(stage, "redis", 0, of_master)?;
-    let mut told = vec![server.said(&format!("Redis, {name}"))?];
+    let server = Server::start(context, "redis", 0, of_master)?;
+    let mut said = vec![server.said(&format!("Redis, {name}"))?];
     let mut replica = None;
     if name == REPLICA {
         let mut of_replica = no_persistence();
         of_replica.push(("replicaof", format!("127.0.0.1 {}", server.address().port())));
-        let server = Server::start(stage, "replica", 1, of_replica)?;
-        wait_for(stage, "the replica has its master's data", || {
+        let server = Server::start(context, "replica", 1, of_replica)?;
+        wait_for(context, "the replica has its master's data", || {
             Ok(server.client()?.info("replication", "master_link_status")? == "up")
         })?;
-        told.push(server.said("Redis, the replica")?);
+        said.push(server.said("Redis, the replica")?);
         replica = Some(server);
     }
     let subject = Subject::Own(Box::new(server));
-    let cases = policy(stage, &Place { policy: name, subject: &subject, replica: replica.as_ref() }, sizes)?;
-    Ok((cases, told))
+    let cases = policy(
+        context,
+        &PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() },
+        sizes,
+    )?;
+    Ok((cases, said))
 }
 
-/// Where a policy is measured.
+/// A policy, and the servers on which it is measured.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct PolicyServers<'a> {
     policy: &'static str,
     subject: &'a Subject,
     replica: Option<&'a Server>,
 }
 
-fn policy(stage: &Stage, place: &Place<'_>, sizes: &Sizes) -> anyhow::Result<Vec<Case>> {
+fn policy(
+    context: &ScenarioContext,
+    servers: &PolicyServers<'_>,
+    sizes: &Sizes,
+) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for (depth, writes, point) in points(place.policy, sizes) {
-        cases.extend(measure(stage, point, |repeat| once(stage, place, depth, writes, repeat))?);
+    for (depth, writes, point) in points(servers.policy, sizes) {
+        cases.extend(measure(context, point, |repeat| once(context, servers, depth, writes, repeat))?);
     }
     Ok(cases)
 }
@@ -203,23 +211,23 @@ fn series(policy: &str, depth: usize) -> String {
 }
 
 fn once(
-    stage: &Stage,
-    place: &Place<'_>,
+    context: &ScenarioContext,
+    servers: &PolicyServers<'_>,
     depth: usize,
     writes: u64,
     repeat: usize,
 ) -> anyhow::Result<(Trial, Vec<Figure>)> {
     ensure!(writes.is_multiple_of(depth as u64), "{writes} writes are not whole pipelines of {depth}");
-    let Place { policy, subject, replica } = *place;
+    let PolicyServers { policy, subject, replica } = *servers;
     subject.clear()?;
     let mut watched = subject.watched();
     watched.extend(replica.map(Server::watched));
-    let session = Session::new(stage, &[subject.address()], watched);
+    let session = Session::new(context, &[subject.address()], watched);
     let workload = Workload {
         value_bytes: vec![1],
         depth,
         ..Workload::of(
-            vec![Command::parse("SET __key__ __data__")?],
+            vec![RedisCommand::parse("SET __key__ __data__")?],
             Keys::new(subject.prefix(), KEY_BYTES, writes, Order::Sequence)?,
         )
     };
@@ -245,27 +253,27 @@ fn once(
         "AUDIT FAILED: {good} writes were acknowledged and {unknown} lost their answer, and {found} keys are there"
     );
     if let Some(replica) = replica {
-        wait_for(stage, "the replica has every key", || Ok(keys_of(&mut replica.client()?)? == found))?;
+        wait_for(context, "the replica has every key", || Ok(keys_of(&mut replica.client()?)? == found))?;
     }
     let mut figures = vec![Figure::new("client time", "s", Better::Lower, trial.seconds)];
     figures.extend(instants.figures());
     if policy == RDB {
-        figures.push(fork_time(stage, &mut redis, saved)?);
+        figures.push(fork_time(context, &mut redis, saved)?);
     }
     Ok((trial, figures))
 }
 
 /// Of the last snapshot; a run that was too short to have one gets it now.
-fn fork_time(stage: &Stage, redis: &mut Redis, saved: bool) -> anyhow::Result<Figure> {
+fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyhow::Result<Figure> {
     let mut over = || {
-        wait_for(stage, "the snapshot is written", || {
+        wait_for(context, "the snapshot is written", || {
             Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
         })
     };
     over()?;
     if !saved {
         redis.ask(&["BGSAVE"])?;
-        wait_for(stage, "the snapshot is written", || {
+        wait_for(context, "the snapshot is written", || {
             Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
         })?;
     }
@@ -276,13 +284,13 @@ fn fork_time(stage: &Stage, redis: &mut Redis, saved: bool) -> anyhow::Result<Fi
 }
 
 pub(super) fn wait_for(
-    stage: &Stage,
+    context: &ScenarioContext,
     what: &str,
     mut is_so: impl FnMut() -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     while !is_so()? {
-        ensure_running(&stage.stop)?;
+        ensure_running(&context.stop)?;
         ensure!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(POLL);
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::case::{Point, Session, measure, rates};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Case, Published, ScenarioReport, Shape};
-use crate::scenarios::{Stage, limit};
+use crate::scenarios::{ScenarioContext, limit};
 
 const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// As in the published persistence test.
@@ -25,24 +25,24 @@ pub(super) struct Sizes {
     pub(super) depths: Vec<usize>,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let window = if stage.quick() { Duration::from_secs(1) } else { Duration::from_secs(10) };
-    run_sized(stage, &Sizes { window, depths: DEPTHS.to_vec() })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let window = if context.quick() { Duration::from_secs(1) } else { Duration::from_secs(10) };
+    run_sized(context, &Sizes { window, depths: DEPTHS.to_vec() })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, no_persistence())?;
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, no_persistence())?;
+    let session = Session::new(context, &[subject.address()], subject.watched());
     let mut cases = Vec::new();
     for depth in &sizes.depths {
         let point =
             Point::at("set", "commands in a pipeline", *depth as u64).beside("throughput", published(*depth));
-        cases.extend(measure(stage, point, |repeat| {
+        cases.extend(measure(context, point, |repeat| {
             let workload = Workload {
                 value_bytes: vec![VALUE_BYTES],
                 depth: *depth,
                 ..Workload::of(
-                    vec![Command::parse("SET __key__ __data__")?],
+                    vec![RedisCommand::parse("SET __key__ __data__")?],
                     Keys::new(subject.prefix(), KEY_BYTES, KEYS, Order::Random)?,
                 )
             };

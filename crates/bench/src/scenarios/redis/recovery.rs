@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -17,12 +17,12 @@ use super::case::{
 use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::{Stage, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, limit};
 
 const FULL_KEYS: u64 = 4_000_000;
 const QUICK_KEYS: u64 = 400_000;
@@ -68,12 +68,12 @@ impl From {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let (keys, seconds) = if stage.quick() { (QUICK_KEYS, 1) } else { (FULL_KEYS, 10) };
-    run_sized(stage, &Sizes { keys, window: Duration::from_secs(seconds) })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let (keys, seconds) = if context.quick() { (QUICK_KEYS, 1) } else { (FULL_KEYS, 10) };
+    run_sized(context, &Sizes { keys, window: Duration::from_secs(seconds) })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
     let mut report = ScenarioReport {
         name: "redis-recovery".to_owned(),
         title: "Redis: loading the keys after a restart".to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         audit: None,
         limiter: None,
     };
-    if stage.target != Target::Spawn {
+    if context.target != Target::Spawn {
         report.notes.push("Left out: a server that is not ours is not restarted.".to_owned());
         return Ok(report);
     }
@@ -98,16 +98,16 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
          page cache. The digest of all keys and values (DEBUG DIGEST) and their number were the same after every load."
             .to_owned(),
     );
-    stage.progress.doing("making the keys");
-    let mut made = make(stage, sizes.keys)?;
+    context.progress.doing("making the keys");
+    let mut made = make(context, sizes.keys)?;
     report.engines.push(made.server.said("Redis")?);
     made.server.end()?;
     for from in [From::Rdb, From::Aof] {
         for cold in [true, false] {
-            report.cases.extend(loads(stage, &mut made, from, cold, &mut report.notes)?);
+            report.cases.extend(loads(context, &mut made, from, cold, &mut report.notes)?);
         }
     }
-    if let Some(case) = reads(stage, &mut made, sizes.window)? {
+    if let Some(case) = reads(context, &mut made, sizes.window)? {
         report.cases.push(case);
         report.notes.push(format!(
             "The published read latency is of 5 to 7 ms, by a client whose number of threads is not said: here \
@@ -120,19 +120,19 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
 }
 
 /// Reads of keys that were loaded from the snapshot. The server has ended, before and after.
-fn reads(stage: &Stage, made: &mut Made, window: Duration) -> anyhow::Result<Option<Case>> {
+fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow::Result<Option<Case>> {
     let published = reference::memory_recovery("read latency", made.keys).map(MemoryRecovery::value);
     let point = Point::bar("read latency", format!("read latency, {} keys", made.keys));
-    if !stage.wants(&point.name) {
+    if !context.wants(&point.name) {
         return Ok(None);
     }
     made.server.restart(From::Rdb.settings())?;
     let found = keys_of(&mut made.server.client()?)?;
     ensure!(found == made.keys, "AUDIT FAILED: {found} keys were loaded, not {}", made.keys);
-    let session = Session::new(stage, &[made.server.address()], vec![made.server.watched()]);
-    let case = measure(stage, point.beside("mean", published), |repeat| {
+    let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
+    let case = measure(context, point.beside("mean", published), |repeat| {
         let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
-        let workload = Workload::of(vec![Command::parse("GET __key__")?], keys);
+        let workload = Workload::of(vec![RedisCommand::parse("GET __key__")?], keys);
         let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
         let mean = Figure::new("mean", "us", Better::Lower, trial.response.mean_us);
         Ok((trial, vec![mean]))
@@ -148,10 +148,10 @@ struct Made {
     digest: String,
 }
 
-fn make(stage: &Stage, keys: u64) -> anyhow::Result<Made> {
+fn make(context: &ScenarioContext, keys: u64) -> anyhow::Result<Made> {
     ensure!(keys.is_multiple_of(WRITES_DEPTH), "{keys} keys are not whole pipelines");
-    let server = Server::start(stage, "redis", 0, From::Aof.settings())?;
-    let session = Session::new(stage, &[server.address()], vec![server.watched()]);
+    let server = Server::start(context, "redis", 0, From::Aof.settings())?;
+    let session = Session::new(context, &[server.address()], vec![server.watched()]);
     session.fill(1, writes("", keys)?, keys / WRITES_DEPTH)?;
     let mut redis = server.client()?;
     let found = keys_of(&mut redis)?;
@@ -162,21 +162,21 @@ fn make(stage: &Stage, keys: u64) -> anyhow::Result<Made> {
 }
 
 fn loads(
-    stage: &Stage,
+    context: &ScenarioContext,
     made: &mut Made,
     from: From,
     cold: bool,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<Case>> {
     let name = format!("recovery {}, {}", from.name(), if cold { "cold" } else { "warm" });
-    if !stage.wants(&name) {
+    if !context.wants(&name) {
         return Ok(None);
     }
-    stage.progress.doing(&name);
+    context.progress.doing(&name);
     let series = format!("recovery {}", from.name());
     let mut case = Case { name: name.clone(), series, x: None, metrics: Vec::new(), trials: Vec::new() };
-    for _ in 0..stage.repeats {
-        ensure_running(&stage.stop)?;
+    for _ in 0..context.repeats {
+        ensure_running(&context.stop)?;
         let files = files(&made.server.data(), from)?;
         let temperature = if cold { cool(&files)? } else { warm(&files)? };
         match temperature {
@@ -208,8 +208,8 @@ fn loads(
     // Whether the published load was a cold one is not said, so it stands beside both.
     let published = reference::memory_recovery(&case.series, made.keys).map(MemoryRecovery::value);
     join(&mut case.metrics, &published.map(|of| ("load time", of)).into_iter().collect::<Vec<_>>());
-    stage.progress.done(&name);
-    stage.keep(&case);
+    context.progress.done(&name);
+    context.keep(&case);
     Ok(Some(case))
 }
 
@@ -253,7 +253,7 @@ fn cool(files: &[PathBuf]) -> anyhow::Result<Temperature> {
         let mut of = std::ffi::OsString::from("if=");
         of.push(file);
         // GNU dd: `nocache` with no count drops the whole file.
-        let dropped = Program::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
+        let dropped = Command::new("dd").arg(of).args(["iflag=nocache", "count=0", "status=none"]).status();
         if dropped.is_err() {
             break;
         }
@@ -283,7 +283,7 @@ fn cached_share(files: &[PathBuf]) -> Option<f64> {
     for file in files {
         total += fs::metadata(file).ok()?.len();
     }
-    let output = Program::new("fincore")
+    let output = Command::new("fincore")
         .args(["--bytes", "--noheadings", "--output", "RES"])
         .args(files)
         .output()

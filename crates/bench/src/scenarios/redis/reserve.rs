@@ -14,7 +14,7 @@ use crate::drivers::redis::reserve::{Gate, SCRIPT};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::report::model::{Audit, Better, ScenarioReport};
-use crate::scenarios::{Stage, limit};
+use crate::scenarios::{ScenarioContext, limit};
 
 const USERS: usize = 50;
 const DEPTHS: [usize; 4] = [1, 8, 64, 512];
@@ -28,13 +28,13 @@ pub(super) struct Sizes {
     pub(super) depths: Vec<usize>,
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let window = if stage.quick() { Duration::from_secs(2) } else { Duration::from_secs(10) };
-    run_sized(stage, &Sizes { window, depths: DEPTHS.to_vec() })
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let window = if context.quick() { Duration::from_secs(2) } else { Duration::from_secs(10) };
+    run_sized(context, &Sizes { window, depths: DEPTHS.to_vec() })
 }
 
-pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(stage, aof("everysec"))?;
+pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let subject = Subject::of(context, aof("everysec"))?;
     let tag = format!("{}gate", subject.prefix());
     let mut audit = Audit {
         initial_units: 0,
@@ -51,15 +51,15 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
         // More than any run takes.
         let gate = Gate { tag: tag.clone(), units: 1 << 40, buyers: BUYERS, limit: 5 };
         let point = Point::at("won", "orders in a pipeline", *depth as u64);
-        cases.extend(measure(stage, point, |repeat| {
-            once(stage, &subject, &gate, *depth, sizes.window, repeat, &mut audit)
+        cases.extend(measure(context, point, |repeat| {
+            once(context, &subject, &gate, *depth, sizes.window, repeat, &mut audit)
         })?);
     }
     let (units, buyers, limit) = SALE;
     let gate = Gate { tag, units, buyers, limit };
     let point = Point::bar("sell-out", "sell-out".to_owned());
-    cases.extend(measure(stage, point, |repeat| {
-        once(stage, &subject, &gate, 8, sizes.window, repeat, &mut audit)
+    cases.extend(measure(context, point, |repeat| {
+        once(context, &subject, &gate, 8, sizes.window, repeat, &mut audit)
     })?);
     let engines = vec![subject.said()?];
     let won = |depth: usize| format!("won, {depth} orders in a pipeline");
@@ -92,7 +92,7 @@ pub(super) fn run_sized(stage: &Stage, sizes: &Sizes) -> anyhow::Result<Scenario
 }
 
 fn once(
-    stage: &Stage,
+    context: &ScenarioContext,
     subject: &Subject,
     gate: &Gate,
     depth: usize,
@@ -109,7 +109,7 @@ fn once(
     redis.ask_bytes(&gate.making())?;
     let workload =
         Workload { depth, ..Workload::of(vec![gate.order(&sha, 1)?], Keys::new("", 1, 1, Order::Random)?) };
-    let session = Session::new(stage, &[subject.address()], subject.watched());
+    let session = Session::new(context, &[subject.address()], subject.watched());
     let (trial, _) = session.run(USERS, workload, Schedule::closed(window), repeat)?;
 
     let number = |text: Vec<String>| text.concat().parse::<u64>().context("a number of Redis");

@@ -19,7 +19,7 @@ use crate::leftovers;
 use crate::process::{Guard, log_tail};
 use crate::progress::say;
 use crate::report::model::EngineSettings;
-use crate::scenarios::{Stage, Target};
+use crate::scenarios::{ScenarioContext, Target};
 use crate::usage::Watched;
 
 /// Loading millions of keys from a cold disk takes a while.
@@ -27,8 +27,8 @@ const READY_PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(5);
 /// SAVE, FLUSHALL and DEBUG DIGEST of a full data set block.
 pub(super) const PATIENT: Duration = Duration::from_secs(300);
-/// Told of every server beside the settings under test.
-const TOLD: [&str; 7] =
+/// Shown of every server beside the settings under test.
+const SHOWN: [&str; 7] =
     ["appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "io-threads", "maxclients"];
 /// Before the keys on a server that is not ours.
 pub(super) const FOREIGN_PREFIX: &str = "doorbuster-bench:";
@@ -57,16 +57,16 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server on the stage's port of this index, and reads back its settings.
+    /// Starts a server on the scenario's port of this index, and reads back its settings.
     pub(super) fn start(
-        stage: &Stage,
+        context: &ScenarioContext,
         name: &str,
         port: u16,
         settings: Vec<Setting>,
     ) -> anyhow::Result<Self> {
-        let folder = stage.folder.join(name);
+        let folder = context.folder.join(name);
         fs::create_dir_all(folder.join("data")).context("the folder of a Redis server")?;
-        let address = SocketAddr::from(([127, 0, 0, 1], stage.port_base + port));
+        let address = SocketAddr::from(([127, 0, 0, 1], context.port_base + port));
         if let Some(holder) = leftovers::holder(address.port()) {
             bail!(
                 "the port {} is taken by {holder}: end it, or choose others by --port-base",
@@ -75,7 +75,7 @@ impl Server {
         }
         write_conf(&folder, address, &settings)?;
         let guard = spawn(&folder)?;
-        let stop = stage.stop.clone();
+        let stop = context.stop.clone();
         let mut server = Self { guard, name: name.to_owned(), address, folder, settings, stop };
         server.wait_ready()?;
         server.check()?;
@@ -201,7 +201,7 @@ fn spawn(folder: &Path) -> anyhow::Result<Guard> {
 
 fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<EngineSettings> {
     let mut settings = BTreeMap::new();
-    for name in TOLD.iter().chain(more) {
+    for name in SHOWN.iter().chain(more) {
         settings.insert((*name).to_owned(), redis.setting(name)?);
     }
     Ok(EngineSettings {
@@ -213,8 +213,8 @@ fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<Engine
 
 /// Of one that is not ours, and may keep its settings to itself.
 pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result<EngineSettings> {
-    let told = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
-    let settings = TOLD.iter().filter_map(told).collect();
+    let setting = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
+    let settings = SHOWN.iter().filter_map(setting).collect();
     Ok(EngineSettings {
         engine: engine.to_owned(),
         version: redis.info("server", "redis_version")?,
@@ -231,15 +231,15 @@ pub(super) enum Subject {
 
 impl Subject {
     /// A server with these settings, or the one that runs.
-    pub(super) fn of(stage: &Stage, settings: Vec<Setting>) -> anyhow::Result<Self> {
-        match &stage.target {
-            Target::Spawn => Ok(Self::Own(Box::new(Server::start(stage, "redis", 0, settings)?))),
+    pub(super) fn of(context: &ScenarioContext, settings: Vec<Setting>) -> anyhow::Result<Self> {
+        match &context.target {
+            Target::Spawn => Ok(Self::Own(Box::new(Server::start(context, "redis", 0, settings)?))),
             Target::Running(addresses) => {
                 let address =
                     addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
                 let password = addresses.redis_password.clone();
                 Redis::connect(address)?.authenticated(password.as_deref())?.ask(&["PING"])?;
-                Ok(Self::Foreign { address, password, stop: stage.stop.clone() })
+                Ok(Self::Foreign { address, password, stop: context.stop.clone() })
             }
         }
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_tells_what_is_swapped_out() {
+    fn what_is_swapped_out_of_this_process_is_known() {
         assert!(swapped_bytes(std::process::id()).is_ok());
         assert!(Host::default().has_swap().is_ok());
     }

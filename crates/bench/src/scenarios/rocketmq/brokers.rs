@@ -8,14 +8,14 @@ use anyhow::{Context, ensure};
 use crate::address::is_local;
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::engines::rocketmq::Broker;
-use crate::engines::{BrokerFlush, EngineSet, Place, expect};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 use crate::environment;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
 use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
-use crate::scenarios::{Stage, Target};
+use crate::scenarios::{ScenarioContext, Target};
 use crate::usage::Watched;
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
@@ -55,17 +55,22 @@ pub(super) struct Brokers {
 }
 
 impl Brokers {
-    pub(super) fn open(stage: &Stage) -> anyhow::Result<Self> {
-        let (set, name_server) = match &stage.target {
+    pub(super) fn open(context: &ScenarioContext) -> anyhow::Result<Self> {
+        let (set, name_server) = match &context.target {
             Target::Spawn => {
-                stage.progress.doing("starting RocketMQ");
-                let place = Place {
-                    scripts: stage.scripts.clone(),
-                    folder: stage.folder.join("engines"),
-                    port_base: stage.port_base,
+                context.progress.doing("starting RocketMQ");
+                let site = EngineSite {
+                    scripts: context.scripts.clone(),
+                    folder: context.folder.join("engines"),
+                    port_base: context.port_base,
                 };
-                let set =
-                    EngineSet::start_some(place, BrokerFlush::Asynchronous, &["rocketmq"], &[], &stage.stop)?;
+                let set = EngineSet::start_some(
+                    site,
+                    BrokerFlush::Asynchronous,
+                    &["rocketmq"],
+                    &[],
+                    &context.stop,
+                )?;
                 let name_server = set.address("rocketmq-namesrv")?;
                 (Some(set), name_server)
             }
@@ -76,7 +81,7 @@ impl Brokers {
                     .context("no name server of RocketMQ is given: --target-rocketmq ADDRESS")?,
             ),
         };
-        let disk = environment::disk(&stage.folder);
+        let disk = environment::disk(&context.folder);
         let brokers = Self { set, name_server, disk, renewed: 0, topics: Vec::new() };
         brokers.check()?;
         Ok(brokers)
@@ -95,17 +100,17 @@ impl Brokers {
     }
 
     /// Whether the store was thrown away to make room; then all topics are gone, and the broker is cold.
-    pub(super) fn make_room(&mut self, stage: &Stage) -> anyhow::Result<bool> {
+    pub(super) fn make_room(&mut self, context: &ScenarioContext) -> anyhow::Result<bool> {
         let Some(set) = &mut self.set else { return Ok(false) };
         let bytes = set.disk_bytes()?;
         if bytes < STORE_BYTES_RENEW {
             return Ok(false);
         }
-        stage
+        context
             .progress
             .doing(&format!("the broker's store has {} MiB: an empty one takes its place", bytes >> 20));
         set.down(&["rocketmq-broker"])?;
-        set.up(&["rocketmq-broker"], &[], &stage.stop)?;
+        set.up(&["rocketmq-broker"], &[], &context.stop)?;
         self.renewed += 1;
         self.topics.clear();
         self.check()?;
@@ -127,13 +132,13 @@ impl Brokers {
     }
 
     /// Sends until the broker gets no faster, for at least this long. What is sent counts for nothing.
-    pub(super) fn warm_up(&mut self, stage: &Stage, least: Duration) -> anyhow::Result<()> {
-        stage.progress.doing("warming the broker up");
+    pub(super) fn warm_up(&mut self, context: &ScenarioContext, least: Duration) -> anyhow::Result<()> {
+        context.progress.doing("warming the broker up");
         let topic = self.topic("doorbuster_bench_warm_up", 8)?;
         let sending = Sending {
             topic,
             connections: WARM_UP_CONNECTIONS,
-            bodies: Bodies::new(stage.seed, WARM_UP_BYTES),
+            bodies: Bodies::new(context.seed, WARM_UP_BYTES),
             keys: false,
             batch: 1,
             pipeline: 1,
@@ -144,7 +149,7 @@ impl Brokers {
         let mut best = 0.0;
         loop {
             let record: Record =
-                generator.run(Schedule::closed(least / WARM_UP_STEPS), &mut producer, &stage.stop)?;
+                generator.run(Schedule::closed(least / WARM_UP_STEPS), &mut producer, &context.stop)?;
             ensure!(
                 record.outcomes.queued > 0,
                 "the broker takes no message: {}",
@@ -159,7 +164,7 @@ impl Brokers {
             }
         }
         let seconds = begun.elapsed().as_secs_f64();
-        stage.progress.done(&format!("warm after {seconds:.0} s: {best:.0}/s"));
+        context.progress.done(&format!("warm after {seconds:.0} s: {best:.0}/s"));
         Ok(())
     }
 
@@ -167,14 +172,18 @@ impl Brokers {
         self.set.as_ref().map(EngineSet::all_watched).unwrap_or_default()
     }
 
-    pub(super) fn surroundings<'a>(&'a self, stage: &'a Stage, watched: &'a [Watched]) -> Surroundings<'a> {
+    pub(super) fn surroundings<'a>(
+        &'a self,
+        context: &'a ScenarioContext,
+        watched: &'a [Watched],
+    ) -> Surroundings<'a> {
         let local = is_local(self.name_server);
         Surroundings {
             watched,
             disk: self.disk.as_deref().filter(|_| local),
             co_located: local,
-            stop: &stage.stop,
-            progress: Some(&stage.progress),
+            stop: &context.stop,
+            progress: Some(&context.progress),
         }
     }
 
@@ -194,7 +203,7 @@ impl Brokers {
 
     /// As the brokers say themselves.
     pub(super) fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        let all = self.topics.first().context("a topic tells where the brokers are")?;
+        let all = self.topics.first().context("a topic names the brokers")?;
         all.brokers
             .iter()
             .map(|of| {

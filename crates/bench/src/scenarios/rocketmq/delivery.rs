@@ -1,4 +1,4 @@
-//! The published tier `message broker`, and what a consumer gets of what a producer was told is stored.
+//! The published tier `message broker`, and how much a consumer gets of what was acknowledged to a producer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
 use super::own::{self, Line, Own, Sent};
-use super::{Told, metrics};
+use super::{Produced, metrics};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
@@ -16,7 +16,7 @@ use crate::load::{Generator, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::reference;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::{Stage, limit};
+use crate::scenarios::{ScenarioContext, limit};
 
 /// The published command.
 const THREADS: usize = 64;
@@ -69,22 +69,22 @@ const HOLD_MS: u64 = 100;
 /// Of the live stream: far below what a broker carries, so that it is delivery that is timed and no queueing.
 const LIVE_PER_S: f64 = 1000.0;
 
-pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    with_brokers(stage, "message-broker", "RocketMQ: the message broker's tier", |stage, brokers| {
+pub(super) fn message_broker(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    with_brokers(context, "message-broker", "RocketMQ: the message broker's tier", |context, brokers| {
         // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
-        let own = match brokers.jars().filter(|_| stage.wants(OWN_PRODUCER)) {
+        let own = match brokers.jars().filter(|_| context.wants(OWN_PRODUCER)) {
             Some(library) => {
-                let own = own_case(stage, brokers, &library)?;
-                stage.keep(&own.0);
+                let own = own_case(context, brokers, &library)?;
+                context.keep(&own.0);
                 Some(own)
             }
             None => None,
         };
         let mut cases = Vec::new();
         for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
-            if stage.wants(kind.name) {
-                let case = produce_case(stage, brokers, kind)?;
-                stage.keep(&case);
+            if context.wants(kind.name) {
+                let case = produce_case(context, brokers, kind)?;
+                context.keep(&case);
                 cases.push(case);
                 brokers.check_room()?;
             }
@@ -100,11 +100,11 @@ pub(super) fn message_broker(stage: &mut Stage) -> anyhow::Result<ScenarioReport
 }
 
 /// The same by RocketMQ's own benchmark.
-fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Result<(Case, Own)> {
-    stage.progress.doing(OWN_PRODUCER);
+fn own_case(context: &ScenarioContext, brokers: &mut Brokers, library: &str) -> anyhow::Result<(Case, Own)> {
+    context.progress.doing(OWN_PRODUCER);
     let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
     let name_server = brokers.name_server().to_string();
-    let own = own::run(stage, library, (&name_server, &topic.name), (THREADS, BYTES), brokers.watched())?;
+    let own = own::run(context, library, (&name_server, &topic.name), (THREADS, BYTES), brokers.watched())?;
     let metric = |name, unit, better, value: fn(&Line) -> f64| {
         Metric::new(name, unit, better, own.lines.iter().map(value).collect())
     };
@@ -121,20 +121,20 @@ fn own_case(stage: &Stage, brokers: &mut Brokers, library: &str) -> anyhow::Resu
         trials: Vec::new(),
     };
     let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
-    stage.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
+    context.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
     Ok((case, own))
 }
 
-pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    with_brokers(stage, "rocketmq-consumer", "RocketMQ: the consumer", |stage, brokers| {
+pub(super) fn consumer(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    with_brokers(context, "rocketmq-consumer", "RocketMQ: the consumer", |context, brokers| {
         let mut cases = Vec::new();
         for (name, run) in [
-            ("backlog", backlog_case as fn(&Stage, &mut Brokers, &str) -> anyhow::Result<Case>),
+            ("backlog", backlog_case as fn(&ScenarioContext, &mut Brokers, &str) -> anyhow::Result<Case>),
             ("live stream", live_case),
         ] {
-            if stage.wants(name) {
-                let case = run(stage, brokers, name)?;
-                stage.keep(&case);
+            if context.wants(name) {
+                let case = run(context, brokers, name)?;
+                context.keep(&case);
                 cases.push(case);
                 brokers.check_room()?;
             }
@@ -144,19 +144,19 @@ pub(super) fn consumer(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
 }
 
 fn with_brokers(
-    stage: &Stage,
+    context: &ScenarioContext,
     name: &str,
     title: &str,
-    measure: impl FnOnce(&Stage, &mut Brokers) -> anyhow::Result<(Vec<Case>, Vec<Shape>)>,
+    measure: impl FnOnce(&ScenarioContext, &mut Brokers) -> anyhow::Result<(Vec<Case>, Vec<Shape>)>,
 ) -> anyhow::Result<ScenarioReport> {
-    let mut brokers = Brokers::open(stage)?;
-    brokers.warm_up(stage, Duration::from_secs(if stage.quick() { 10 } else { 60 }))?;
-    let measured = measure(stage, &mut brokers);
+    let mut brokers = Brokers::open(context)?;
+    brokers.warm_up(context, Duration::from_secs(if context.quick() { 10 } else { 60 }))?;
+    let measured = measure(context, &mut brokers);
     let engines = brokers.settings();
     let closed = brokers.close();
     let (cases, shapes) = measured?;
     closed?;
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
     let mut notes = brokers.notes();
     if name == "rocketmq-consumer" {
         notes.push(
@@ -187,8 +187,8 @@ fn with_brokers(
     })
 }
 
-fn window(stage: &Stage) -> Duration {
-    Duration::from_secs(if stage.quick() { 3 } else { 10 })
+fn window(context: &ScenarioContext) -> Duration {
+    Duration::from_secs(if context.quick() { 3 } else { 10 })
 }
 
 fn sending(run: u64, topic: &Topic, connections: usize, batch: u32) -> Sending {
@@ -196,7 +196,7 @@ fn sending(run: u64, topic: &Topic, connections: usize, batch: u32) -> Sending {
     Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
 }
 
-/// What tells the messages of one repeat from those of another. A message whose outcome is unknown may come into its
+/// What distinguishes the messages of one repeat from those of another. A message whose outcome is unknown may come into its
 /// topic as late as in the next repeat; each has a topic of its own too, so it can't be taken for damaged there.
 fn run_of(seed: u64, repeat: usize) -> u64 {
     let seed = Random::new(seed).next_u64();
@@ -207,26 +207,28 @@ fn threads(count: usize) -> Option<X> {
     Some(X { label: "threads".to_owned(), value: count as f64 })
 }
 
-fn produce_case(stage: &Stage, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
+fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
     let name = kind.name;
-    stage.progress.doing(name);
+    context.progress.doing(name);
     let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
-    let mut told = Told { before: topic.messages()?, ..Told::default() };
+    let mut produced = Produced { before: topic.messages()?, ..Produced::default() };
     let sending =
-        Sending { pipeline: kind.pipeline, ..sending(stage.seed, &topic, kind.connections, kind.batch) };
+        Sending { pipeline: kind.pipeline, ..sending(context.seed, &topic, kind.connections, kind.batch) };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 1..=stage.repeats {
-        let around = brokers.surroundings(stage, &watched);
-        let trial = trial(&mut generator, Schedule::closed(window(stage)), &mut producer, repeat, around)?;
-        told.add(&trial.outcomes);
+    for repeat in 1..=context.repeats {
+        let around = brokers.surroundings(context, &watched);
+        let trial = trial(&mut generator, Schedule::closed(window(context)), &mut producer, repeat, around)?;
+        produced.add(&trial.outcomes);
         trials.push(trial);
     }
-    told.check(topic.messages()?)?;
+    produced.check(topic.messages()?)?;
     let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
-    stage.progress.done(&format!("{name}: {best:.0}/s, {} in the topic as told", told.acknowledged));
+    context
+        .progress
+        .done(&format!("{name}: {best:.0}/s, {} in the topic as acknowledged", produced.acknowledged));
     Ok(Case {
         name: name.to_owned(),
         series: kind.series.to_owned(),
@@ -263,32 +265,33 @@ fn pulling(run: u64, topic: &Topic, hold_ms: u64) -> anyhow::Result<Consumer> {
 }
 
 /// Each repeat: a backlog is made by batches, then consumed as fast as it goes.
-fn backlog_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
+fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 1..=stage.repeats {
-        stage.progress.doing(&format!("{name}: producing"));
+    for repeat in 1..=context.repeats {
+        context.progress.doing(&format!("{name}: producing"));
         let topic = brokers.topic(&format!("doorbuster_bench_backlog_{repeat}"), QUEUES)?;
-        let run = run_of(stage.seed, repeat);
+        let run = run_of(context.seed, repeat);
         let mut consumer = pulling(run, &topic, 0)?;
         // Numbers begin at 0 again, so what the consumer has seen is one repeat's.
         let sending = sending(run, &topic, THREADS, BATCH);
         let mut producer = Producer::new(sending.clone()).remembering();
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-        let record = generator.run(Schedule::closed(window(stage)), &mut producer, &stage.stop)?;
+        let record = generator.run(Schedule::closed(window(context)), &mut producer, &context.stop)?;
         let acknowledged = producer.acknowledged().context("it remembers")?;
         let there: u64 = topic.ends()?.iter().zip(consumer.offsets()).map(|(end, begun)| end - begun).sum();
-        let told = Told { acknowledged: record.outcomes.queued, unknown: record.outcomes.unknown, before: 0 };
-        told.check(there)?;
-        stage.progress.doing(&format!("{name}: consuming {there} messages"));
+        let produced =
+            Produced { acknowledged: record.outcomes.queued, unknown: record.outcomes.unknown, before: 0 };
+        produced.check(there)?;
+        context.progress.doing(&format!("{name}: consuming {there} messages"));
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
-        let around = brokers.surroundings(stage, &watched);
+        let around = brokers.surroundings(context, &watched);
         // As many pulls as it takes if each is full; what is left after them is taken without being timed.
         let pulls = Schedule::closed_requests(there.div_ceil(PULL_MESSAGES_MAX.into()));
         trials.push(trial(&mut puller, pulls, &mut consumer, repeat, around)?);
-        drain(stage, &mut puller, &mut consumer, acknowledged)?;
+        drain(context, &mut puller, &mut consumer, acknowledged)?;
         check(consumer.consumed(), acknowledged, there)?;
-        stage.progress.done(&format!("{name}: {there} messages, none lost, none twice"));
+        context.progress.done(&format!("{name}: {there} messages, none lost, none twice"));
     }
     Ok(Case {
         name: name.to_owned(),
@@ -301,7 +304,7 @@ fn backlog_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Res
 
 /// Until all that was acknowledged is consumed; the answers after that moment, up to the end of a slice, too.
 fn drain(
-    stage: &Stage,
+    context: &ScenarioContext,
     puller: &mut Generator,
     consumer: &mut Consumer,
     acknowledged: &Numbers,
@@ -314,7 +317,7 @@ fn drain(
             "AUDIT FAILED: {missing} acknowledged messages were not delivered within {} s",
             PATIENCE.as_secs()
         );
-        puller.run(Schedule::closed(SLICE), consumer, &stage.stop)?;
+        puller.run(Schedule::closed(SLICE), consumer, &context.stop)?;
     }
     Ok(())
 }
@@ -333,30 +336,30 @@ fn check(consumed: &Consumed, acknowledged: &Numbers, there: u64) -> anyhow::Res
 }
 
 /// A slow stream, consumed while it is produced: how long a message takes from its producer to its consumer.
-fn live_case(stage: &Stage, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
+fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
     let watched = brokers.watched();
     let mut trials = Vec::new();
     let mut delays = Vec::new();
-    for repeat in 1..=stage.repeats {
-        stage.progress.doing(name);
+    for repeat in 1..=context.repeats {
+        context.progress.doing(name);
         let topic = brokers.topic(&format!("doorbuster_bench_live_{repeat}"), QUEUES)?;
-        let run = run_of(stage.seed, repeat);
+        let run = run_of(context.seed, repeat);
         let mut consumer = pulling(run, &topic, HOLD_MS)?;
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
         let sending = sending(run, &topic, THREADS, 1);
         let mut producer = Producer::new(sending.clone()).remembering();
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-        let around = brokers.surroundings(stage, &watched);
-        let schedule = Schedule::constant(LIVE_PER_S, window(stage));
+        let around = brokers.surroundings(context, &watched);
+        let schedule = Schedule::constant(LIVE_PER_S, window(context));
         let produced = live(around, (&mut puller, &mut consumer), schedule, || {
             trial(&mut generator, schedule, &mut producer, repeat, around)
         })?;
         let acknowledged = producer.acknowledged().context("it remembers")?;
-        drain(stage, &mut puller, &mut consumer, acknowledged)?;
+        drain(context, &mut puller, &mut consumer, acknowledged)?;
         let consumed = consumer.consumed();
         check(consumed, acknowledged, produced.outcomes.queued + produced.outcomes.unknown)?;
         let (born, stored) = (consumed.born_to_consumed(), consumed.stored_to_consumed());
-        stage.progress.done(&format!(
+        context.progress.done(&format!(
             "{name}: {} messages, none lost, none twice, p99 {} ms from producer to consumer",
             consumed.messages,
             born.at(0.99) / 1000

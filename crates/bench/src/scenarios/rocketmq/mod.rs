@@ -53,16 +53,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// What producers of one topic were told, against what the topic holds.
+/// The acknowledgements that producers of one topic got, against what the topic holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Produced {
     /// Messages in the topic when the count began.
     before: u64,
     acknowledged: u64,
     unknown: u64,
 }
 
-impl Told {
+impl Produced {
     fn add(&mut self, outcomes: &Outcomes) {
         self.acknowledged += outcomes.queued;
         self.unknown += outcomes.unknown;
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let told = Told { before: 5, acknowledged: 10, unknown: 2 };
+        let produced = Produced { before: 5, acknowledged: 10, unknown: 2 };
         for (messages, clean) in [(14, false), (15, true), (17, true), (18, false)] {
-            assert_eq!(told.check(messages).is_ok(), clean, "{messages}");
+            assert_eq!(produced.check(messages).is_ok(), clean, "{messages}");
         }
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use crate::process::{Guard, log_tail};
 use crate::report::model::{Case, Shape};
 use crate::report::statistics::median;
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
 use crate::usage::{Snapshot, Usage, Watched};
 
@@ -46,13 +46,13 @@ const TOOL: &str = "RocketMQ's own producer";
 /// Runs it until it has printed a line that counts for each repeat. `library` is the class path that the broker has,
 /// `watched` the brokers.
 pub(super) fn run(
-    stage: &Stage,
+    context: &ScenarioContext,
     library: &str,
     (name_server, topic): (&str, &str),
     (threads, bytes): (usize, usize),
     mut watched: Vec<Watched>,
 ) -> anyhow::Result<Own> {
-    let folder = stage.folder.join("own-producer");
+    let folder = context.folder.join("own-producer");
     std::fs::create_dir_all(&folder).context("a folder for RocketMQ's own producer")?;
     let log = folder.join("log");
     let mut command = Command::new("java");
@@ -63,18 +63,23 @@ pub(super) fn run(
         .args(["-n", name_server, "-t", topic, "-k", "false"])
         .args(["-w", &threads.to_string(), "-s", &bytes.to_string()]);
     let mut guard = Guard::start(&mut command, &log).context("running java")?;
-    let wanted = stage.repeats;
-    wait_for(stage, &mut guard, &log, 1)?;
+    let wanted = context.repeats;
+    wait_for(context, &mut guard, &log, 1)?;
     watched.push(Watched::new(TOOL, guard.pid()));
     let before = Snapshot::take(&watched, None)?;
-    let mut lines = wait_for(stage, &mut guard, &log, 1 + wanted)?;
+    let mut lines = wait_for(context, &mut guard, &log, 1 + wanted)?;
     let usage = before.until(&Snapshot::take(&watched, None)?);
     lines.drain(..1);
     lines.truncate(wanted);
     Ok(Own { lines, usage })
 }
 
-fn wait_for(stage: &Stage, guard: &mut Guard, log: &Path, count: usize) -> anyhow::Result<Vec<Line>> {
+fn wait_for(
+    context: &ScenarioContext,
+    guard: &mut Guard,
+    log: &Path,
+    count: usize,
+) -> anyhow::Result<Vec<Line>> {
     let deadline = Instant::now() + PATIENCE + LINE_EVERY * u32::try_from(count)?;
     loop {
         let text = std::fs::read_to_string(log).context("what RocketMQ's own producer says")?;
@@ -83,7 +88,7 @@ fn wait_for(stage: &Stage, guard: &mut Guard, log: &Path, count: usize) -> anyho
             return Ok(lines);
         }
         let said = || format!("it printed {} lines of {count}: {}", lines.len(), log_tail(log));
-        let ended = guard.ended_before(TOOL, deadline, &stage.stop).with_context(said)?;
+        let ended = guard.ended_before(TOOL, deadline, &context.stop).with_context(said)?;
         ensure!(ended.is_none(), "{TOOL} has ended; {}", said());
         std::thread::sleep(POLL);
     }
@@ -148,7 +153,7 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
         };
         let same_cost = between(Sent::broker_us);
         let used_up = limit::is_used_up(&own.usage);
-        let told = |of: Sent| {
+        let words = |of: Sent| {
             let Sent { per_s, sender, brokers } = of;
             let each = of.broker_us();
             format!("{per_s:.0}/s with {sender:.2} processors and {brokers:.2} of the broker's ({each:.1} us each)")
@@ -163,9 +168,9 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
         };
         let said = format!(
             "its own {}; ours {} on 64 connections, {} on one; {why}",
-            told(theirs),
-            told(apart),
-            told(together)
+            words(theirs),
+            words(apart),
+            words(together)
         );
         (said, !why.starts_with("not"))
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::brokers::Brokers;
-use super::{Told, metrics};
+use super::{Produced, metrics};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
@@ -12,7 +12,7 @@ use crate::measure::trial;
 use crate::reference;
 use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::Stage;
+use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
 
 /// Each with the four combinations below, in this order.
@@ -71,46 +71,46 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(stage: &Stage) -> Self {
+    fn of(context: &ScenarioContext) -> Self {
         let (warm_up, settle, window) =
-            if stage.quick() { (15_000, 200, 1_800) } else { (60_000, 2_000, 10_000) };
+            if context.quick() { (15_000, 200, 1_800) } else { (60_000, 2_000, 10_000) };
         let ms = Duration::from_millis;
         Self { warm_up: ms(warm_up), settle: ms(settle), window: ms(window) }
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let mut brokers = Brokers::open(stage)?;
-    let measured = measure(stage, &mut brokers);
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let mut brokers = Brokers::open(context)?;
+    let measured = measure(context, &mut brokers);
     let closed = brokers.close();
     let report = measured?;
     closed?;
     Ok(report)
 }
 
-fn measure(stage: &Stage, brokers: &mut Brokers) -> anyhow::Result<ScenarioReport> {
-    let plan = Plan::of(stage);
+fn measure(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<ScenarioReport> {
+    let plan = Plan::of(context);
     let mut cases = Vec::new();
-    let mut topics: BTreeMap<u32, (Topic, Told)> = BTreeMap::new();
-    for row in Row::all().filter(|row| stage.wants(&row.name())) {
-        if brokers.make_room(stage)? || topics.is_empty() {
+    let mut topics: BTreeMap<u32, (Topic, Produced)> = BTreeMap::new();
+    for row in Row::all().filter(|row| context.wants(&row.name())) {
+        if brokers.make_room(context)? || topics.is_empty() {
             topics.clear();
-            brokers.warm_up(stage, plan.warm_up)?;
+            brokers.warm_up(context, plan.warm_up)?;
             for queues in [8, 16] {
                 let topic = brokers.topic(&format!("doorbuster_bench_{queues}"), queues)?;
-                let told = Told { before: topic.messages()?, ..Told::default() };
-                topics.insert(queues, (topic, told));
+                let produced = Produced { before: topic.messages()?, ..Produced::default() };
+                topics.insert(queues, (topic, produced));
             }
         }
-        let (topic, told) = topics.get_mut(&row.queues).expect("both were made above");
-        let case = case(stage, brokers, plan, row, (topic, told))?;
-        stage.keep(&case);
+        let (topic, produced) = topics.get_mut(&row.queues).expect("both were made above");
+        let case = case(context, brokers, plan, row, (topic, produced))?;
+        context.keep(&case);
         cases.push(case);
         brokers.check_room()?;
     }
-    anyhow::ensure!(!cases.is_empty(), "no scenario has this in its name: {:?}", stage.only);
+    anyhow::ensure!(!cases.is_empty(), "no scenario has this in its name: {:?}", context.only);
     let mut scaled_down = brokers.scaled_down();
-    if stage.quick() {
+    if context.quick() {
         scaled_down.push("one window of 1.8 s instead of several of 10 s".to_owned());
     }
     let mut notes = brokers.notes();
@@ -131,37 +131,37 @@ fn measure(stage: &Stage, brokers: &mut Brokers) -> anyhow::Result<ScenarioRepor
 }
 
 fn case(
-    stage: &Stage,
+    context: &ScenarioContext,
     brokers: &Brokers,
     plan: Plan,
     row: Row,
-    (topic, told): (&Topic, &mut Told),
+    (topic, produced): (&Topic, &mut Produced),
 ) -> anyhow::Result<Case> {
     let name = row.name();
-    stage.progress.doing(&name);
+    context.progress.doing(&name);
     let sending = Sending {
         topic: topic.clone(),
         connections: row.threads,
-        bodies: Bodies::new(stage.seed, row.bytes),
+        bodies: Bodies::new(context.seed, row.bytes),
         keys: false,
         batch: 1,
         pipeline: 1,
     };
     let mut producer = Producer::new(sending.clone());
     let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-    let settling = generator.run(Schedule::closed(plan.settle), &mut producer, &stage.stop)?;
-    told.add(&settling.outcomes);
+    let settling = generator.run(Schedule::closed(plan.settle), &mut producer, &context.stop)?;
+    produced.add(&settling.outcomes);
     let watched = brokers.watched();
     let mut trials = Vec::new();
-    for repeat in 1..=stage.repeats {
-        let around = brokers.surroundings(stage, &watched);
+    for repeat in 1..=context.repeats {
+        let around = brokers.surroundings(context, &watched);
         let trial = trial(&mut generator, Schedule::closed(plan.window), &mut producer, repeat, around)?;
-        told.add(&trial.outcomes);
+        produced.add(&trial.outcomes);
         trials.push(trial);
     }
-    told.check(topic.messages()?)?;
+    produced.check(topic.messages()?)?;
     let best = trials.iter().map(crate::load::Trial::good_per_s).fold(0.0, f64::max);
-    stage.progress.done(&format!("{name}: {best:.0}/s"));
+    context.progress.done(&format!("{name}: {best:.0}/s"));
     Ok(Case {
         name,
         series: row.series(),
@@ -222,7 +222,7 @@ fn levels_off(cases: &[Case]) -> Shape {
         let series = series(bytes, queues);
         let curve = curve(cases, &series);
         let best = curve.iter().map(|point| point.1).fold(0.0, f64::max);
-        // One that begins after the published ones do, or ends before them, can't tell.
+        // One that begins after the published ones do, or ends before them, can't show it.
         if curve.last().is_some_and(|last| last.0 >= 200.0)
             && let Some(start) = curve.iter().find(|point| point.0 == FEW_THREADS)
             && let Some(knee) = curve.iter().find(|point| point.1 >= LEVEL * best)

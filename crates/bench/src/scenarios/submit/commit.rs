@@ -22,7 +22,7 @@ use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{Stage, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, limit};
 
 const DATABASE: &str = "doorbuster_bench";
 const CONNECTIONS: [usize; 4] = [1, 10, 50, 100];
@@ -93,10 +93,10 @@ struct Server {
 }
 
 impl Server {
-    fn open(stage: &Stage) -> anyhow::Result<Self> {
-        let (set, at) = match &stage.target {
+    fn open(context: &ScenarioContext) -> anyhow::Result<Self> {
+        let (set, at) = match &context.target {
             Target::Spawn => {
-                let set = start(stage)?;
+                let set = start(context)?;
                 let at = url(set.address("mariadb")?, "");
                 (Some(set), at)
             }
@@ -137,26 +137,31 @@ impl Server {
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    let mut server = Server::open(stage)?;
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let mut server = Server::open(context)?;
     let mut cases: Vec<Case> = Vec::new();
     let mut engines = Vec::new();
     if server.set.is_some() {
         for flush in FLUSHES {
             flush.apply(&mut server.database)?;
             engines.push(settings(&mut server.database, flush.name())?);
-            measure(stage, &mut server, flush.name(), &mut cases)?;
+            measure(context, &mut server, flush.name(), &mut cases)?;
         }
     } else {
         engines.push(settings(&mut server.database, "as found")?);
-        measure(stage, &mut server, "as found", &mut cases)?;
+        measure(context, &mut server, "as found", &mut cases)?;
     }
     server.database.execute(&format!("DROP DATABASE {DATABASE}"))?;
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
-    Ok(report(stage, server.set.is_some(), cases, engines))
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
+    Ok(report(context, server.set.is_some(), cases, engines))
 }
 
-fn report(stage: &Stage, own: bool, cases: Vec<Case>, engines: Vec<EngineSettings>) -> ScenarioReport {
+fn report(
+    context: &ScenarioContext,
+    own: bool,
+    cases: Vec<Case>,
+    engines: Vec<EngineSettings>,
+) -> ScenarioReport {
     let mut notes = vec![
         "an order is one transaction of five statements sent in one packet, so it costs one round trip"
             .to_owned(),
@@ -165,7 +170,7 @@ fn report(stage: &Stage, own: bool, cases: Vec<Case>, engines: Vec<EngineSetting
     if !own {
         notes.push("the server's flush settings were left as they are".to_owned());
     }
-    let scaled_down = if stage.quick() { vec!["runs of 2 s".to_owned()] } else { Vec::new() };
+    let scaled_down = if context.quick() { vec!["runs of 2 s".to_owned()] } else { Vec::new() };
     ScenarioReport {
         name: "mysql-commit".to_owned(),
         title: "MariaDB alone: commits".to_owned(),
@@ -180,22 +185,27 @@ fn report(stage: &Stage, own: bool, cases: Vec<Case>, engines: Vec<EngineSetting
     }
 }
 
-fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+fn measure(
+    context: &ScenarioContext,
+    server: &mut Server,
+    under: &str,
+    cases: &mut Vec<Case>,
+) -> anyhow::Result<()> {
     for kind in KINDS {
         for connections in CONNECTIONS {
             let plural = if connections == 1 { "" } else { "s" };
             let series = format!("{}, {under}", kind.name());
             let name = format!("{series}, {connections} connection{plural}");
-            if !stage.wants(&name) {
+            if !context.wants(&name) {
                 continue;
             }
-            stage.progress.doing(&name);
-            let trials = trials(stage, server, kind, connections).with_context(|| name.clone())?;
+            context.progress.doing(&name);
+            let trials = trials(context, server, kind, connections).with_context(|| name.clone())?;
             let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
                 trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
             };
             let rates = values(Trial::good_per_s);
-            stage.progress.done(&format!("{name}: {:.0}/s", median(&rates).unwrap_or(0.0)));
+            context.progress.done(&format!("{name}: {:.0}/s", median(&rates).unwrap_or(0.0)));
             let case = Case {
                 name,
                 series,
@@ -211,25 +221,30 @@ fn measure(stage: &Stage, server: &mut Server, under: &str, cases: &mut Vec<Case
                 ],
                 trials,
             };
-            stage.keep(&case);
+            context.keep(&case);
             cases.push(case);
         }
     }
     Ok(())
 }
 
-fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) -> anyhow::Result<Vec<Trial>> {
-    let window = Duration::from_secs(if stage.quick() { 2 } else { 10 });
-    let disk = environment::disk(&stage.folder);
+fn trials(
+    context: &ScenarioContext,
+    server: &mut Server,
+    kind: Kind,
+    connections: usize,
+) -> anyhow::Result<Vec<Trial>> {
+    let window = Duration::from_secs(if context.quick() { 2 } else { 10 });
+    let disk = environment::disk(&context.folder);
     let local = is_local(server.address);
     let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
-    let workload = Commits { kind, random: Random::new(stage.seed) };
+    let workload = Commits { kind, random: Random::new(context.seed) };
     let mut client = MySql::new(server.login.clone(), connections, workload);
     let mut generator = Generator::connect(Settings::keep_alive(server.address, connections), &mut client)
         .context("connecting to the MySQL server")?;
     let mut trials = Vec::new();
     // The first is a warm-up: it is checked like the others, and gives no figure.
-    for repeat in 0..=stage.repeats {
+    for repeat in 0..=context.repeats {
         if let Some(set) = &server.set {
             server.database.purge_binary_logs()?;
             check_room(set)?;
@@ -239,8 +254,8 @@ fn trials(stage: &Stage, server: &mut Server, kind: Kind, connections: usize) ->
             watched: &watched,
             disk: disk.as_deref().filter(|_| local),
             co_located: local,
-            stop: &stage.stop,
-            progress: Some(&stage.progress),
+            stop: &context.stop,
+            progress: Some(&context.progress),
         };
         let trial = trial(&mut generator, Schedule::closed(window), &mut client, repeat, around)?;
         check(kind, &trial, before, server.state()?)?;

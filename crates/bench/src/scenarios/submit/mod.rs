@@ -6,9 +6,9 @@ mod order;
 
 use anyhow::{Context, ensure};
 
-use super::{Engine, Scenario, Stage};
+use super::{Engine, Scenario, ScenarioContext};
 use crate::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
-use crate::engines::{BrokerFlush, EngineSet, Place, expect};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 use crate::report::model::EngineSettings;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -91,14 +91,14 @@ impl Flush {
 }
 
 /// A MariaDB of our own.
-fn start(stage: &Stage) -> anyhow::Result<EngineSet> {
-    stage.progress.doing("starting MariaDB");
-    let place = Place {
-        scripts: stage.scripts.clone(),
-        folder: stage.folder.join("engines"),
-        port_base: stage.port_base,
+fn start(context: &ScenarioContext) -> anyhow::Result<EngineSet> {
+    context.progress.doing("starting MariaDB");
+    let site = EngineSite {
+        scripts: context.scripts.clone(),
+        folder: context.folder.join("engines"),
+        port_base: context.port_base,
     };
-    EngineSet::start_some(place, BrokerFlush::Asynchronous, &["mariadb"], &[], &stage.stop)
+    EngineSet::start_some(site, BrokerFlush::Asynchronous, &["mariadb"], &[], &context.stop)
 }
 
 /// As the server says itself.

@@ -158,8 +158,8 @@ fn an_edge_without_a_good_secret_does_not_start() {
             .output()
             .unwrap();
         let log = std::fs::read_to_string(dir.path().join("error.log")).unwrap();
-        let told = format!("{}{log}", String::from_utf8_lossy(&ended.stderr));
-        assert_eq!(ended.status.code(), Some(1), "{told}");
-        assert!(told.contains(file.to_str().unwrap()), "{told}");
+        let printed = format!("{}{log}", String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(1), "{printed}");
+        assert!(printed.contains(file.to_str().unwrap()), "{printed}");
     }
 }

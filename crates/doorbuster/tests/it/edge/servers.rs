@@ -77,7 +77,7 @@ fn an_order_without_a_key_is_unknown_when_its_server_dies() {
 }
 
 #[test]
-fn a_client_who_asks_too_much_is_told_to_wait() {
+fn a_client_who_asks_too_much_is_asked_to_wait() {
     let limits = [
         ("EDGE_POSTS_PER_S_PER_CLIENT", "1"),
         ("EDGE_POSTS_BURST_PER_CLIENT", "2"),

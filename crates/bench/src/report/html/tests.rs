@@ -53,13 +53,13 @@ fn the_page_is_well_formed_and_stands_alone() {
 
 #[test]
 fn a_short_revision_keeps_its_doubts() {
-    for (revision, told) in [
+    for (revision, shown) in [
         ("0123456789abcdef", "0123456789ab"),
         ("0123456789abcdef-dirty", "0123456789ab-dirty"),
         ("0123456789abcdef-dirty-newer-than-the-program", "0123456789ab-dirty-newer-than-the-program"),
     ] {
         let page = render(&Report { git_revision: Some(revision.to_owned()), ..sample::report() });
-        assert!(page.contains(&format!("sources {told},")), "{told}");
+        assert!(page.contains(&format!("sources {shown},")), "{shown}");
     }
 }
 
@@ -70,8 +70,8 @@ fn what_limits_reads_as_a_sentence() {
     peak.limiter.as_mut().unwrap().what = "Nothing was used up, so waiting limits it.".to_owned();
     let page = render(&report);
     assert!(!page.contains("Limited by Nothing"), "{page}");
-    let told = page.split("The limit</h3>").nth(1).unwrap_or_default();
-    assert!(told.split("<li>").nth(1).unwrap_or_default().starts_with("Nothing was used up"), "{page}");
+    let limit = page.split("The limit</h3>").nth(1).unwrap_or_default();
+    assert!(limit.split("<li>").nth(1).unwrap_or_default().starts_with("Nothing was used up"), "{page}");
 }
 
 #[test]

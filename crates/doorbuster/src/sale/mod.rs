@@ -1,6 +1,6 @@
 //! `doorbuster sale`: the operator's commands against a running server.
 //!
-//! Must not: decide anything about a sale. Times and amounts are shown as the server tells them.
+//! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
 mod create;
 
@@ -85,7 +85,7 @@ struct StockChange {
     server: ServerArguments,
 }
 
-/// A sale as the API tells it.
+/// A sale as the API gives it.
 #[derive(Deserialize)]
 struct Sale {
     id: u64,
@@ -110,7 +110,7 @@ struct Item {
     list_price: u64,
     total: u64,
     available: u64,
-    /// What is held and sold is told to the holder of the operator's token only.
+    /// What is held and sold is given to the holder of the operator's token only.
     held: Option<u64>,
     sold: Option<u64>,
     limit: Option<u64>,
@@ -170,7 +170,7 @@ fn list(sales: &[Sale]) -> String {
         return "no sales yet; `doorbuster sale create --help` shows how to make one\n".to_owned();
     }
     let sum =
-        |sale: &Sale, of: fn(&Item) -> Option<u64>| or_untold(sale.items.iter().map(of).sum::<Option<u64>>());
+        |sale: &Sale, of: fn(&Item) -> Option<u64>| or_dash(sale.items.iter().map(of).sum::<Option<u64>>());
     let rows: Vec<_> = sales
         .iter()
         .map(|sale| {
@@ -235,8 +235,8 @@ fn describe(sale: &Sale) -> String {
                 output::money(item.list_price, &sale.currency),
                 item.total.to_string(),
                 item.available.to_string(),
-                or_untold(item.held),
-                or_untold(item.sold),
+                or_dash(item.held),
+                or_dash(item.sold),
                 item.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
             ]
         })
@@ -255,8 +255,8 @@ fn describe(sale: &Sale) -> String {
     text + &output::table(columns, &rows)
 }
 
-/// A number, or a dash if the server did not tell it: the token is not its operator's.
-fn or_untold(number: Option<u64>) -> String {
+/// A number, or a dash if the server did not give it: the token is not its operator's.
+fn or_dash(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! A schedule under way. Called by the generator once for each request, so the usual steps cost nanoseconds and no
-//! memory: an even open loop is one division, a closed loop without think time a push and a pop of one instant.
+//! A schedule in progress. It is asked once per request, so the usual steps cost nanoseconds and no memory: an even
+//! open loop is one division, a closed loop without think time a push and a pop of one instant.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,5 @@
-//! What is searched: a server of our own, a cluster of our own, or one that runs already; its buyers, and what they were
-//! told.
+//! The system under test with its load: a server of our own, a cluster of our own, or one that runs already; its buyers,
+//! and the answers that they got.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
 use crate::address::is_local;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
@@ -21,9 +21,10 @@ use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
 use crate::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
 use crate::usage::Watched;
 
-pub(super) struct Stand {
+/// The system under test, its buyers, and the answers that they got.
+pub(super) struct PeakTestbed {
     pub(super) traffic: Traffic,
-    pub(super) told: Told,
+    pub(super) answered: Answered,
     pub(super) receipts: Receipts,
     servers: Servers,
     /// As they were before the first load.
@@ -35,7 +36,7 @@ enum Servers {
     Running { address: SocketAddr, audit: Running },
 }
 
-impl Stand {
+impl PeakTestbed {
     pub(super) fn open(options: &PeakOptions, folder: &Path) -> anyhow::Result<Self> {
         let own = |installation| (Servers::Own(installation), Traffic::own(TOKEN_SECRET, BUYER_FIRST));
         let (servers, traffic) = match &options.target {
@@ -58,7 +59,7 @@ impl Stand {
         };
         let token = token.context("gates are asked for with the operator's token")?;
         let gates = Gates::opened(address, token, &options.site.stop, Some(&options.site.progress))?;
-        Ok(Self { traffic, told: Told::default(), receipts, servers, gates })
+        Ok(Self { traffic, answered: Answered::default(), receipts, servers, gates })
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -83,7 +84,7 @@ impl Stand {
     /// Between two trials: what was accepted is taken in, so that no trial pays for the one before.
     pub(super) fn rest(&mut self) -> anyhow::Result<()> {
         if let Servers::Own(installation) = &mut self.servers {
-            installation.drain(self.told)?;
+            installation.drain(self.answered)?;
             if let Installation::Cluster { set, .. } = installation {
                 set.database(None)?.purge_binary_logs()?;
             }
@@ -94,12 +95,12 @@ impl Stand {
     /// The gate of every result.
     pub(super) fn close(mut self, stop: &AtomicBool) -> anyhow::Result<Audit> {
         self.rest()?;
-        let Self { told, mut receipts, servers, gates, .. } = self;
+        let Self { answered, mut receipts, servers, gates, .. } = self;
         // Asked before the audit ends the servers; but orders that are missing weigh more than a gate that was lost.
         let same_gates = gates.check();
         let audit = match servers {
-            Servers::Own(installation) => installation.close(told, &mut receipts, stop),
-            Servers::Running { audit, .. } => audit.close(told),
+            Servers::Own(installation) => installation.close(answered, &mut receipts, stop),
+            Servers::Running { audit, .. } => audit.close(answered),
         }?;
         same_gates.map(|()| audit)
     }
@@ -111,7 +112,7 @@ fn running(
     operator: Option<&str>,
     site: &Site,
 ) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator, &site.stop)?.telling(&site.progress);
+    let audit = Running::open(address, operator, &site.stop)?.reporting_to(&site.progress);
     let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
         .with_context(|| format!("asking {address} whether it is ready"))?;
     ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());
@@ -146,7 +147,7 @@ mod tests {
             operator_token: None,
         };
         let folder = tempfile::tempdir().unwrap();
-        let opened = Stand::open(&PeakOptions::new("doorbuster".into(), target), folder.path());
+        let opened = PeakTestbed::open(&PeakOptions::new("doorbuster".into(), target), folder.path());
         let error = opened.err().expect("it is refused").to_string();
         assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);

@@ -12,12 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::SCENARIOS;
-use crate::attempt::{Answer, Attempt, Told};
+use crate::attempt::{Answer, Attempt, TimedAnswer};
 use crate::cluster::Cluster;
 use crate::engines::Engines;
 use crate::gate::redis_cli;
 use crate::load::{Load, Shape};
-use crate::proxy::{Mode, Proxy, TOLD_HOST};
+use crate::proxy::{ADVERTISED_HOST, Mode, Proxy};
 use crate::report::{self, Row};
 use crate::shop::Caller;
 use crate::small_disk::{Owner, SmallDisk};
@@ -38,7 +38,7 @@ const FROZEN_BY_SOME: [&str; 9] = [
     "rocketmq-broker",
     "mariadb",
 ];
-const TOLD_WITHIN: Duration = Duration::from_secs(30);
+const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
 const CLUSTER_NODES: usize = 6;
 const CLUSTER_NODE_TIMEOUT_MS: &str = "2000";
 
@@ -86,7 +86,7 @@ pub(crate) fn is_full() -> bool {
 
 /// What a fault acts on.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Testbed {
     pub(crate) engines: &'static Engines,
     pub(crate) network: &'static Network,
     pub(crate) cluster: Cluster,
@@ -115,11 +115,11 @@ impl Network {
         Network {
             redis: Proxy::to(address("redis")),
             redis_cluster: (0..CLUSTER_NODES)
-                .map(|node| Proxy::told(address(&format!("redis-cluster-{node}"))))
+                .map(|node| Proxy::advertised(address(&format!("redis-cluster-{node}"))))
                 .collect(),
             mariadb: Proxy::to(address("mariadb")),
             name_server: Proxy::to(address("rocketmq-namesrv")),
-            broker: Proxy::told(address("rocketmq-broker")),
+            broker: Proxy::advertised(address("rocketmq-broker")),
         }
     }
 
@@ -130,16 +130,16 @@ impl Network {
 }
 
 /// Plays a scenario; `fault` returns when the fault is over.
-pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outcome {
-    let mut stage = Stage::open(scenario);
-    stage.load.wait_for_orders(if is_full() { 1000 } else { 300 }, WARM_WITHIN);
+pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Testbed)) -> Outcome {
+    let mut testbed = Testbed::open(scenario);
+    testbed.load.wait_for_orders(if is_full() { 1000 } else { 300 }, WARM_WITHIN);
     let began = Instant::now();
-    fault(&mut stage);
+    fault(&mut testbed);
     let ended = Instant::now();
-    let back = stage.load.wait_for_orders(1, BACK_WITHIN);
-    stage.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
-    // The last is dropped first: a failure tells the logs of the servers, which are in the folder.
-    let Stage { _alone, _dir, load, cluster, prefix, engines, .. } = stage;
+    let back = testbed.load.wait_for_orders(1, BACK_WITHIN);
+    testbed.load.wait_for_orders(if is_full() { 1000 } else { 200 }, WARM_WITHIN);
+    // The last is dropped first: a failure prints the logs of the servers, which are in the folder.
+    let Testbed { _alone, _dir, load, cluster, prefix, engines, .. } = testbed;
     let attempts = load.stop();
     let silence = longest_silence(&attempts, began);
     let forgettable = forgettable(scenario.forgets, &attempts, began, ended);
@@ -153,8 +153,8 @@ pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Stage)) -> Outco
     row.outcome
 }
 
-impl Stage {
-    fn open(scenario: &Scenario) -> Stage {
+impl Testbed {
+    fn open(scenario: &Scenario) -> Testbed {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (engines, network) = engines_that_are_well();
         let place = SCENARIOS.iter().position(|other| other.name == scenario.name).expect("it is listed");
@@ -175,7 +175,7 @@ impl Stage {
         Caller::calm(cluster.addresses()[0]).create_sales();
         cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales());
         let load = Load::start(cluster.addresses(), shape());
-        Stage { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
+        Testbed { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
     }
 
     /// Longer than every time-out that is involved; then the fault is over.
@@ -184,7 +184,7 @@ impl Stage {
     }
 
     pub(crate) fn wait_out() {
-        std::thread::sleep(Stage::outage());
+        std::thread::sleep(Testbed::outage());
     }
 }
 
@@ -193,13 +193,13 @@ fn engines_that_are_well() -> (&'static Engines, &'static Network) {
     static ENGINES: OnceLock<Engines> = OnceLock::new();
     static NETWORK: OnceLock<Network> = OnceLock::new();
     let engines = ENGINES.get_or_init(|| {
-        let told = TOLD_HOST.to_string();
+        let host = ADVERTISED_HOST.to_string();
         let settings = [
-            ("DOORBUSTER_DEV_TOLD_HOST", told.as_str()),
+            ("DOORBUSTER_DEV_TOLD_HOST", host.as_str()),
             ("DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS", CLUSTER_NODE_TIMEOUT_MS),
         ];
         let engines = Engines::private(&ALL_ENGINES, &settings);
-        wait_until_told(&engines);
+        wait_until_advertised(&engines);
         engines
     });
     let network = NETWORK.get_or_init(|| Network::to(engines));
@@ -214,16 +214,16 @@ fn engines_that_are_well() -> (&'static Engines, &'static Network) {
 }
 
 /// A new Cluster's members learn from each other, some time after they serve, what each is to be called.
-fn wait_until_told(engines: &Engines) {
-    let told = TOLD_HOST.to_string();
-    let deadline = Instant::now() + TOLD_WITHIN;
+fn wait_until_advertised(engines: &Engines) {
+    let host = ADVERTISED_HOST.to_string();
+    let deadline = Instant::now() + ADVERTISED_WITHIN;
     for node in 0..CLUSTER_NODES {
         loop {
             let slots = redis_cli(engines, &format!("redis-cluster-{node}"), &["cluster", "slots"]);
-            if slots.lines().filter(|line| line.trim() == told).count() == CLUSTER_NODES {
+            if slots.lines().filter(|line| line.trim() == host).count() == CLUSTER_NODES {
                 break;
             }
-            assert!(Instant::now() < deadline, "not all are called {told}:\n{slots}");
+            assert!(Instant::now() < deadline, "not all are called {host}:\n{slots}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -295,15 +295,15 @@ fn say_sql(engines: &Engines, statements: &str) {
 }
 
 /// The first answer of each order that was accepted.
-fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &Told> {
-    attempts
-        .iter()
-        .filter_map(|attempt| attempt.told.iter().find(|told| matches!(told.answer, Answer::Accepted { .. })))
+fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &TimedAnswer> {
+    attempts.iter().filter_map(|attempt| {
+        attempt.answers.iter().find(|timed| matches!(timed.answer, Answer::Accepted { .. }))
+    })
 }
 
 /// The longest time without an accepted order, of all buyers together, from the fault on.
 fn longest_silence(attempts: &[Attempt], began: Instant) -> Duration {
-    let mut times: Vec<Instant> = acceptances(attempts).map(|told| told.at).collect();
+    let mut times: Vec<Instant> = acceptances(attempts).map(|timed| timed.at).collect();
     times.sort_unstable();
     let longest = times.windows(2).filter(|pair| pair[1] >= began).map(|pair| pair[1] - pair[0]).max();
     longest.unwrap_or_default()
@@ -316,7 +316,7 @@ fn forgettable(forgets: Forgets, attempts: &[Attempt], began: Instant, ended: In
         Forgets::Before(before) => (before, began),
         Forgets::BeforeAndDuring(before) => (before, ended),
     };
-    acceptances(attempts).filter(|told| told.sent + before >= began && told.sent <= until).count() as u64
+    acceptances(attempts).filter(|timed| timed.sent + before >= began && timed.sent <= until).count() as u64
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ mod tests {
 
     /// Or the network could not be cut.
     #[test]
-    fn engines_that_tell_an_address_tell_the_proxys() {
+    fn engines_that_advertise_an_address_advertise_the_proxys() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, network) = engines_that_are_well();
         let options = Options {

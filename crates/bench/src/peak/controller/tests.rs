@@ -1,8 +1,8 @@
 //! The search against simulated queues whose knee is known, with the noise of a shared machine; and against targets that
 //! misbehave. Seeded: a failure prints its seed.
 
-use super::controller::{CONTROL_SHARE, Controller, Ending, Load, Measurement, Outcome, Phase, Rules, Step};
-use super::judge::{Limits, Plan, Seen};
+use super::{CONTROL_SHARE, Controller, Ending, Load, Measurement, Outcome, Phase, Rules, Step};
+use crate::peak::judge::{Limits, Plan, Seen};
 use crate::report::model::Verdict;
 
 const LIMIT_US: u64 = 20_000;
@@ -405,7 +405,7 @@ fn a_control_load_is_judged_like_any_other() {
 }
 
 #[test]
-fn overload_and_recovery_are_bounded_and_told() {
+fn overload_and_recovery_are_bounded_and_reported() {
     let mut overloads = Vec::new();
     let mut probes = Vec::new();
     let (outcome, _) = search(rules(), |load, phase| match (load, phase) {

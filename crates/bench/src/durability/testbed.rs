@@ -1,4 +1,4 @@
-//! The servers of one row, with its settings, and what their buyers were told.
+//! The servers of one row, with its settings, their buyers, and the answers that these got.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use super::DurabilityOptions;
 use super::combination::Combination;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::invariants::{self, Matched};
 use crate::audit::receipts::{Kept, Receipts};
 use crate::drivers::http::Http;
@@ -20,14 +20,15 @@ use crate::report::model::Audit;
 use crate::target::TOKEN_SECRET;
 use crate::traffic::{BUYER_FIRST, Traffic};
 
-pub(super) struct Stand {
+/// The system under test, its buyers, and the answers that they got.
+pub(super) struct DurabilityTestbed {
     pub(super) traffic: Traffic,
-    pub(super) told: Told,
+    pub(super) answered: Answered,
     pub(super) receipts: Receipts,
     pub(super) installation: Installation,
 }
 
-impl Stand {
+impl DurabilityTestbed {
     pub(super) fn open(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<Self> {
         let installation = match row {
             Combination::Embedded(synchronous) => {
@@ -44,7 +45,7 @@ impl Stand {
         };
         let receipts = Receipts::create(&folder.join("receipts")).context("the receipts' file")?;
         let traffic = Traffic::own(TOKEN_SECRET, BUYER_FIRST);
-        Ok(Self { traffic, told: Told::default(), receipts, installation })
+        Ok(Self { traffic, answered: Answered::default(), receipts, installation })
     }
 
     /// A closed loop.
@@ -63,8 +64,8 @@ impl Stand {
             progress: Some(&options.site.progress),
         };
         let trial = trial(&mut generator, Schedule::closed(options.load), &mut http, repeat, around)?;
-        self.told.add_outcomes(&trial.outcomes);
-        self.installation.drain(self.told)?;
+        self.answered.add_outcomes(&trial.outcomes);
+        self.installation.drain(self.answered)?;
         let surprise = trial.first_surprise.as_deref().unwrap_or("no answer at all");
         ensure!(trial.outcomes.won > 0, "no order was accepted: {surprise}");
         Ok(trial)
@@ -84,8 +85,8 @@ impl Stand {
 
     /// The audit as a gate.
     pub(super) fn close(self, stop: &AtomicBool) -> anyhow::Result<Audit> {
-        let Self { told, mut receipts, installation, .. } = self;
-        installation.close(told, &mut receipts, stop)
+        let Self { answered, mut receipts, installation, .. } = self;
+        installation.close(answered, &mut receipts, stop)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The proof: what the buyers were told against what the ledger holds.
+//! The proof: what the buyers were answered against what the ledger holds.
 //!
 //! Reads the ledger's file by itself, read-only, while the server runs; an order is a row of `orders`. Without a
-//! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were told;
-//! [`running`] asks a server that is not ours; [`gates`] tells whether there is anything to measure.
+//! clean audit no scenario may print a figure. [`invariants`] reads it whole; [`receipts`] are what buyers were given;
+//! [`running`] asks a server that is not ours; [`gates`] says whether anything can be measured.
 
 pub mod gates;
 pub mod invariants;
@@ -56,24 +56,24 @@ fn count(rows: i64) -> u64 {
     u64::try_from(rows).expect("SQLite's count() is never negative")
 }
 
-/// What the buyers of one ledger were told so far.
+/// What the buyers of one ledger were answered so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Told {
+pub struct Answered {
     pub accepted: u64,
     /// Requests whose answer was lost: each is an order or is none.
     pub unknown: u64,
 }
 
-/// The ledger holds an order that nobody was told of, or lacks one that somebody was.
+/// The ledger holds an order that no buyer was answered, or lacks one that a buyer was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    pub told: Told,
+    pub answered: Answered,
     pub orders: u64,
 }
 
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { told: Told { accepted, unknown }, orders } = self;
+        let Self { answered: Answered { accepted, unknown }, orders } = self;
         let most = accepted + unknown;
         write!(
             f,
@@ -91,7 +91,7 @@ pub fn messages(data_dir: &Path) -> rusqlite::Result<u64> {
     connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).map(count)
 }
 
-impl Told {
+impl Answered {
     pub fn add(&mut self, record: &Record) {
         self.add_outcomes(&record.outcomes);
     }
@@ -104,7 +104,11 @@ impl Told {
     /// Cumulative on purpose: an unknown request of an earlier run may become a row during a later one.
     pub fn check(self, orders: u64) -> Result<(), Mismatch> {
         let most = self.accepted + self.unknown;
-        if (self.accepted..=most).contains(&orders) { Ok(()) } else { Err(Mismatch { told: self, orders }) }
+        if (self.accepted..=most).contains(&orders) {
+            Ok(())
+        } else {
+            Err(Mismatch { answered: self, orders })
+        }
     }
 }
 
@@ -114,20 +118,20 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let told = |accepted, unknown| Told { accepted, unknown };
-        for (told, orders, clean) in [
-            (told(0, 0), 0, true),
-            (told(10, 0), 10, true),
-            (told(10, 0), 9, false),
-            (told(10, 0), 11, false),
-            (told(10, 2), 10, true),
-            (told(10, 2), 12, true),
-            (told(10, 2), 9, false),
-            (told(10, 2), 13, false),
+        let answered = |accepted, unknown| Answered { accepted, unknown };
+        for (answered, orders, clean) in [
+            (answered(0, 0), 0, true),
+            (answered(10, 0), 10, true),
+            (answered(10, 0), 9, false),
+            (answered(10, 0), 11, false),
+            (answered(10, 2), 10, true),
+            (answered(10, 2), 12, true),
+            (answered(10, 2), 9, false),
+            (answered(10, 2), 13, false),
         ] {
-            assert_eq!(told.check(orders).is_ok(), clean, "{told:?} against {orders}");
+            assert_eq!(answered.check(orders).is_ok(), clean, "{answered:?} against {orders}");
         }
-        assert!(told(10, 2).check(13).unwrap_err().to_string().contains("must hold 10 to 12"));
+        assert!(answered(10, 2).check(13).unwrap_err().to_string().contains("must hold 10 to 12"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `POST /order/submit` with random users and goods.
 //!
 //! First with balances of 10, which must end in exactly 10,000 orders; then, with balances that never run short, at
-//! rising numbers of users, for each way to flush. A ledger that holds anything but what the buyers were told ends it.
+//! rising numbers of users, for each way to flush. A ledger that holds anything but what the buyers were answered ends it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::address::is_local;
-use crate::audit::Told;
+use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::{Http, Settings};
 use crate::engines::EngineSet;
@@ -26,7 +26,7 @@ use crate::measure::{Surroundings, trial};
 use crate::reference::{self, SubmitOrder};
 use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{Addresses, Stage, Target as Whom, limit};
+use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, limit};
 use crate::target::{Setup, Target};
 use crate::traffic::Traffic;
 use crate::usage::Watched;
@@ -47,19 +47,19 @@ const BALANCE_AMPLE: u64 = 100_000_000;
 const PLAN_ORDERS: u64 = 400_000;
 const PLAN_ORDERS_QUICK: u64 = 40_000;
 
-/// Rates that differ by less than this part are the same, as far as a few windows can tell.
+/// Rates that differ by less than this part are the same, as far as a few windows can show.
 const MARGIN: f64 = 0.05;
 
 /// A server of ours over a database of its own.
 struct Shop {
     target: Target,
     database: Database,
-    told: Told,
+    answered: Answered,
     watched: Vec<Watched>,
 }
 
 impl Shop {
-    fn open(stage: &Stage, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
+    fn open(context: &ScenarioContext, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&folder).context("the server's folder")?;
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
@@ -69,63 +69,63 @@ impl Shop {
             set.address("mariadb")?
         );
         let target = Target::start(
-            &stage.program,
+            &context.program,
             &folder,
-            Setup { demo: true, settings: &ledger, stop: &stage.stop },
+            Setup { demo: true, settings: &ledger, stop: &context.stop },
         )?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
-        Ok(Self { target, database: set.database(Some(DATABASE))?, told: Told::default(), watched })
+        Ok(Self { target, database: set.database(Some(DATABASE))?, answered: Answered::default(), watched })
     }
 
     fn balance(&self, units: u64) -> anyhow::Result<()> {
         self.target.operate("/api/v1/demo/load", &json!({ "balance": units }), 200).map(drop)
     }
 
-    /// The ledger must hold what the buyers were told.
+    /// The ledger must hold what the buyers were answered.
     fn add(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        self.told.accepted += outcomes.won;
-        self.told.unknown += outcomes.unknown;
-        Ok(self.told.check(self.database.orders()?)?)
+        self.answered.accepted += outcomes.won;
+        self.answered.unknown += outcomes.unknown;
+        Ok(self.answered.check(self.database.orders()?)?)
     }
 
     /// Every row counted again, and the program's own audit.
     fn close(mut self) -> anyhow::Result<()> {
         self.target.stop()?;
-        self.told.check(self.database.count("orders")?)?;
+        self.answered.check(self.database.count("orders")?)?;
         self.target.audit_config()?;
         Ok(())
     }
 }
 
-pub(super) fn run(stage: &mut Stage) -> anyhow::Result<ScenarioReport> {
-    match stage.target.clone() {
-        Whom::Spawn => run_own(stage),
-        Whom::Running(addresses) => run_running(stage, &addresses),
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    match context.target.clone() {
+        Whom::Spawn => run_own(context),
+        Whom::Running(addresses) => run_running(context, &addresses),
     }
 }
 
-fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
-    let set = start(stage)?;
+fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let set = start(context)?;
     let mut ramp = Ramp::default();
     let mut engines: Vec<EngineSettings> = Vec::new();
     let mut sold_out = None;
-    for repeat in 1..=stage.repeats {
+    for repeat in 1..=context.repeats {
         for flush in FLUSHES {
             flush.apply(&mut set.database(None)?)?;
-            let folder = stage.folder.join(format!("server-{}-{repeat}", flush.value()));
-            let mut shop = Shop::open(stage, &set, folder)?;
-            if sold_out.is_none() && stage.wants("balances of 10") {
-                sold_out = Some(sell_out(stage, &mut shop)?);
+            let folder = context.folder.join(format!("server-{}-{repeat}", flush.value()));
+            let mut shop = Shop::open(context, &set, folder)?;
+            if sold_out.is_none() && context.wants("balances of 10") {
+                sold_out = Some(sell_out(context, &mut shop)?);
             }
             shop.balance(BALANCE_AMPLE)?;
-            for users in steps(stage) {
-                ramp.step(stage, &mut shop, (flush, users), repeat)?;
+            for users in steps(context) {
+                ramp.step(context, &mut shop, (flush, users), repeat)?;
                 check_room(&set)?;
             }
             shop.close()?;
-            sold_out.iter().for_each(|(case, _)| stage.keep(case));
-            ramp.cases(stage).iter().for_each(|case| stage.keep(case));
+            sold_out.iter().for_each(|(case, _)| context.keep(case));
+            ramp.cases(context).iter().for_each(|case| context.keep(case));
             if repeat == 1 {
                 engines.push(settings(&mut set.database(None)?, flush.name())?);
             }
@@ -133,21 +133,21 @@ fn run_own(stage: &Stage) -> anyhow::Result<ScenarioReport> {
     }
     let (mut cases, audit) = sold_out.map_or((Vec::new(), None), |(case, audit)| (vec![case], Some(audit)));
     let shapes = ramp.shapes();
-    cases.extend(ramp.cases(stage));
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
+    cases.extend(ramp.cases(context));
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
     let notes = vec![
         "this program commits the orders of many buyers in one transaction; the published one commits each by itself"
             .to_owned(),
-        "the ledger was compared with what buyers were told after every step, and audited after every ramp".to_owned(),
+        "the ledger was compared with what buyers were answered after every step, and audited after every ramp".to_owned(),
         "throughput counts accepted orders; each is a row in MariaDB when it is answered".to_owned(),
     ];
-    let mut report = report(stage, cases, engines, shapes, notes);
+    let mut report = report(context, cases, engines, shapes, notes);
     report.audit = audit;
     Ok(report)
 }
 
 fn report(
-    stage: &Stage,
+    context: &ScenarioContext,
     cases: Vec<Case>,
     engines: Vec<EngineSettings>,
     shapes: Vec<Shape>,
@@ -159,7 +159,7 @@ fn report(
         "one kind of disk: the published experiment has a hard disk and an SSD, and these are the SSD's figures"
             .to_owned(),
     ];
-    if stage.quick() {
+    if context.quick() {
         scaled_down.push("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units".to_owned());
     }
     ScenarioReport {
@@ -176,8 +176,8 @@ fn report(
     }
 }
 
-fn steps(stage: &Stage) -> impl Iterator<Item = usize> {
-    let steps: &'static [usize] = if stage.quick() { &USERS_QUICK } else { &USERS };
+fn steps(context: &ScenarioContext) -> impl Iterator<Item = usize> {
+    let steps: &'static [usize] = if context.quick() { &USERS_QUICK } else { &USERS };
     steps.iter().copied()
 }
 
@@ -186,19 +186,23 @@ fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::
         .context("connecting to the shop")
 }
 
-fn surroundings<'a>(stage: &'a Stage, watched: &'a [Watched], disk: Option<&'a str>) -> Surroundings<'a> {
-    Surroundings { watched, disk, co_located: true, stop: &stage.stop, progress: Some(&stage.progress) }
+fn surroundings<'a>(
+    context: &'a ScenarioContext,
+    watched: &'a [Watched],
+    disk: Option<&'a str>,
+) -> Surroundings<'a> {
+    Surroundings { watched, disk, co_located: true, stop: &context.stop, progress: Some(&context.progress) }
 }
 
 /// The published plan on goods of which there are 10 each. Comes first: nothing was sold yet.
-fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
-    let requests = if stage.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
-    stage.progress.doing("balances of 10");
+fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
+    let requests = if context.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
+    context.progress.doing("balances of 10");
     shop.balance(BALANCE)?;
     let mut traffic = Traffic::submit();
     let mut generator = connect(shop.target.address(), SOLD_OUT_USERS, &mut traffic)?;
-    let disk = environment::disk(&stage.folder);
-    let around = surroundings(stage, &shop.watched, disk.as_deref());
+    let disk = environment::disk(&context.folder);
+    let around = surroundings(context, &shop.watched, disk.as_deref());
     let schedule = Schedule::closed_requests(requests);
     let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 1, around)?;
     shop.add(&trial.outcomes)?;
@@ -209,7 +213,7 @@ fn sell_out(stage: &Stage, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
         "AUDIT FAILED: {GOODS} goods of {BALANCE} units each came to {orders} orders of {goods} goods, {least} to \
          {most} of each"
     );
-    stage
+    context
         .progress
         .done(&format!("balances of 10: {orders} orders of {requests} requests, {most} of each good"));
     let Outcomes { won, unknown, .. } = trial.outcomes;
@@ -250,32 +254,38 @@ struct Ramp {
 impl Ramp {
     fn step(
         &mut self,
-        stage: &Stage,
+        context: &ScenarioContext,
         shop: &mut Shop,
         (flush, users): (Flush, usize),
         repeat: usize,
     ) -> anyhow::Result<()> {
         let name = name(flush.name(), users);
-        if !stage.wants(&name) {
+        if !context.wants(&name) {
             return Ok(());
         }
-        stage.progress.doing(&name);
+        context.progress.doing(&name);
         shop.database.purge_binary_logs()?;
         let mut traffic = Traffic::submit();
         let mut generator = connect(shop.target.address(), users, &mut traffic)?;
         let mut http = Http { workload: &mut traffic };
-        let (warm_up, window) = durations(stage);
-        let record = generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?;
+        let (warm_up, window) = durations(context);
+        let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
         shop.add(&record.outcomes)?;
-        let disk = environment::disk(&stage.folder);
-        let around = surroundings(stage, &shop.watched, disk.as_deref());
+        let disk = environment::disk(&context.folder);
+        let around = surroundings(context, &shop.watched, disk.as_deref());
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
         shop.add(&trial.outcomes).with_context(|| name.clone())?;
-        self.push(stage, flush.name(), users, trial)
+        self.push(context, flush.name(), users, trial)
     }
 
     /// A step whose balances ran short, or whose server failed, has no figure.
-    fn push(&mut self, stage: &Stage, series: &str, users: usize, trial: Trial) -> anyhow::Result<()> {
+    fn push(
+        &mut self,
+        context: &ScenarioContext,
+        series: &str,
+        users: usize,
+        trial: Trial,
+    ) -> anyhow::Result<()> {
         let name = name(series, users);
         ensure!(
             trial.outcomes.won > 0 && trial.outcomes.sold_out == 0,
@@ -283,7 +293,7 @@ impl Ramp {
             trial.outcomes,
             trial.first_surprise
         );
-        stage.progress.done(&format!("{name}: {:.0} orders/s", trial.good_per_s()));
+        context.progress.done(&format!("{name}: {:.0} orders/s", trial.good_per_s()));
         match self.steps.iter_mut().find(|step| step.0 == series && step.1 == users) {
             Some(step) => step.2.push(trial),
             None => self.steps.push((series.to_owned(), users, vec![trial])),
@@ -315,11 +325,11 @@ impl Ramp {
         steps.filter_map(|step| Some((step.1, median(&rates(&step.2))?))).collect()
     }
 
-    fn cases(&self, stage: &Stage) -> Vec<Case> {
+    fn cases(&self, context: &ScenarioContext) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut series: Vec<String> = self.steps.iter().map(|step| step.0.clone()).collect();
         series.dedup();
-        for series in series.iter().filter(|_| stage.only.is_none()) {
+        for series in series.iter().filter(|_| context.only.is_none()) {
             let best = self.best(series);
             let flush = FLUSHES.into_iter().find(|flush| flush.name() == series);
             let published =
@@ -392,7 +402,7 @@ impl Ramp {
             published: "better with 0/0, on either disk".to_owned(),
             measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
                 let times = not.1 / synced.1;
-                let close = if faster(times).is_none() { ", too close to tell" } else { "" };
+                let close = if faster(times).is_none() { ", too close to call" } else { "" };
                 format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
             }),
             holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
@@ -412,7 +422,7 @@ impl Ramp {
     }
 }
 
-/// Of a ratio of two rates; none if they are too close to tell.
+/// Of a ratio of two rates; none if they are too close to call.
 fn faster(times: f64) -> Option<bool> {
     ((times - 1.0).abs() >= MARGIN).then_some(times > 1.0)
 }
@@ -421,38 +431,38 @@ fn name(series: &str, users: usize) -> String {
     format!("{series}, {users} users")
 }
 
-fn durations(stage: &Stage) -> (Duration, Duration) {
-    let (warm_up, window) = if stage.quick() { (500, 2_000) } else { (1_000, 10_000) };
+fn durations(context: &ScenarioContext) -> (Duration, Duration) {
+    let (warm_up, window) = if context.quick() { (500, 2_000) } else { (1_000, 10_000) };
     (Duration::from_millis(warm_up), Duration::from_millis(window))
 }
 
 /// A server that runs already: the ramp alone. Its balances are its operator's to set, and its ledger is its own to
 /// audit.
-fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
+fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
     let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
-    let before =
-        Running::open(address, addresses.operator_token.as_deref(), &stage.stop)?.telling(&stage.progress);
-    let mut told = Told::default();
+    let before = Running::open(address, addresses.operator_token.as_deref(), &context.stop)?
+        .reporting_to(&context.progress);
+    let mut answered = Answered::default();
     let mut ramp = Ramp::default();
-    let (warm_up, window) = durations(stage);
-    for repeat in 1..=stage.repeats {
-        for users in steps(stage).filter(|users| stage.wants(&name(series, *users))) {
-            stage.progress.doing(&name(series, users));
+    let (warm_up, window) = durations(context);
+    for repeat in 1..=context.repeats {
+        for users in steps(context).filter(|users| context.wants(&name(series, *users))) {
+            context.progress.doing(&name(series, users));
             let mut traffic = Traffic::submit();
             let mut generator = connect(address, users, &mut traffic)?;
             let mut http = Http { workload: &mut traffic };
-            told.add(&generator.run(Schedule::closed(warm_up), &mut http, &stage.stop)?);
+            answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
             let around = Surroundings {
                 watched: &[],
                 disk: None,
                 co_located: is_local(address),
-                stop: &stage.stop,
-                progress: Some(&stage.progress),
+                stop: &context.stop,
+                progress: Some(&context.progress),
             };
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-            told.add_outcomes(&trial.outcomes);
-            ramp.push(stage, series, users, trial)?;
+            answered.add_outcomes(&trial.outcomes);
+            ramp.push(context, series, users, trial)?;
         }
     }
     let engines = match &addresses.mysql {
@@ -461,83 +471,12 @@ fn run_running(stage: &Stage, addresses: &Addresses) -> anyhow::Result<ScenarioR
     };
     let notes =
         vec!["left out, for the server is not ours: both flush settings, and balances of 10".to_owned()];
-    let cases = ramp.cases(stage);
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", stage.only);
-    let mut report = report(stage, cases, engines, Vec::new(), notes);
-    report.audit = Some(before.close(told)?);
+    let cases = ramp.cases(context);
+    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
+    let mut report = report(context, cases, engines, Vec::new(), notes);
+    report.audit = Some(before.close(answered)?);
     Ok(report)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::record::Record;
-    use crate::load::trial::Flag;
-
-    fn trial(repeat: usize, won: u64, valid: bool) -> Trial {
-        let mut record = Record::default();
-        (record.outcomes.won, record.elapsed) = (won, Duration::from_secs(1));
-        let flags = if valid { Vec::new() } else { vec![Flag::Unsent { requests: 1 }] };
-        Trial { flags, ..Trial::new(repeat, &Schedule::closed(record.elapsed), &record, None) }
-    }
-
-    fn ramp(steps: &[(Flush, usize, u64)]) -> Ramp {
-        let step = |(flush, users, won): &(Flush, usize, u64)| {
-            (flush.name().to_owned(), *users, vec![trial(1, *won, true), trial(2, 9_000, false)])
-        };
-        Ramp { steps: steps.iter().map(step).collect() }
-    }
-
-    #[test]
-    fn no_order_is_placed_where_it_can_not_be_audited() {
-        crate::scenarios::refuses_without_token(run);
-    }
-
-    #[test]
-    fn invalid_trials_have_no_best() {
-        let ramp = ramp(&[(Flush::Never, 10, 100), (Flush::Never, 50, 200)]);
-        let best = ramp.best(Flush::Never.name());
-        let best: Vec<(usize, u64, usize)> =
-            best.iter().map(|(trial, users)| (trial.repeat, trial.outcomes.won, *users)).collect();
-        assert_eq!(best, [(1, 200, 50)]);
-        assert_eq!(ramp.curve(Flush::Never.name()), [(10, 100.0), (50, 200.0)]);
-    }
-
-    #[test]
-    fn shapes_need_a_margin() {
-        for (not, last, wanted) in [
-            (1100, 900, [Some(true), Some(true)]),
-            (900, 960, [Some(false), Some(false)]),
-            (1040, 999, [None, Some(false)]),
-            (960, 949, [None, Some(true)]),
-        ] {
-            let steps =
-                [(Flush::EachCommit, 300, 1000), (Flush::EachCommit, 800, last), (Flush::Never, 300, not)];
-            let holds: Vec<_> = ramp(&steps).shapes().iter().map(|shape| shape.holds).collect();
-            assert_eq!(holds, wanted, "{not} {last}");
-        }
-    }
-
-    #[test]
-    fn shapes_of_a_full_generator_are_undecided() {
-        let steps = [
-            (Flush::EachCommit, 300, 1000),
-            (Flush::EachCommit, 500, 990),
-            (Flush::EachCommit, 800, 900),
-            (Flush::Never, 300, 1100),
-        ];
-        let both = Some(true);
-        for (full, wanted) in
-            [(0, [None, None]), (1, [both, both]), (2, [both, None]), (3, [None, both]), (9, [both, both])]
-        {
-            let mut ramp = ramp(&steps);
-            if let Some(step) = ramp.steps.get_mut(full) {
-                step.2[0].usage = limit::tests::case_of("", 1, 0.9).trials[0].usage.clone();
-            }
-            let shapes = ramp.shapes();
-            assert_eq!(shapes.iter().map(|shape| shape.holds).collect::<Vec<_>>(), wanted, "{full}");
-            let told = |shape: &Shape| shape.measured.contains("the load generator used 90% of a processor");
-            assert!(shapes.iter().all(|shape| told(shape) == shape.holds.is_none()), "{shapes:?}");
-        }
-    }
-}
+mod tests;

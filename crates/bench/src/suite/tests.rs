@@ -16,34 +16,37 @@ fn an_invalid_trial_anywhere_makes_the_report_invalid() {
     assert!(report.is_valid());
 }
 
-fn measured(stage: &Stage) -> ScenarioReport {
-    assert!(stage.folder.is_dir(), "it has a folder");
-    std::fs::write(stage.folder.join("data"), "left behind").unwrap();
+fn measured(context: &ScenarioContext) -> ScenarioReport {
+    assert!(context.folder.is_dir(), "it has a folder");
+    std::fs::write(context.folder.join("data"), "left behind").unwrap();
     let mut report = sample::report().scenarios.remove(0);
     // The suite knows the name better.
     report.name.clear();
     report.cases.truncate(2);
-    report.cases.retain(|case| stage.wants(&case.name));
+    report.cases.retain(|case| context.wants(&case.name));
     report
 }
 
-const fn scenario(name: &'static str, run: fn(&mut Stage) -> anyhow::Result<ScenarioReport>) -> Scenario {
+const fn scenario(
+    name: &'static str,
+    run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
+) -> Scenario {
     let metrics = &["throughput", "p99"];
     Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], metrics, run }
 }
 
-static FINE: Scenario = scenario("fine", |stage| Ok(measured(stage)));
-static LATE: Scenario = scenario("late", |stage| {
-    let mut report = measured(stage);
+static FINE: Scenario = scenario("fine", |context| Ok(measured(context)));
+static LATE: Scenario = scenario("late", |context| {
+    let mut report = measured(context);
     report.cases[0].trials[0].flags.push(Flag::Unsent { requests: 3 });
     Ok(report)
 });
 /// All but one request of one trial were refused, and in the other scenario that one too.
-static REFUSES: Scenario = scenario("refuses", |stage| Ok(refused(stage, 8)));
-static REFUSES_ALL: Scenario = scenario("refuses all", |stage| Ok(refused(stage, 9)));
+static REFUSES: Scenario = scenario("refuses", |context| Ok(refused(context, 8)));
+static REFUSES_ALL: Scenario = scenario("refuses all", |context| Ok(refused(context, 9)));
 
-fn refused(stage: &Stage, requests: u64) -> ScenarioReport {
-    let mut report = measured(stage);
+fn refused(context: &ScenarioContext, requests: u64) -> ScenarioReport {
+    let mut report = measured(context);
     report.cases[1].trials[2].flags.push(Flag::NotCarried { requests, of: 9 });
     report
 }
@@ -51,31 +54,31 @@ fn refused(stage: &Stage, requests: u64) -> ScenarioReport {
 static MISSING: Scenario = scenario("missing", |_stage| anyhow::bail!("redis-server: not found"));
 static LOSES: Scenario =
     scenario("loses", |_stage| Err(anyhow::anyhow!("AUDIT FAILED: 3 lost").context("orders")));
-static OVERSELLS: Scenario = scenario("oversells", |stage| {
-    let mut report = measured(stage);
+static OVERSELLS: Scenario = scenario("oversells", |context| {
+    let mut report = measured(context);
     report.audit.as_mut().unwrap().held_units += 1;
     Ok(report)
 });
-static INFINITE: Scenario = scenario("infinite", |stage| {
-    let mut report = measured(stage);
+static INFINITE: Scenario = scenario("infinite", |context| {
+    let mut report = measured(context);
     report.cases[1].metrics[0].values[2] = f64::INFINITY;
     Ok(report)
 });
-static UNDEFINED: Scenario = scenario("undefined", |stage| {
-    let mut report = measured(stage);
+static UNDEFINED: Scenario = scenario("undefined", |context| {
+    let mut report = measured(context);
     report.cases[0].trials[0].seconds = f64::NAN;
     Ok(report)
 });
-static BREAKS: Scenario = scenario("breaks", |stage| {
-    measured(stage).cases.iter().take(1).for_each(|case| stage.keep(case));
+static BREAKS: Scenario = scenario("breaks", |context| {
+    measured(context).cases.iter().take(1).for_each(|case| context.keep(case));
     anyhow::bail!("the disk is full")
 });
-static BREAKS_AND_LOSES: Scenario = scenario("breaks and loses", |stage| {
-    measured(stage).cases.iter().for_each(|case| stage.keep(case));
+static BREAKS_AND_LOSES: Scenario = scenario("breaks and loses", |context| {
+    measured(context).cases.iter().for_each(|case| context.keep(case));
     anyhow::bail!("AUDIT FAILED: 3 lost")
 });
-static STOPPED: Scenario = scenario("stopped", |stage| {
-    stage.stop.store(true, Ordering::Relaxed);
+static STOPPED: Scenario = scenario("stopped", |context| {
+    context.stop.store(true, Ordering::Relaxed);
     anyhow::bail!("stopped by a signal")
 });
 
@@ -132,7 +135,7 @@ fn everything_asked_for_is_measured_in_order() {
 }
 
 #[test]
-fn a_missed_threshold_is_told_apart_from_an_invalid_trial() {
+fn a_missed_threshold_is_distinct_from_an_invalid_trial() {
     let missed = ran(&[&FINE], &["fine:throughput>=1000000", "fine:p99<=1s"]);
     assert_eq!(missed.end, End::Missed);
     assert_eq!(missed.report.thresholds.iter().map(|of| of.met).collect::<Vec<_>>(), [false, true]);

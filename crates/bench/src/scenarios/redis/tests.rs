@@ -12,7 +12,7 @@ use super::nodes::Nodes;
 use super::server::{Subject, no_persistence};
 use super::{cluster, get_set, hot_key, memory, persistence, pipelining, recovery, reserve};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::Command;
+use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::slots::{self, SlotMap};
 use crate::engines::redis::Redis;
@@ -20,12 +20,12 @@ use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::progress::Progress;
 use crate::report::model::{ScenarioReport, Shape, Size};
-use crate::scenarios::{Addresses, Stage, Target};
+use crate::scenarios::{Addresses, ScenarioContext, Target};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// A stage with ports that no other test has, and the lock that keeps them: the other tests lock the same files.
-fn stage() -> (Stage, tempfile::TempDir, File) {
+/// A context with ports that no other test has, and the lock that keeps them: the other tests lock the same files.
+fn context() -> (ScenarioContext, tempfile::TempDir, File) {
     let locks = std::env::temp_dir().join("doorbuster-test-ports");
     fs::create_dir_all(&locks).unwrap();
     let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
@@ -38,7 +38,7 @@ fn stage() -> (Stage, tempfile::TempDir, File) {
         })
         .expect("free ports");
     let folder = tempfile::tempdir().unwrap();
-    let stage = Stage {
+    let context = ScenarioContext {
         size: Size::Quick,
         repeats: 2,
         seed: 7,
@@ -53,7 +53,7 @@ fn stage() -> (Stage, tempfile::TempDir, File) {
         stop: Arc::new(AtomicBool::new(false)),
         finished: std::cell::RefCell::default(),
     };
-    (stage, folder, lock)
+    (context, folder, lock)
 }
 
 /// The published figure beside the first metric of each case.
@@ -90,8 +90,8 @@ fn check(report: &ScenarioReport, cases: usize) {
 
 #[test]
 fn get_and_set() {
-    let (stage, _folder, _ports) = stage();
-    let report = get_set::run_sized(&stage, &get_set::Sizes { requests: 2000 }).unwrap();
+    let (context, _folder, _ports) = context();
+    let report = get_set::run_sized(&context, &get_set::Sizes { requests: 2000 }).unwrap();
     check(&report, 8);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
     assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
@@ -109,9 +109,9 @@ fn get_and_set() {
 
 #[test]
 fn hot_key() {
-    let (stage, _folder, _ports) = stage();
+    let (context, _folder, _ports) = context();
     let sizes = hot_key::Sizes { window: 3 * WINDOW, threads: vec![10, 150] };
-    let report = hot_key::run_sized(&stage, &sizes).unwrap();
+    let report = hot_key::run_sized(&context, &sizes).unwrap();
     check(&report, 2);
     let instantaneous =
         report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
@@ -126,10 +126,10 @@ fn hot_key() {
 
 #[test]
 fn persistence_under_each_policy() {
-    let (stage, _folder, _ports) = stage();
+    let (context, _folder, _ports) = context();
     let sizes =
         persistence::Sizes { single: vec![100, 200], single_synced: vec![50, 60], pipelined: vec![10_000] };
-    let report = persistence::run_sized(&stage, &sizes).unwrap();
+    let report = persistence::run_sized(&context, &sizes).unwrap();
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
     let unmeasured = |shape: &Shape| shape.measured == "its cases were not run";
@@ -143,17 +143,17 @@ fn persistence_under_each_policy() {
 
 #[test]
 fn pipelines() {
-    let (stage, _folder, _ports) = stage();
+    let (context, _folder, _ports) = context();
     let sizes = pipelining::Sizes { window: 3 * WINDOW, depths: vec![1, 100, 10_000] };
-    let report = pipelining::run_sized(&stage, &sizes).unwrap();
+    let report = pipelining::run_sized(&context, &sizes).unwrap();
     check(&report, 3);
     assert!(report.cases.iter().all(|case| case.trials.len() == 2));
 }
 
 #[test]
 fn memory_of_keys() {
-    let (stage, _folder, _ports) = stage();
-    let report = memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000, 20_000] }).unwrap();
+    let (context, _folder, _ports) = context();
+    let report = memory::run_sized(&context, &memory::Sizes { counts: vec![10_000, 20_000] }).unwrap();
     check(&report, 2);
     let per_key = &report.cases[1].metrics[1];
     assert_eq!(per_key.name, "memory per key");
@@ -162,8 +162,8 @@ fn memory_of_keys() {
 
 #[test]
 fn recovery_gives_back_what_was_written() {
-    let (stage, _folder, _ports) = stage();
-    let report = recovery::run_sized(&stage, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
+    let (context, _folder, _ports) = context();
+    let report = recovery::run_sized(&context, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
     let left_out = report.notes.iter().filter(|note| note.starts_with("Left out")).count();
     assert_eq!(report.cases.len() + left_out, 5, "{:?}", report.notes);
     assert!(report.cases.len() >= 3);
@@ -178,7 +178,7 @@ fn recovery_gives_back_what_was_written() {
 
 #[test]
 fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
-    let (mut stage, _folder, _ports) = stage();
+    let (mut context, _folder, _ports) = context();
     let sizes = cluster::Sizes {
         window: Some(WINDOW),
         threads: vec![5, 20],
@@ -187,14 +187,14 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
         read_keys: 500,
         swap_operations: 10,
     };
-    let report = cluster::run_sized(&stage, &sizes).unwrap();
+    let report = cluster::run_sized(&context, &sizes).unwrap();
     let swapping = report.cases.iter().filter(|case| case.series == "swap").count();
     check(&report, 2 + 2 + 2 + 3 + swapping);
     assert_eq!(report.engines.len(), 2 + 2 * 3);
     let known = published(&report).into_iter().filter(Option::is_some).count();
     assert_eq!((published(&report)[0], known), (Some(9704.0), 2 + 2 + 2 + 3));
 
-    let nodes = Nodes::of(&stage).unwrap();
+    let nodes = Nodes::of(&context).unwrap();
     let member = *nodes.slots().unwrap().masters().last().unwrap();
     let map = SlotMap::read(member, None).unwrap();
     assert_eq!(map.masters().len(), 3);
@@ -206,21 +206,21 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
     };
     protect("a secret");
     assert!(SlotMap::read(member, None).is_err() && SlotMap::read(member, Some("a guess")).is_err());
-    stage.target = Target::Running(Addresses {
+    context.target = Target::Running(Addresses {
         redis_cluster: Some(member),
         redis_password: Some("a secret".to_owned()),
         ..Addresses::default()
     });
-    let report = cluster::run_sized(&stage, &sizes).unwrap();
+    let report = cluster::run_sized(&context, &sizes).unwrap();
     check(&report, 2 + 2 + 2);
     protect("");
     assert_eq!(nodes.keys().unwrap(), 0);
-    stage.target = Target::Spawn;
-    a_slot_that_moves_is_followed(&stage, &nodes);
+    context.target = Target::Spawn;
+    a_slot_that_moves_is_followed(&context, &nodes);
 }
 
 /// The driver's map is from before the move: each user is refused at most once, and no increment is lost.
-fn a_slot_that_moves_is_followed(stage: &Stage, nodes: &Nodes) {
+fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     const USERS: u64 = 5;
     let old = nodes.slots().unwrap();
     let slot = slots::slot(b"hot").to_string();
@@ -232,10 +232,13 @@ fn a_slot_that_moves_is_followed(stage: &Stage, nodes: &Nodes) {
     for index in order {
         masters[index].ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
     }
-    let session = Session::new(stage, old.masters(), Vec::new());
+    let session = Session::new(context, old.masters(), Vec::new());
     let workload = Workload {
         slots: Some(old),
-        ..Workload::of(vec![Command::parse("INCR hot").unwrap()], Keys::new("", 1, 1, Order::Random).unwrap())
+        ..Workload::of(
+            vec![RedisCommand::parse("INCR hot").unwrap()],
+            Keys::new("", 1, 1, Order::Random).unwrap(),
+        )
     };
     let (trial, _) =
         session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();
@@ -247,9 +250,9 @@ fn a_slot_that_moves_is_followed(stage: &Stage, nodes: &Nodes) {
 
 #[test]
 fn the_reserve_script_sells_what_there_is() {
-    let (stage, _folder, _ports) = stage();
+    let (context, _folder, _ports) = context();
     let sizes = reserve::Sizes { window: 5 * WINDOW, depths: vec![1, 64] };
-    let report = reserve::run_sized(&stage, &sizes).unwrap();
+    let report = reserve::run_sized(&context, &sizes).unwrap();
     check(&report, 3);
     let audit = report.audit.unwrap();
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units);
@@ -259,30 +262,30 @@ fn the_reserve_script_sells_what_there_is() {
 /// Nothing of somebody else's server is touched: neither its settings nor its keys.
 #[test]
 fn a_server_that_runs_already_keeps_what_it_has() {
-    let (mut stage, _folder, _ports) = stage();
-    let server = Subject::of(&stage, no_persistence()).unwrap();
+    let (mut context, _folder, _ports) = context();
+    let server = Subject::of(&context, no_persistence()).unwrap();
     let mut redis = server.client().unwrap();
     redis.ask(&["SET", "theirs", "1"]).unwrap();
     // This connection stays as it is; every other one needs the password from here on.
     redis.ask(&["CONFIG", "SET", "requirepass", "a secret"]).unwrap();
     assert!(Redis::connect(server.address()).unwrap().ask(&["PING"]).is_err());
-    stage.target = Target::Running(Addresses {
+    context.target = Target::Running(Addresses {
         redis: Some(server.address()),
         redis_password: Some("a secret".to_owned()),
         ..Addresses::default()
     });
-    stage.repeats = 1;
-    check(&get_set::run_sized(&stage, &get_set::Sizes { requests: 200 }).unwrap(), 8);
+    context.repeats = 1;
+    check(&get_set::run_sized(&context, &get_set::Sizes { requests: 200 }).unwrap(), 8);
     let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
-    check(&hot_key::run_sized(&stage, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
+    check(&hot_key::run_sized(&context, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
     let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };
-    check(&persistence::run_sized(&stage, &sizes).unwrap(), 2);
+    check(&persistence::run_sized(&context, &sizes).unwrap(), 2);
     let sizes = pipelining::Sizes { window: WINDOW, depths: vec![1] };
-    check(&pipelining::run_sized(&stage, &sizes).unwrap(), 1);
-    check(&memory::run_sized(&stage, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
+    check(&pipelining::run_sized(&context, &sizes).unwrap(), 1);
+    check(&memory::run_sized(&context, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
     let sizes = reserve::Sizes { window: WINDOW, depths: vec![1] };
-    check(&reserve::run_sized(&stage, &sizes).unwrap(), 2);
-    let left_out = recovery::run_sized(&stage, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
+    check(&reserve::run_sized(&context, &sizes).unwrap(), 2);
+    let left_out = recovery::run_sized(&context, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
     assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
     assert_eq!(redis.ask(&["KEYS", "*"]).unwrap(), ["theirs"]);
     assert_eq!(redis.setting("appendonly").unwrap(), "no");

@@ -1,6 +1,6 @@
 //! The shop under test: one embedded server, a server on real engines with the edge before it, or one that runs.
 //!
-//! It keeps what buyers were told, and closes with the audit. Dropped, it ends all that it started: servers first.
+//! It keeps the answers that buyers got, and closes with the audit. Dropped, it ends all that it started: servers first.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::audit::gates::Gates;
 use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::audit::{Ledger, Told};
-use crate::engines::{BrokerFlush, EngineSet, Place};
+use crate::audit::{Answered, Ledger};
+use crate::engines::{BrokerFlush, EngineSet, EngineSite};
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
-use crate::scenarios::{Stage, Target as Aim};
+use crate::scenarios::{ScenarioContext, Target as Aim};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 use crate::usage::Watched;
 
@@ -50,9 +50,9 @@ impl Profile {
         }
     }
 
-    /// Those that this stage can measure.
-    pub(super) fn of(stage: &Stage) -> &'static [Self] {
-        match stage.target {
+    /// Those that can be measured at this target.
+    pub(super) fn of(context: &ScenarioContext) -> &'static [Self] {
+        match context.target {
             Aim::Spawn => &[Self::Embedded, Self::Cluster],
             Aim::Running(_) => &[Self::Running],
         }
@@ -81,7 +81,8 @@ impl<'a> Shop<'a> {
     }
 }
 
-pub(super) struct Stand {
+/// The system under test, and the answers that its buyers got.
+pub(super) struct HttpTestbed {
     profile: Profile,
     server: Option<Target>,
     engines: Option<EngineSet>,
@@ -95,39 +96,39 @@ pub(super) struct Stand {
     gates: Option<Gates>,
     /// The id of every acknowledged order.
     pub(super) receipts: Receipts,
-    told: Told,
-    messages: Told,
+    answered: Answered,
+    messages: Answered,
 }
 
-impl Stand {
+impl HttpTestbed {
     /// # Errors
     /// If anything does not start, or an engine has another setting than it was to have.
-    pub(super) fn open(stage: &Stage, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
+    pub(super) fn open(context: &ScenarioContext, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
-        let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&stage.folder)?.keep();
-        let mut stand = match (profile, &stage.target) {
-            (Profile::Embedded, _) => Self::embedded(stage, &folder, shop)?,
-            (Profile::Cluster, _) => Self::cluster(stage, &folder, shop)?,
+        let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&context.folder)?.keep();
+        let mut testbed = match (profile, &context.target) {
+            (Profile::Embedded, _) => Self::embedded(context, &folder, shop)?,
+            (Profile::Cluster, _) => Self::cluster(context, &folder, shop)?,
             (Profile::Running, Aim::Running(addresses)) => {
                 let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
                 let token = addresses.operator_token.as_deref();
-                let open = |_| Running::open(http, token, &stage.stop);
-                let audit = token.map(open).transpose()?.map(|audit| audit.telling(&stage.progress));
+                let open = |_| Running::open(http, token, &context.stop);
+                let audit = token.map(open).transpose()?.map(|audit| audit.reporting_to(&context.progress));
                 Self::at(profile, &folder, http, audit)?
             }
             (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
         };
-        stand.wait_for_gates(stage)?;
-        Ok(stand)
+        testbed.wait_for_gates(context)?;
+        Ok(testbed)
     }
 
     /// Nothing can be measured before: a server is ready before it has built them.
-    fn wait_for_gates(&mut self, stage: &Stage) -> anyhow::Result<()> {
-        let token = match &stage.target {
+    fn wait_for_gates(&mut self, context: &ScenarioContext) -> anyhow::Result<()> {
+        let token = match &context.target {
             Aim::Spawn => Some(OPERATOR_TOKEN),
             Aim::Running(addresses) => addresses.operator_token.as_deref(),
         };
-        let opened = |token| Gates::opened(self.orders, token, &stage.stop, Some(&stage.progress));
+        let opened = |token| Gates::opened(self.orders, token, &context.stop, Some(&context.progress));
         self.gates = token.map(opened).transpose()?;
         Ok(())
     }
@@ -147,41 +148,41 @@ impl Stand {
             pages: address,
             audit,
             gates: None,
-            told: Told::default(),
-            messages: Told::default(),
+            answered: Answered::default(),
+            messages: Answered::default(),
         })
     }
 
-    fn embedded(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        stage.progress.doing("starting a server");
-        let server = Target::start(&stage.program, folder, shop.setup(shop.settings(), &stage.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
-        let audit = Some(audit.telling(&stage.progress));
-        let mut stand = Self::at(Profile::Embedded, folder, server.address(), audit)?;
-        stand.server = Some(server);
-        Ok(stand)
+    fn embedded(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
+        context.progress.doing("starting a server");
+        let server = Target::start(&context.program, folder, shop.setup(shop.settings(), &context.stop))?;
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
+        let audit = Some(audit.reporting_to(&context.progress));
+        let mut testbed = Self::at(Profile::Embedded, folder, server.address(), audit)?;
+        testbed.server = Some(server);
+        Ok(testbed)
     }
 
-    fn cluster(stage: &Stage, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        stage.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
-        let place = Place {
-            scripts: stage.scripts.clone(),
+    fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
+        context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
+        let site = EngineSite {
+            scripts: context.scripts.clone(),
             folder: folder.join("engines"),
-            port_base: stage.port_base,
+            port_base: context.port_base,
         };
-        let mut set = EngineSet::start(place, BrokerFlush::Asynchronous, &stage.stop)?;
+        let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
         let settings = settings(&set, &pages)? + shop.settings();
-        let server = Target::start(&stage.program, folder, shop.setup(&settings, &stage.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &stage.stop)?;
-        let audit = Some(audit.telling(&stage.progress));
-        let mut stand = Self::at(Profile::Cluster, folder, server.address(), audit)?;
-        set.up(&["nginx"], &edge(&server, &pages), &stage.stop).context("starting the edge")?;
-        stand.pages = set.address("nginx")?;
-        stand.server = Some(server);
-        stand.engines = Some(set);
-        Ok(stand)
+        let server = Target::start(&context.program, folder, shop.setup(&settings, &context.stop))?;
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
+        let audit = Some(audit.reporting_to(&context.progress));
+        let mut testbed = Self::at(Profile::Cluster, folder, server.address(), audit)?;
+        set.up(&["nginx"], &edge(&server, &pages), &context.stop).context("starting the edge")?;
+        testbed.pages = set.address("nginx")?;
+        testbed.server = Some(server);
+        testbed.engines = Some(set);
+        Ok(testbed)
     }
 
     /// To be called before the first order.
@@ -197,10 +198,10 @@ impl Stand {
 
     /// # Errors
     /// If the server refuses it.
-    pub(super) fn create_sale(&mut self, stage: &Stage, sale: &Value) -> anyhow::Result<()> {
+    pub(super) fn create_sale(&mut self, context: &ScenarioContext, sale: &Value) -> anyhow::Result<()> {
         let server = self.server.as_ref().context("a sale is created on a server of our own only")?;
         server.operate("/api/v1/sales", sale, 201)?;
-        self.wait_for_gates(stage)
+        self.wait_for_gates(context)
     }
 
     /// Units of a sale that nobody has, once the ledger has every accepted order.
@@ -209,7 +210,7 @@ impl Stand {
     /// If the server does not say.
     pub(super) fn units_left(&self, sale: u64) -> anyhow::Result<u64> {
         let audit = self.audit.as_ref().context("an audit needs the operator's token")?;
-        let numbers = audit.drain(self.told)?;
+        let numbers = audit.drain(self.answered)?;
         let skus = numbers["skus"].as_array().context("an audit lists the SKUs")?;
         Ok(skus.iter().filter(|sku| sku["sale"] == sale).filter_map(|sku| sku["available"].as_u64()).sum())
     }
@@ -233,11 +234,11 @@ impl Stand {
         Ok(found)
     }
 
-    pub(super) fn told_orders(&mut self, outcomes: &Outcomes) {
-        self.told.add_outcomes(outcomes);
+    pub(super) fn add_orders(&mut self, outcomes: &Outcomes) {
+        self.answered.add_outcomes(outcomes);
     }
 
-    pub(super) fn told_messages(&mut self, outcomes: &Outcomes) {
+    pub(super) fn add_messages(&mut self, outcomes: &Outcomes) {
         self.messages.accepted += outcomes.queued;
         self.messages.unknown += outcomes.unknown;
     }
@@ -249,17 +250,17 @@ impl Stand {
     pub(super) fn close(mut self) -> anyhow::Result<Option<Audit>> {
         self.check_messages()?;
         let Some(running) = &self.audit else {
-            assert_eq!(self.told, Told::default(), "check_audited() comes before the first order");
+            assert_eq!(self.answered, Answered::default(), "check_audited() comes before the first order");
             return Ok(None);
         };
         let audit = match self.profile {
-            Profile::Running => running.close(self.told)?,
+            Profile::Running => running.close(self.answered)?,
             Profile::Embedded | Profile::Cluster => {
-                running.judge(&running.drain(self.told)?, self.told, self.method())?
+                running.judge(&running.drain(self.answered)?, self.answered, self.method())?
             }
         };
         if let Some(mut ledger) = self.ledger()? {
-            invariants::acknowledged(ledger.as_mut(), self.told, &mut self.receipts)?;
+            invariants::acknowledged(ledger.as_mut(), self.answered, &mut self.receipts)?;
         }
         // After the ledger's own audit: orders that are missing weigh more than a gate that was lost.
         self.gates.iter().try_for_each(Gates::check)?;
@@ -296,7 +297,7 @@ impl Stand {
     /// Each acknowledged message is in the broker's topic, or in the table of the embedded profile.
     fn check_messages(&self) -> anyhow::Result<()> {
         let stored = match (&self.engines, &self.server) {
-            _ if self.messages == Told::default() => return Ok(()),
+            _ if self.messages == Answered::default() => return Ok(()),
             (Some(set), _) => {
                 let (mut broker, topic) = (set.broker()?, format!("{TOPIC}-messages"));
                 (0..QUEUES).map(|queue| broker.max_offset(&topic, queue)).sum::<anyhow::Result<u64>>()?
@@ -307,7 +308,7 @@ impl Stand {
             // Nobody may look into a server that is not ours.
             (None, None) => return Ok(()),
         };
-        let Told { accepted, unknown } = self.messages;
+        let Answered { accepted, unknown } = self.messages;
         ensure!(
             (accepted..=accepted + unknown).contains(&stored),
             "AUDIT FAILED: {stored} messages are stored; {accepted} were acknowledged and {unknown} are unknown"

@@ -1,5 +1,5 @@
-//! The search for the peak: a state machine that says what to measure next and is told what was found. Pure: no I/O, no
-//! clock.
+//! The search for the peak: a state machine that says what to measure next and is given what was found. Pure: no I/O,
+//! no clock.
 //!
 //! Phases: **anchor** (a closed loop gives a first guess), **bracket** (up or down in steps until one load passed and
 //! one failed), **bisect** (until they are within [`Rules::precision`] of each other), **confirm** (the load that passed,
@@ -12,7 +12,7 @@
 //! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet and it
 //! was not so with several loads in a row. Every loop here has a bound in [`Rules`].
 
-use super::judge::{Limits, Plan, Seen, judge};
+use crate::peak::judge::{Limits, Plan, Seen, judge};
 use crate::report::model::Verdict;
 
 /// Of the candidate: a load that a machine in the same state carries easily.
@@ -164,7 +164,7 @@ struct Tested {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum SearchState {
     Anchor { invalid: usize },
     Search(Tested),
     Confirm { candidate: Tested, control: Tested },
@@ -176,7 +176,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct Controller {
     rules: Rules,
-    stage: Stage,
+    state: SearchState,
     closed_loop: Option<f64>,
     /// The highest load whose trials passed, and that did not fail later. A candidate is none before it passed.
     passed: Option<f64>,
@@ -230,7 +230,7 @@ impl Controller {
         assert!(rules.precision > 1.0 && rules.plan.trials_max() > 0, "a search that can end: {rules:?}");
         Self {
             rules,
-            stage: Stage::Anchor { invalid: 0 },
+            state: SearchState::Anchor { invalid: 0 },
             closed_loop: None,
             passed: None,
             failed: None,
@@ -253,19 +253,19 @@ impl Controller {
 
     pub fn next(&self) -> Step {
         let measure = |per_s, phase| Step::Measure { load: Load::Open { per_s }, phase };
-        match &self.stage {
-            Stage::Anchor { .. } => Step::Measure { load: Load::Closed, phase: Phase::Anchor },
-            Stage::Search(tested) => measure(tested.per_s, tested.phase),
+        match &self.state {
+            SearchState::Anchor { .. } => Step::Measure { load: Load::Closed, phase: Phase::Anchor },
+            SearchState::Search(tested) => measure(tested.per_s, tested.phase),
             // In turn, the control first, so that a drift of the machine meets both.
-            Stage::Confirm { candidate, control }
+            SearchState::Confirm { candidate, control }
                 if control.measurements.len() > candidate.measurements.len() =>
             {
                 measure(candidate.per_s, candidate.phase)
             }
-            Stage::Confirm { control, .. } => measure(control.per_s, control.phase),
-            Stage::Overload { .. } => measure(self.overload(), Phase::Overload),
-            Stage::Recover { .. } => measure(self.peak() * CONTROL_SHARE, Phase::Recover),
-            Stage::Ended => Step::Done(Outcome {
+            SearchState::Confirm { control, .. } => measure(control.per_s, control.phase),
+            SearchState::Overload { .. } => measure(self.overload(), Phase::Overload),
+            SearchState::Recover { .. } => measure(self.peak() * CONTROL_SHARE, Phase::Recover),
+            SearchState::Ended => Step::Done(Outcome {
                 highest_passed: self.passed,
                 lowest_failed: self.failed,
                 closed_loop: self.closed_loop,
@@ -283,38 +283,40 @@ impl Controller {
     pub fn observe(&mut self, measurement: Measurement) {
         let number = self.observed;
         self.observed += 1;
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Anchor { invalid } => self.anchored(measurement, invalid),
-            Stage::Search(tested) => self.searched(tested, measurement, number),
-            Stage::Confirm { candidate, control } => self.confirming(candidate, control, measurement, number),
-            Stage::Overload { invalid } => self.overloaded(measurement, invalid),
-            Stage::Recover { probes } => self.recovering(measurement, probes),
-            Stage::Ended => panic!("nothing was to be measured"),
+        self.state = match std::mem::replace(&mut self.state, SearchState::Ended) {
+            SearchState::Anchor { invalid } => self.anchored(measurement, invalid),
+            SearchState::Search(tested) => self.searched(tested, measurement, number),
+            SearchState::Confirm { candidate, control } => {
+                self.confirming(candidate, control, measurement, number)
+            }
+            SearchState::Overload { invalid } => self.overloaded(measurement, invalid),
+            SearchState::Recover { probes } => self.recovering(measurement, probes),
+            SearchState::Ended => panic!("nothing was to be measured"),
         };
-        if self.observed >= self.rules.measurements_max && !matches!(self.stage, Stage::Ended) {
+        if self.observed >= self.rules.measurements_max && !matches!(self.state, SearchState::Ended) {
             if !self.is_settled() {
                 self.ending = Ending::Exhausted;
             }
             self.passed = self.confirmed.or(self.passed);
-            self.stage = Stage::Ended;
+            self.state = SearchState::Ended;
         }
     }
 
     /// Only the recheck, the overload or the recovery is left: the answer stands without them.
     fn is_settled(&self) -> bool {
-        match &self.stage {
-            Stage::Search(tested) => tested.phase == Phase::Recheck,
-            Stage::Overload { .. } | Stage::Recover { .. } => true,
-            Stage::Anchor { .. } | Stage::Confirm { .. } | Stage::Ended => false,
+        match &self.state {
+            SearchState::Search(tested) => tested.phase == Phase::Recheck,
+            SearchState::Overload { .. } | SearchState::Recover { .. } => true,
+            SearchState::Anchor { .. } | SearchState::Confirm { .. } | SearchState::Ended => false,
         }
     }
 
-    fn anchored(&mut self, measurement: Measurement, invalid: usize) -> Stage {
+    fn anchored(&mut self, measurement: Measurement, invalid: usize) -> SearchState {
         match measurement {
             Measurement::Valid(seen) => self.closed_loop = Some(seen.good_per_s),
             // Only a guess is lost.
             Measurement::Invalid if invalid < self.rules.invalid_max => {
-                return Stage::Anchor { invalid: invalid + 1 };
+                return SearchState::Anchor { invalid: invalid + 1 };
             }
             Measurement::Invalid => {}
         }
@@ -322,16 +324,16 @@ impl Controller {
         // Without it the search begins in the middle of what it can offer, by ratio: the steps are ratios too.
         let guess = self.closed_loop.map_or((rate_min * rate_max).sqrt(), |per_s| per_s * FIRST_SHARE);
         let first = guess.clamp(rate_min, rate_max);
-        Stage::Search(Tested::new(first, Phase::Bracket))
+        SearchState::Search(Tested::new(first, Phase::Bracket))
     }
 
-    fn searched(&mut self, mut tested: Tested, measurement: Measurement, number: usize) -> Stage {
+    fn searched(&mut self, mut tested: Tested, measurement: Measurement, number: usize) -> SearchState {
         tested.add(measurement, number);
-        let Some(verdict) = tested.verdict(&self.rules) else { return Stage::Search(tested) };
+        let Some(verdict) = tested.verdict(&self.rules) else { return SearchState::Search(tested) };
         self.curve.push(tested.point(verdict));
         if tested.phase == Phase::Recheck {
             if verdict != Verdict::Pass {
-                return Stage::Overload { invalid: 0 };
+                return SearchState::Overload { invalid: 0 };
             }
             self.failed = None;
         }
@@ -348,14 +350,14 @@ impl Controller {
                 }
                 // Nothing passed yet: a lower load may be made soundly.
                 let lower = (per_s * BRACKET_DOWN).max(self.rules.rate_min);
-                return Stage::Search(Tested::new(lower, Phase::Bracket));
+                return SearchState::Search(Tested::new(lower, Phase::Bracket));
             }
         }
         let Rules { rate_min, rate_max, precision, .. } = self.rules;
         match (self.passed, self.failed) {
             (Some(passed), Some(failed)) if failed / passed <= precision => self.settle(Ending::Converged),
             (Some(passed), Some(failed)) => {
-                Stage::Search(Tested::new((passed * failed).sqrt(), Phase::Bisect))
+                SearchState::Search(Tested::new((passed * failed).sqrt(), Phase::Bisect))
             }
             (Some(passed), None) if passed >= rate_max => {
                 self.settle(Ending::GeneratorCeiling { per_s: rate_max })
@@ -365,20 +367,20 @@ impl Controller {
                 self.settle(Ending::GeneratorInvalid { per_s })
             }
             (Some(passed), None) => {
-                Stage::Search(Tested::new((passed * BRACKET_UP).min(rate_max), Phase::Bracket))
+                SearchState::Search(Tested::new((passed * BRACKET_UP).min(rate_max), Phase::Bracket))
             }
             (None, Some(failed)) if failed <= rate_min => self.settle(Ending::NothingPasses),
             (None, failed) => {
                 let failed = failed.expect("the load just judged passed or failed");
-                Stage::Search(Tested::new((failed * BRACKET_DOWN).max(rate_min), Phase::Bracket))
+                SearchState::Search(Tested::new((failed * BRACKET_DOWN).max(rate_min), Phase::Bracket))
             }
         }
     }
 
     /// The search is over; what passed is to be confirmed.
-    fn settle(&mut self, ending: Ending) -> Stage {
+    fn settle(&mut self, ending: Ending) -> SearchState {
         self.ending = ending;
-        self.passed.map_or(Stage::Ended, to_confirm)
+        self.passed.map_or(SearchState::Ended, to_confirm)
     }
 
     fn confirming(
@@ -387,13 +389,13 @@ impl Controller {
         mut control: Tested,
         measurement: Measurement,
         number: usize,
-    ) -> Stage {
+    ) -> SearchState {
         if control.measurements.len() > candidate.measurements.len() {
             candidate.add(measurement, number);
         } else {
             control.add(measurement, number);
             if control.invalid <= self.rules.invalid_max {
-                return Stage::Confirm { candidate, control };
+                return SearchState::Confirm { candidate, control };
             }
         }
         let verdict = if control.invalid > self.rules.invalid_max {
@@ -401,7 +403,7 @@ impl Controller {
         } else {
             match candidate.verdict(&self.rules) {
                 Some(verdict) => verdict,
-                None => return Stage::Confirm { candidate, control },
+                None => return SearchState::Confirm { candidate, control },
             }
         };
         // With its trials unfinished it is not judged: only a certain failure says that the machine has changed.
@@ -416,7 +418,7 @@ impl Controller {
         }
     }
 
-    fn step_down(&mut self, failed: f64) -> Stage {
+    fn step_down(&mut self, failed: f64) -> SearchState {
         self.failed = Some(failed);
         self.passed = self.highest_passed_below(failed);
         self.candidates += 1;
@@ -442,30 +444,30 @@ impl Controller {
         passed.map(|point| point.per_s).max_by(f64::total_cmp)
     }
 
-    fn confirm(&mut self, per_s: f64) -> Stage {
+    fn confirm(&mut self, per_s: f64) -> SearchState {
         self.confirmed = Some(per_s);
         self.passed = Some(per_s);
         match self.failed {
             Some(failed) if self.rechecks < self.rules.rechecks_max => {
                 self.rechecks += 1;
-                Stage::Search(Tested::new(failed, Phase::Recheck))
+                SearchState::Search(Tested::new(failed, Phase::Recheck))
             }
-            _ => Stage::Overload { invalid: 0 },
+            _ => SearchState::Overload { invalid: 0 },
         }
     }
 
     /// Without confirming the candidate; what passed twice before it stays.
-    fn end(&mut self, ending: Ending) -> Stage {
+    fn end(&mut self, ending: Ending) -> SearchState {
         self.ending = ending;
         if ending == Ending::ControlFailed {
             // What was confirmed before was confirmed on another machine than this one is now.
             self.confirmed = None;
         }
         if self.confirmed.is_none() {
-            return Stage::Ended;
+            return SearchState::Ended;
         }
         self.passed = self.confirmed;
-        Stage::Overload { invalid: 0 }
+        SearchState::Overload { invalid: 0 }
     }
 
     fn peak(&self) -> f64 {
@@ -476,30 +478,33 @@ impl Controller {
         (self.peak() * OVERLOAD_FACTOR).min(self.rules.rate_max)
     }
 
-    fn overloaded(&mut self, measurement: Measurement, invalid: usize) -> Stage {
+    fn overloaded(&mut self, measurement: Measurement, invalid: usize) -> SearchState {
         // It is shown, and decides nothing: the target may be recovering from it either way.
         if measurement == Measurement::Invalid && invalid < self.rules.invalid_max {
-            return Stage::Overload { invalid: invalid + 1 };
+            return SearchState::Overload { invalid: invalid + 1 };
         }
         self.recovered = Some(false);
-        Stage::Recover { probes: 0 }
+        SearchState::Recover { probes: 0 }
     }
 
-    fn recovering(&mut self, measurement: Measurement, probes: usize) -> Stage {
+    fn recovering(&mut self, measurement: Measurement, probes: usize) -> SearchState {
         match measurement {
             Measurement::Valid(seen) if !seen.is_over(self.rules.limits) => {
                 self.recovered = Some(true);
-                Stage::Ended
+                SearchState::Ended
             }
-            _ if probes + 1 >= self.rules.probes_max => Stage::Ended,
-            _ => Stage::Recover { probes: probes + 1 },
+            _ if probes + 1 >= self.rules.probes_max => SearchState::Ended,
+            _ => SearchState::Recover { probes: probes + 1 },
         }
     }
 }
 
-fn to_confirm(per_s: f64) -> Stage {
-    Stage::Confirm {
+fn to_confirm(per_s: f64) -> SearchState {
+    SearchState::Confirm {
         candidate: Tested::new(per_s, Phase::Confirm),
         control: Tested::new(per_s * CONTROL_SHARE, Phase::Control),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! The report is written after every scenario, so that neither a crash nor a signal loses what was measured; a run that
 //! measures nothing writes none. A scenario that fails in its middle keeps its finished cases and does not keep the others
 //! from running; a broken audit does, and takes every figure with it.
-//! Called by `doorbuster bench run`; it prints nothing but the progress.
+//! It prints nothing but the progress.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::report::folder::Folder;
 use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};
 use crate::report::thresholds::{self, Threshold};
-use crate::scenarios::{Scenario, Stage, Target};
+use crate::scenarios::{Scenario, ScenarioContext, Target};
 
 /// A scenario may use so many ports from its base; they are those of the one before, which has ended.
 pub const PORTS: u16 = 200;
@@ -212,7 +212,7 @@ fn one(
 ) -> anyhow::Result<ScenarioReport> {
     ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
     let folder = tempfile::Builder::new().prefix(scenario.name).tempdir_in(&options.folder)?;
-    let mut stage = Stage {
+    let mut context = ScenarioContext {
         size: options.size,
         repeats: options.repeats,
         seed: options.seed,
@@ -227,8 +227,8 @@ fn one(
         stop: Arc::clone(&options.stop),
         finished: RefCell::default(),
     };
-    let measured = (scenario.run)(&mut stage);
-    *finished = stage.finished.take();
+    let measured = (scenario.run)(&mut context);
+    *finished = context.finished.take();
     let mut measured = measured?;
     // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.
     scenario.name.clone_into(&mut measured.name);
@@ -276,5 +276,4 @@ fn likely_left(elapsed: Duration, finished: usize, all: usize) -> Option<Duratio
 }
 
 #[cfg(test)]
-#[path = "suite_test.rs"]
 mod tests;
