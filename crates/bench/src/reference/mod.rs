@@ -47,16 +47,8 @@ pub fn redis_cluster(sweep: &str, case: &str) -> Option<&'static RedisCluster> {
     REDIS_CLUSTER.iter().find(|row| row.sweep == sweep && row.case == case)
 }
 
-pub fn hot_key_rows() -> &'static [HotKey] {
-    &HOT_KEY
-}
-
 pub fn hot_key(threads: u64) -> Option<&'static HotKey> {
     HOT_KEY.iter().find(|row| row.threads == threads)
-}
-
-pub fn redis_persistence_rows() -> &'static [RedisPersistence] {
-    &PERSISTENCE
 }
 
 /// `mode` as the file has it, or its first word if that is enough: `rdb`.
@@ -67,17 +59,9 @@ pub fn redis_persistence(mode: &str, pipeline: u64, writes: u64) -> Option<&'sta
     PERSISTENCE.iter().find(|row| named(row) && row.pipeline == pipeline && row.writes == writes)
 }
 
-pub fn memory_recovery_rows() -> &'static [MemoryRecovery] {
-    &MEMORY_RECOVERY
-}
-
 /// `memory_recovery("memory", 400_000)`, `memory_recovery("recovery aof", 4_000_000)`.
 pub fn memory_recovery(measure: &str, keys: u64) -> Option<&'static MemoryRecovery> {
     MEMORY_RECOVERY.iter().find(|row| row.measure == measure && row.keys == keys)
-}
-
-pub fn rocketmq_producer_rows() -> &'static [RocketMqProducer] {
-    &PRODUCER
 }
 
 /// Scenarios 1 to 36.
@@ -90,17 +74,9 @@ pub fn rocketmq_producer_samples(scenario: u64) -> impl Iterator<Item = &'static
     PRODUCER_SAMPLES.iter().filter(move |row| row.scenario == scenario)
 }
 
-pub fn seckill_tier_rows() -> &'static [SeckillTier] {
-    &TIERS
-}
-
 /// The `index`-th row of a tier, from 0: `seckill_tier("redis get", 1)`.
 pub fn seckill_tier(tier: &str, index: usize) -> Option<&'static SeckillTier> {
     TIERS.iter().filter(|row| row.tier == tier).nth(index)
-}
-
-pub fn submit_order_rows() -> &'static [SubmitOrder] {
-    &SUBMIT
 }
 
 /// `submit_order("ssd", 0)`; `flush` is `innodb_flush_log_at_trx_commit`, and `sync_binlog` is the same in every row.
@@ -115,13 +91,13 @@ mod tests {
     #[test]
     fn every_row_of_every_file_is_read() {
         assert_eq!(redis_cluster_rows().len(), 35);
-        assert_eq!(hot_key_rows().len(), 5);
-        assert_eq!(redis_persistence_rows().len(), 14);
-        assert_eq!(memory_recovery_rows().len(), 5);
-        assert_eq!(rocketmq_producer_rows().len(), 36);
+        assert_eq!(HOT_KEY.len(), 5);
+        assert_eq!(PERSISTENCE.len(), 14);
+        assert_eq!(MEMORY_RECOVERY.len(), 5);
+        assert_eq!(PRODUCER.len(), 36);
         assert_eq!(PRODUCER_SAMPLES.len(), 262);
-        assert_eq!(seckill_tier_rows().len(), 11);
-        assert_eq!(submit_order_rows().len(), 4);
+        assert_eq!(TIERS.len(), 11);
+        assert_eq!(SUBMIT.len(), 4);
     }
 
     #[test]
@@ -142,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_producers_summary_agrees_with_its_samples() {
-        for row in rocketmq_producer_rows() {
+        for row in PRODUCER.iter() {
             let samples: Vec<f64> =
                 rocketmq_producer_samples(row.scenario).map(|sample| sample.send_tps).collect();
             assert_eq!(samples.len() as u64, row.samples, "scenario {}", row.scenario);

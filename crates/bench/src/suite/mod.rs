@@ -21,9 +21,6 @@ use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport,
 use crate::report::thresholds::{self, Threshold};
 use crate::scenarios::{Scenario, ScenarioContext, Target};
 
-/// A scenario may use so many ports from its base; they are those of the one before, which has ended.
-pub const PORTS: u16 = 200;
-
 #[derive(Debug)]
 pub struct SuiteOptions {
     pub scenarios: Vec<&'static Scenario>,
