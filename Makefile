@@ -1,4 +1,4 @@
-# One entry for each thing that people and machines do here. `make` lists them.
+# One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
 .PHONY: help run run-cluster test faults check bench bench-embedded bench-cluster engines-up engines-down compiler
 
@@ -7,15 +7,15 @@ CARGO ?= cargo
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Without it the build ends in a linker error that names neither.
+# Without a C compiler the build fails with a linker error that does not mention it.
 compiler:
 	@command -v cc >/dev/null || { echo "error: no C compiler (cc): install build-essential (Debian, Ubuntu) or gcc" >&2; exit 1; }
 
-run: compiler ## build, and serve the demo on http://127.0.0.1:8080 (data in var/demo; Ctrl-C ends it)
+run: compiler ## build, and serve the demo on http://127.0.0.1:8080 (data in var/demo; Ctrl-C stops it)
 	$(CARGO) build --release -p doorbuster
 	exec ./target/release/doorbuster serve --demo --data-dir var/demo
 
-run-cluster: compiler ## build, and serve the demo by two servers on Redis, RocketMQ and MariaDB, behind nginx
+run-cluster: compiler ## build, and serve the demo with two servers on Redis, RocketMQ and MariaDB, behind nginx
 	$(CARGO) build --release -p doorbuster
 	./dev/run-cluster
 
@@ -23,7 +23,7 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 	./dev/install-test-packages
 	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace
 
-faults: ## play every fault of the cluster long, and write docs/faults.md (about 15 minutes)
+faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)
 	./dev/install-test-packages
 	DOORBUSTER_FAULTS=full $(CARGO) test -p doorbuster --test faults -- --nocapture
 

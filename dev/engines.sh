@@ -3,11 +3,11 @@
 # A member is one process (redis-cluster has six, rocketmq two); each has the folder DOORBUSTER_DEV_DIR/MEMBER with
 # its data, log, pid and address. What differs from engine to engine is in dev/engines/*.sh, which gives for a member:
 #   ports_MEMBER     the ports that it listens on; the first one is its address
-#   launch_MEMBER    writes its settings, makes its data if there are none, and calls `launch`
-#   ready_MEMBER     says whether it serves; one look, bounded in time
-#   outdated_MEMBER  says whether it runs with other settings than are wanted now, and must be started anew; most have
-#                    none, and run on as they are
-# Sourced only; it never stops a process that no pid file of its own names.
+#   launch_MEMBER    writes its settings, creates its data if there are none, and calls `launch`
+#   ready_MEMBER     succeeds if it serves; one check, bounded in time
+#   outdated_MEMBER  succeeds if it runs with other settings than are wanted now, and must be restarted; most members
+#                    have no such function, and are left running as they are
+# Sourced only; it stops only processes that its own pid files name.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,15 +15,15 @@ dev_dir=${DOORBUSTER_DEV_DIR:-$repo/target/dev}
 mkdir -p "$dev_dir"
 dev_dir=$(cd "$dev_dir" && pwd)
 port_base=${DOORBUSTER_DEV_PORT_BASE:-17000}
-# Where the engines that tell their clients an address (RocketMQ's broker, Redis Cluster) say that they are. Another
-# loopback address than the one that they listen on lets a test put itself in between.
+# The address that RocketMQ's broker and Redis Cluster announce to their clients. With another loopback address than the
+# one that they listen on, a test can put a proxy in between.
 told_host=${DOORBUSTER_DEV_TOLD_HOST:-127.0.0.1}
 
-# Crash recovery of a large InnoDB log and reading a large AOF take their time; everything else is ready in seconds.
+# Crash recovery of a large InnoDB log and reading a large AOF take long; everything else is ready in seconds.
 ready_seconds_max=120
 stop_seconds_max=30 # then SIGKILL
 lock_seconds_max=300
-check_seconds_max=5 # one look of a ready check
+check_seconds_max=5 # one ready check
 
 members_all=(redis redis-cluster-{0..5} mariadb rocketmq-namesrv rocketmq-broker redis-edge nginx)
 servers_all=(server-1 server-2) # only dev/run-cluster starts them
@@ -79,7 +79,7 @@ lock_dev_dir() {
 		fail "another dev/up or dev/down has held $dev_dir/.lock for $lock_seconds_max s"
 }
 
-# Prints the pid of a member that runs. The pid alone proves nothing: it may have become somebody else's.
+# Prints the pid of a member that runs. The pid alone proves nothing: another process may have it by now.
 member_pid() {
 	local pid
 	[ -s "$dev_dir/$1/pid" ] || return 1
@@ -89,9 +89,9 @@ member_pid() {
 	echo "$pid"
 }
 
-# Prints the pids of what lives on of a member whose first process was killed: nginx's workers, whose command lines
-# tell no folder. They hold the lock of `launch`; and as long as one of them lives, the number of their group, which
-# was the first one's pid, is nobody else's. Only in another container it means somebody else.
+# Prints the pids of the processes that are left of a member whose first process was killed: nginx's workers, whose
+# command lines do not name the folder. They hold the lock of `launch`; and while one of them lives, no other process
+# can get their group's number, which was the first one's pid. Only in another container it belongs to another process.
 member_rest() {
 	local dir=$dev_dir/$1 held=0 group pid
 	! member_pid "$1" >/dev/null && [ -s "$dir/pid" ] && [ -s "$dir/lock" ] || return 0
@@ -106,8 +106,8 @@ member_rest() {
 	done
 }
 
-# Fails, naming the port and its holder, if somebody listens on one of a member's ports: on 127.0.0.1, on ::1, or on
-# all addresses. Another loopback address is another place.
+# Fails, naming the port and its holder, if a process listens on one of a member's ports: on 127.0.0.1, on ::1, or on
+# all addresses. Other loopback addresses do not matter.
 check_ports_free() {
 	local port entry inode holder
 	for port in $(ports_of "$1"); do
@@ -119,14 +119,14 @@ check_ports_free() {
 		holder=$(find /proc/[0-9]*/fd -lname "$inode" 2>/dev/null | head -n 1 | cut -d/ -f3) || true
 		holder=${holder:+pid $holder ($(tr '\0' ' ' <"/proc/$holder/cmdline" | cut -c 1-100))}
 		echo "error: $1 can't start: port $port is taken by ${holder:-another process}." >&2
-		echo "       End that process, or choose other ports: DOORBUSTER_DEV_PORT_BASE=N (now $port_base)." >&2
+		echo "       Stop that process, or choose other ports: DOORBUSTER_DEV_PORT_BASE=N (now $port_base)." >&2
 		return 1
 	done
 }
 
-# launch MEMBER COMMAND...: starts a process that outlives this shell, its terminal and whoever reads its output.
-# Every inherited descriptor is closed: a lock, or a pipe that a caller reads to its end, must not live on in it.
-# It leads a group of its own; it and whatever it starts there hold the lock in its folder as long as they live.
+# launch MEMBER COMMAND...: starts a process that outlives this shell, its terminal and the reader of its output.
+# Every inherited descriptor is closed: it must not keep a lock, or a pipe that a caller reads to its end.
+# It leads a group of its own; it and the processes that it starts there hold the lock in its folder while they live.
 launch() {
 	local dir=$dev_dir/$1
 	shift
@@ -150,7 +150,7 @@ launch() {
 	done
 }
 
-# The log's end and the next step, for a member that did not get ready.
+# Prints the end of the log and the next step, for a member that did not become ready.
 explain() {
 	local log=$dev_dir/$1/log
 	echo "error: $1 $2. The end of its log, $log:" >&2
@@ -163,7 +163,7 @@ explain() {
 wait_ready() {
 	local deadline=$((SECONDS + ready_seconds_max))
 	until "ready_$(kind_of "$1")" "$1" >/dev/null 2>&1; do
-		member_pid "$1" >/dev/null || { explain "$1" "ended by itself"; return 1; }
+		member_pid "$1" >/dev/null || { explain "$1" "exited by itself"; return 1; }
 		[ "$SECONDS" -lt "$deadline" ] || { explain "$1" "is not ready after $ready_seconds_max s"; return 1; }
 		sleep 0.1
 	done
@@ -184,7 +184,7 @@ is_outdated() {
 	declare -F "$look" >/dev/null && "$look" "$1"
 }
 
-# Starts a member, or finds that it runs already, and waits until it serves.
+# Starts a member, unless it runs already, and waits until it serves.
 start_member() {
 	local member=$1 dir=$dev_dir/$1 address
 	address=$(address_of "$member")
@@ -203,8 +203,8 @@ start_member() {
 	wait_ready "$member"
 }
 
-# A process of many threads that was killed has no command line at once, and holds its ports until the last of them is
-# gone: then it is not there any more, or a zombie of one thread that nobody has waited for.
+# A killed process of many threads loses its command line at once, but keeps its ports until its last thread is gone. Then
+# the process is gone too, or is a zombie of one thread that nobody has waited for.
 is_gone() { # is_gone PID
 	local tasks=("/proc/$1/task"/*)
 	[ ! -e "/proc/$1/stat" ] || { [ "${#tasks[@]}" -le 1 ] && grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
@@ -218,26 +218,26 @@ is_gone_within() { # is_gone_within SECONDS PID
 	done
 }
 
-# Ends what a member's first process left when it was killed.
+# Stops the processes that are left of a member whose first process was killed.
 end_rest() {
 	local pid pids
 	mapfile -t pids < <(member_rest "$1")
 	[ "${#pids[@]}" -gt 0 ] || return 0
 	kill -KILL -- "-$(cat "$dev_dir/$1/pid")" 2>/dev/null || true
 	for pid in "${pids[@]}"; do
-		is_gone_within "$check_seconds_max" "$pid" || fail "pid $pid, which a killed $1 left, survives SIGKILL"
+		is_gone_within "$check_seconds_max" "$pid" || fail "pid $pid, left by a killed $1, survives SIGKILL"
 	done
-	echo "ended what a killed $1 had left (pid ${pids[*]})" >&2
+	echo "stopped what a killed $1 had left running (pid ${pids[*]})" >&2
 }
 
-# Stops a member by its pid, then what it left. RocketMQ takes 18 to 40 s over a SIGTERM, and its store is thrown away:
-# no SIGTERM there.
+# Stops a member by its pid, then what it left running. RocketMQ gets SIGKILL: a SIGTERM takes it 18 to 40 s, and its store
+# is thrown away.
 stop_member() {
 	local member=$1 pid signal=TERM
 	if pid=$(member_pid "$member"); then
 		case $member in rocketmq-*) signal=KILL ;; esac
 		kill "-$signal" "$pid" 2>/dev/null || true
-		kill -CONT "$pid" 2>/dev/null || true # a stopped process hears SIGTERM only after this
+		kill -CONT "$pid" 2>/dev/null || true # a stopped process gets SIGTERM only after this
 		if ! is_gone_within "$stop_seconds_max" "$pid"; then
 			kill -KILL "$pid" 2>/dev/null || true
 			is_gone_within "$check_seconds_max" "$pid" || fail "$member, pid $pid, survives SIGKILL"
@@ -256,7 +256,7 @@ for_all() { # for_all COMMAND MEMBER...
 		("$command" "$member") &
 		jobs+=($!)
 	done
-	# Background jobs of a script ignore Ctrl-C unless somebody tells them.
+	# Background jobs of a script ignore Ctrl-C, so they are killed here.
 	trap 'kill "${jobs[@]}" 2>/dev/null; exit 130' INT TERM
 	for job in "${jobs[@]}"; do
 		wait "$job" || failed=1

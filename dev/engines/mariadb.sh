@@ -2,10 +2,10 @@
 # MariaDB, the ledger: root without a password over TCP, and an empty database `doorbuster`. Sourced by dev/engines.sh.
 
 mariadb_options=${DOORBUSTER_MARIADB_OPTIONS:-} # more arguments for the server, separated by spaces
-# InnoDB's log. 1: synced at each commit; 2: written at each, synced each second; 0: both each second
+# InnoDB's log. 1: synced at each commit; 2: written at each commit, synced each second; 0: both each second
 mariadb_flush_log=${DOORBUSTER_MARIADB_FLUSH_LOG:-1}
-mariadb_sync_binlog=${DOORBUSTER_MARIADB_SYNC_BINLOG:-1} # the binary log. 1: synced at each commit; 0: when the system pleases
-PATH=$PATH:/usr/sbin                                     # mariadbd is there, and not on everybody's path
+mariadb_sync_binlog=${DOORBUSTER_MARIADB_SYNC_BINLOG:-1} # the binary log. 1: synced at each commit; 0: when the system does it
+PATH=$PATH:/usr/sbin                                     # mariadbd is there, and not on every user's path
 
 ports_mariadb() { echo $((port_base + 30)); }
 
@@ -25,17 +25,17 @@ launch_mariadb() {
 	0 | 1) ;;
 	*) fail "DOORBUSTER_MARIADB_SYNC_BINLOG must be 0 or 1, not '$mariadb_sync_binlog'" ;;
 	esac
-	if [ ! -d "$dir/data" ]; then # made aside, so that an interrupted run leaves no half of it
+	if [ ! -d "$dir/data" ]; then # made aside and renamed, so that an interrupted run leaves nothing half done
 		rm -rf "$dir/data.new"
-		# Its script takes no path with a space.
+		# Its script can't handle a path with a space.
 		(cd "$dir" && mariadb-install-db --no-defaults "${as_root[@]}" --datadir=./data.new --skip-test-db \
 			--auth-root-authentication-method=normal >>log 2>&1) || return 1
 		mv "$dir/data.new" "$dir/data"
 	fi
 	local more=()
 	read -r -a more <<<"$mariadb_options"
-	# The socket's path is relative to the data folder: an absolute one may be longer than a socket's path can be.
-	# The binary log is short-lived: nothing here reads it, it is on for what its syncs cost.
+	# The socket's path is relative to the data folder: an absolute one may be too long for a socket.
+	# The binary log is short-lived: nothing here reads it. It is on because its syncs are part of the cost.
 	launch "$1" mariadbd --no-defaults "${as_root[@]}" --datadir="$dir/data" --bind-address=127.0.0.1 \
 		--port=$((port_base + 30)) --socket=mariadb.sock --pid-file=mariadb.pid --skip-name-resolve \
 		--character-set-server=utf8mb4 --max-connections=200 --innodb-buffer-pool-size=512M \

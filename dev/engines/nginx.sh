@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# nginx as the edge (edge/render says by which EDGE_* variables), before two servers on ports 61 and 62 of the set.
-# Without a secret it is a demo, which load tools run against. Sourced by dev/engines.sh.
+# nginx as the edge (edge/render describes the EDGE_* variables), in front of two servers on ports 61 and 62 of the set.
+# Without a secret it is a demo, for load tools. Sourced by dev/engines.sh.
 
 ports_nginx() { echo $((port_base + 60)); }
 
@@ -18,20 +18,20 @@ launch_nginx() {
 	launch "$1" nginx -p "$dir/" -e "$dir/log" -c "$dir/nginx.conf"
 }
 
-# Another edge than the one that was asked for refuses orders or shows another sale's pages, and nothing tells. One
-# that stands before the servers of a run-cluster is theirs.
+# With other settings than those asked for, the edge would refuse orders or show another sale's pages, without a sign of
+# why. One that serves a dev/run-cluster is not touched.
 outdated_nginx() {
 	local wanted server
 	wanted=$(render_nginx "$1") || fail "nginx can't have these settings: see above"
 	[ "$wanted" != "$(cat "$dev_dir/$1/nginx.conf")" ] || return 1
 	for server in "${servers_all[@]}"; do
 		! member_pid "$server" >/dev/null ||
-			fail "nginx serves a dev/run-cluster, with other settings than are wanted here: end that first"
+			fail "nginx serves a dev/run-cluster, with other settings than are wanted here: stop that first"
 	done
-	echo "nginx runs with other settings than are wanted here: starting it anew" >&2
+	echo "nginx runs with other settings than are wanted here: restarting it" >&2
 }
 
-# Every edge answers this itself, whatever is behind it.
+# Every edge answers this itself, without its servers.
 ready_nginx() {
 	local status
 	(

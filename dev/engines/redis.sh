@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Redis three times: `redis`, the gate; `redis-edge`, its replica, which the edge reads; `redis-cluster-0` to `-5`,
+# Three kinds of Redis: `redis`, the gate; `redis-edge`, its replica, which the edge reads; `redis-cluster-0` to `-5`,
 # three masters with a replica each. Sourced by dev/engines.sh.
 
 redis_appendfsync=${DOORBUSTER_REDIS_APPENDFSYNC:-everysec}
@@ -23,8 +23,9 @@ redis_say() { # redis_say MEMBER COMMAND...
 	timeout "$check_seconds_max" redis-cli -h 127.0.0.1 -p "${ports[0]}" "$@" </dev/null | tr -d '\r'
 }
 
-# Writes what all three have in common, then standard input. The replica's first copy waits for no second replica
-# (repl-diskless-sync-delay); it hears its master each second, as the edge wants it; and a stop waits for no slow replica (shutdown-timeout).
+# Writes the settings that all three have in common, then standard input. The replica's first copy does not wait for a second
+# replica (repl-diskless-sync-delay); the master pings it each second, as the edge needs it; and a stop does not wait for a
+# slow replica (shutdown-timeout).
 launch_redis_with() { # launch_redis_with MEMBER APPENDONLY
 	local dir=$dev_dir/$1 ports
 	read -r -a ports < <(ports_of "$1")
@@ -60,7 +61,7 @@ ready_redis_edge() {
 	[[ $info == *master_link_status:up* ]]
 }
 
-# By default a member tells the address that it is reached at, and knows the others' from the start.
+# By default a member announces the address that it is reached at, and knows those of the others from the start.
 told_by_redis_cluster() {
 	[ "$told_host" = 127.0.0.1 ] ||
 		printf '%s\n' "cluster-announce-hostname $told_host" "cluster-preferred-endpoint-type hostname"
@@ -69,7 +70,7 @@ told_by_redis_cluster() {
 launch_redis_cluster() {
 	local ports
 	read -r -a ports < <(ports_of "$1")
-	if [ ! -e "$redis_cluster_made" ]; then # what an interrupted attempt left behind fits no new cluster
+	if [ ! -e "$redis_cluster_made" ]; then # what an interrupted attempt left behind can't be used in a new cluster
 		rm -rf "${dev_dir:?}/$1/data"
 	elif [ "$(cat "$redis_cluster_made")" != "$port_base" ]; then
 		fail "the cluster in $dev_dir was made with port base $(cat "$redis_cluster_made"): \`dev/down --wipe redis-cluster\` first"
@@ -93,7 +94,7 @@ ready_redis_cluster() {
 		$info != *master_link_status:down* ]]
 }
 
-# Before the members start: a cluster that was never completed starts from nothing.
+# Before the members start: a cluster that was never completed is made from nothing.
 prepare_redis_cluster() {
 	[ -e "$redis_cluster_made" ] || for_all stop_member redis-cluster-{0..5}
 }
@@ -104,7 +105,7 @@ complete_redis_cluster() {
 	local index ids=() ports slots=("0 5460" "5461 10922" "10923 16383")
 	for index in {0..5}; do
 		ids+=("$(redis_say "redis-cluster-$index" cluster myid)")
-		# Epochs that differ from the start spare the masters settling a conflict.
+		# With different epochs from the start, the masters need not settle a conflict.
 		redis_say "redis-cluster-$index" cluster set-config-epoch $((index + 1)) >/dev/null
 	done
 	for index in {0..2}; do
@@ -123,5 +124,5 @@ complete_redis_cluster() {
 	for_all wait_ready redis-cluster-{0..5}
 }
 
-# Refused until gossip has brought the master's name.
+# Refused until gossip has made the master known.
 redis_cluster_replicate() { [ "$(redis_say "$1" cluster replicate "$2")" = OK ]; }

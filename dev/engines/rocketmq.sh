@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# RocketMQ: a name server and one broker. The jars come through Maven into a cache that all clones share.
+# RocketMQ: a name server and one broker. Maven fetches the jars into a cache that all clones share.
 # Sourced by dev/engines.sh.
 
 rocketmq_flush=${DOORBUSTER_ROCKETMQ_FLUSH:-SYNC_FLUSH}
@@ -11,7 +11,8 @@ ports_rocketmq_namesrv() { echo $((port_base + 40)); }
 # Port - 2 is the one that RocketMQ derives for important clients, port + 1 is for replication.
 ports_rocketmq_broker() { echo $((port_base + 50)) $((port_base + 48)) $((port_base + 51)); }
 
-# Fetches the jars once. Made aside and renamed, so that a run that was cut off leaves nothing that looks complete.
+# Fetches the jars once, into a folder aside that is renamed at the end, so that an interrupted run leaves nothing that looks
+# complete.
 fetch_rocketmq() {
 	[ -d "$rocketmq_lib" ] && return 0
 	local lock_fd new=$rocketmq_lib.new
@@ -24,7 +25,7 @@ fetch_rocketmq() {
 		timeout "$rocketmq_fetch_seconds_max" mvn --quiet --batch-mode --strict-checksums \
 			-f "$repo/dev/rocketmq/pom.xml" dependency:copy-dependencies \
 			-DincludeScope=runtime -DoutputDirectory="$new" </dev/null >&2 ||
-			fail "Maven could not fetch RocketMQ: is a Maven registry within reach (settings.xml)?"
+			fail "Maven could not fetch RocketMQ: can a Maven registry be reached (settings.xml)?"
 		mv "$new" "$rocketmq_lib"
 	fi
 	exec {lock_fd}>&-
@@ -43,7 +44,7 @@ launch_rocketmq_namesrv() {
 	launch_java "$1" org.apache.rocketmq.namesrv.NamesrvStartup "$dir/namesrv.conf" -Xms32m -Xmx96m
 }
 
-# The shortest period of registering that there is makes a restarted name server complete within 10 s.
+# The shortest possible period of registering: a restarted name server knows the broker within 10 s.
 launch_rocketmq_broker() {
 	local dir=$dev_dir/$1
 	case $rocketmq_flush in
@@ -78,7 +79,7 @@ launch_rocketmq_broker() {
 }
 
 # Asks the name server for its brokers (request code 106), in RocketMQ's own protocol: two lengths, then JSON. A Java
-# tool would take 4 s over it.
+# tool would need 4 s.
 rocketmq_brokers() (
 	header='{"code":106,"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":0}'
 	exec {server}<>"/dev/tcp/127.0.0.1/$((port_base + 40))"
@@ -90,7 +91,7 @@ rocketmq_brokers() (
 
 ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }
 
-# Registered is not enough after a crash: the name server may still name the broker that died.
+# To be registered is not enough after a crash: the name server may still list the dead broker.
 ready_rocketmq_broker() {
 	(exec 3<>"/dev/tcp/127.0.0.1/$((port_base + 50))") &&
 		[[ $(rocketmq_brokers) == *"$told_host:$((port_base + 50))"* ]]

@@ -1,5 +1,4 @@
--- The edge's settings, read once in nginx's master process, and the one place that says who a buyer is.
--- Called by: nginx.conf.
+-- The edge's settings, read once in nginx's master process, and the one place that decides who a buyer is.
 local edge = { settings = {} }
 
 function edge.configure(settings)
@@ -22,8 +21,8 @@ local function buyers_token()
 	return header:match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(eyJ[^.]*%.[^.]*%.[^.]*)$")
 end
 
--- Sets what the servers get as memberId: the number in the buyer's token, or none. Refuses a bad token, rather than
--- taking its bearer for nobody.
+-- Sets what the servers get as memberId: the number in the buyer's token, or none. Refuses a bad token, instead of
+-- treating its bearer as anonymous.
 function edge.know_buyer()
 	if edge.settings.demo then
 		ngx.var.member_id = ngx.var.http_memberid

@@ -1,7 +1,7 @@
--- Keeps what was read for cache_ms at most, counted from before the reading began. Two places: one table per worker,
--- with values made ready for use, and one dictionary for all workers. When nothing fresh is there, one request of a
--- worker reads and the others of that worker wait for it. With cache_ms 0 nothing is kept, but who comes while one reads
--- shares the next reading, which begins after they came. Must not: keep a failure. Called by: stock.lua, product.lua.
+-- Caches what was read for cache_ms at most, counted from before the read began, in two places: one table per worker,
+-- with decoded values, and one dictionary for all workers. If there is nothing fresh, one request of a worker reads and
+-- the others of that worker wait for it. With cache_ms 0 nothing is cached, but requests that come during a read share
+-- the next read, which begins after they came. Must not: cache a failure.
 local lrucache = require("resty.lrucache")
 local semaphore = require("ngx.semaphore")
 local settings = require("edge").settings
@@ -44,21 +44,21 @@ local function read(key, load, decode, ...)
 	local text = load(...)
 	if not text then return nil end
 	if settings.cache_ms > 0 then
-		-- A full dictionary forgets the oldest; failing at that too only costs another reading.
+		-- A full dictionary drops the oldest; if that fails too, it only costs another read.
 		shared:set(key, string.format("%013.0f", read_at) .. text, settings.cache_ms / 1000)
 	end
 	ngx.update_time()
 	return keep(key, read_at, text, decode).value, ngx.now() * 1000 - read_at
 end
 
--- Ends a reading: whoever leads those that came meanwhile reads next.
+-- After a read: the first of the requests that came meanwhile reads next.
 local function hand_on(key, turn)
 	local next = turn.next
 	turns[key] = next and next.turn
 	if next then next.lead:post(1) end
 end
 
--- Reads without keeping.
+-- Reads without caching.
 local function share(key, load, decode, ...)
 	local turn = turns[key]
 	local group = turn and turn.next
@@ -71,7 +71,7 @@ local function share(key, load, decode, ...)
 		group = { turn = {}, lead = semaphore.new(), follow = semaphore.new(), count = 0 }
 		turn.next = group
 		if not group.lead:wait(WAIT_S_MAX) then
-			-- The reading before hangs: those who follow are let go as well.
+			-- The read before hangs: the requests that wait for this one fail as well.
 			if turn.next == group then turn.next = nil end
 			if group.count > 0 then group.follow:post(group.count) end
 			return nil
@@ -91,7 +91,7 @@ local function share(key, load, decode, ...)
 	return value, age
 end
 
--- Returns the value and its age in ms, or nil if load(...) gave nil. decode makes the value of the text that load
+-- Returns the value and its age in ms, or nil if load(...) gave nil. decode makes the value from the text that load
 -- gave; it must not fail.
 function fresh.get(key, load, decode, ...)
 	if settings.cache_ms == 0 then return share(key, load, decode, ...) end

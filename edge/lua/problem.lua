@@ -1,5 +1,4 @@
--- What the edge itself refuses, in the shapes that the servers give to the same (RFC 9457, or the published one).
--- Called by: nginx.conf, edge.lua.
+-- The edge's own refusals, in the same format as the servers' (RFC 9457, or the published one).
 local cjson = require("cjson.safe")
 
 local RETRY_AFTER_S = 1
@@ -16,7 +15,7 @@ local problems = {
 
 local problem = {}
 
--- Ends the request with a problem.
+-- Answers the request with a problem.
 function problem.answer(code, detail)
 	local status, title, usual_detail = unpack(problems[code])
 	detail = detail or usual_detail

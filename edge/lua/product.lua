@@ -1,11 +1,11 @@
--- GET /product?flashPromotionId=S&promotionProductId=P&memberId=M, from pages of the servers that are kept here.
+-- GET /product?flashPromotionId=S&promotionProductId=P&memberId=M, from cached pages of the servers.
 -- The page of a product is the same for all members but for the member's number. So the edge asks a server for the
--- page of a member who does not exist, cuts it where that number stands, and puts the reader's number there. Age-Ms
--- is the age of the server's page. Anything but the usual question goes to the servers. Called by: nginx.conf.
+-- page of a member who does not exist, cuts it where that number is, and puts the reader's number there. Age-Ms
+-- is the age of the server's page. Any other request goes to the servers.
 local fresh = require("fresh")
 local settings = require("edge").settings
 
--- The largest number that a member can have: nobody has it, and no price, time or stock is written like it.
+-- The largest number that a member can have: nobody has it, and no price, time or stock looks like it.
 local NOBODY = "9223372036854775807"
 local DIGITS_MAX = 18
 local HEADERS = { "Content-Type", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options" }

@@ -1,14 +1,14 @@
--- The gate's stock, from the edge's own replica of its Redis. Must not: write, or ask a master. Called by: stock.lua.
+-- The gate's stock, from the edge's own replica of its Redis. Must not: write, or ask a master.
 local lrucache = require("resty.lrucache")
 local redis = require("nginx.redis")
 local settings = require("edge").settings
 
-local LOOK_EVERY_MS = 1000 -- at how the replica itself fares
-local OFF_MS = 1000 -- for which a replica that failed is not asked
+local LOOK_EVERY_MS = 1000 -- at the state of the replica itself
+local OFF_MS = 1000 -- a replica that failed is not asked for so long
 local IDLE_MS_MAX = 10000
 local CONNECTIONS_MAX = 64 -- kept open by each worker
 local PRODUCTS_MAX = 2048
--- In the packed field `gate`: 'o' says that the SKU sells from here; else its numbers are being rebuilt.
+-- In the packed field `gate`: 'o' means that the SKU sells from here; otherwise its numbers are being rebuilt.
 local STATE_AT = 41
 
 local replica = {}
@@ -17,7 +17,7 @@ local off_until_ms, looked_at_ms, heard_at_ms = 0, 0, 0
 
 local function now_ms() return ngx.now() * 1000 end
 
--- Seconds since the replica heard its master, or nil if it is not to be believed.
+-- Seconds since the replica heard from its master, or nil if it can't be trusted.
 local function silence_of(info)
 	if type(info) ~= "string" or not info:find("role:slave", 1, true) then return nil end
 	if not info:find("master_link_status:up", 1, true) then return nil end
@@ -43,7 +43,7 @@ local function units_of(state)
 	return state[1]:match("^%-?%d+$")
 end
 
--- Throws what has to take the replica out of use for a while.
+-- Throws an error if the replica must not be used for a while.
 local function read(client, product)
 	local known, state, info = skus:get(product), nil, nil
 	local is_look_due = now_ms() - looked_at_ms >= LOOK_EVERY_MS or now_ms() < looked_at_ms
@@ -66,7 +66,7 @@ local function read(client, product)
 	return units_of(state)
 end
 
--- The available units in digits (negative: a debt), and when the replica had last heard its master, in ms since 1970;
+-- The available units in digits (negative: a debt), and when the replica had last heard from its master, in ms since 1970;
 -- or nil if the servers are to be asked.
 function replica.available(product)
 	local now = now_ms()

@@ -1,6 +1,6 @@
 -- GET /cache/stock?productId=N, from the replica. Age-Ms is the age of what was read there; Replica-Silence-S is for
--- how long the replica may not have heard from its master. Anything but the usual question goes to the servers: they
--- know what is unknown, and which sale has which SKU. Called by: nginx.conf.
+-- how long the replica may not have heard from its master. Any other request goes to the servers: they
+-- know which products there are, and which sale has which SKU.
 local fresh = require("fresh")
 local replica = require("replica")
 
@@ -13,7 +13,7 @@ local function load(product)
 	return units and string.format("%s %.0f", units, heard_at_ms)
 end
 
--- A debt is told as sold out.
+-- A debt is reported as sold out.
 local function decode(text)
 	local units, heard_at_ms = text:match("^(%S+) (%d+)$")
 	return { units = units:find("-", 1, true) and "0" or units, heard_at_ms = tonumber(heard_at_ms) }

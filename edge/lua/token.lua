@@ -1,5 +1,5 @@
 -- The buyers' tokens: JSON Web Tokens (RFC 7519) signed with HS256, and no other kind, by the same rules as the
--- servers'. The signature is checked before anything in the token is believed. Called by: edge.lua.
+-- servers'. The signature is checked before anything in the token is used.
 local base64 = require("ngx.base64")
 local cjson = require("cjson.safe")
 local ffi = require("ffi")
@@ -61,7 +61,7 @@ local function member_of(claim)
 	return claim
 end
 
--- The number of the buyer that the token speaks of, or nil and what is wrong with it.
+-- The number of the buyer that the token names, or nil and what is wrong with it.
 function token.verify(text, now_s)
 	if #text > TOKEN_BYTES_MAX then return nil, "The token is not a JSON Web Token." end
 	local signed, signature = text:match("^(.*)%.([^.]*)$")
