@@ -28,7 +28,7 @@ pub struct Metrics {
     pub orders_refused: Counter,
     /// By admission: rate or bound.
     pub orders_rejected: Counter,
-    /// Commits that failed: the buyer was told to ask again.
+    /// Commits that failed: the buyer was asked to try again.
     pub orders_unknown: Counter,
     pub refusals: Family<Code, Counter>,
     /// From the complete request to the answer in the connection's buffer.

@@ -18,7 +18,7 @@ pub struct Counters {
     sold: AtomicU64,
     total: AtomicU64,
     version: AtomicU64,
-    /// Until when nobody else can have returned units that this process has not seen. 0: nobody has told what is
+    /// Until when nobody else can have returned units that this process has not seen. 0: nobody has said what is
     /// available yet, and that is not sold out.
     known_until: AtomicU64,
 }
@@ -46,7 +46,7 @@ impl Counters {
     /// return units, too.
     pub fn publish_gate(&self, available: u64, known_until: UnixMs) {
         let before = self.available();
-        // In this order: an older zero must not be believed for longer because of what is told now.
+        // In this order: an older zero must not be believed for longer because of what is reported now.
         self.available.store(available, Ordering::Release);
         self.known_until.store(known_until.0, Ordering::Release);
         if before != available {
@@ -59,7 +59,7 @@ impl Counters {
         now.0 <= self.known_until.load(Ordering::Acquire) && self.available() == 0
     }
 
-    /// What can be bought. Until the gate has told it, what the ledger has left: a gate that is away or closed must
+    /// What can be bought. Until the gate has reported it, what the ledger has left: a gate that is away or closed must
     /// never look sold out.
     pub fn available(&self) -> u64 {
         if self.known_until.load(Ordering::Acquire) == 0 {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn stock_is_sold_out_only_if_somebody_said_so_and_as_long_as_that_holds() {
         let counters = Counters::default();
-        assert!(!counters.is_sold_out(UnixMs(1)), "nobody has told the stock yet");
+        assert!(!counters.is_sold_out(UnixMs(1)), "nobody has reported the stock yet");
         counters.publish_gate(0, UnixMs(500));
         assert!(counters.is_sold_out(UnixMs(500)) && !counters.is_sold_out(UnixMs(501)));
         counters.publish_gate(1, UnixMs(900));
@@ -234,6 +234,6 @@ mod tests {
         assert_eq!(counters.available(), 0);
         assert!(counters.version() > version);
         counters.publish_committed(10, 2, 4);
-        assert_eq!(counters.available(), 0, "from now on it is the gate that tells");
+        assert_eq!(counters.available(), 0, "from now on the gate reports it");
     }
 }

@@ -49,7 +49,7 @@ enum Standing {
     Met,
     /// Not met, and not tried in full: no error.
     NotYet,
-    /// Not met, and told; with what the engine said, if that is known.
+    /// Not met, and reported; with what the engine said, if that is known.
     Unmet(Option<String>),
 }
 
@@ -95,8 +95,8 @@ impl Health {
             (before, now) if before == *now => return false,
             (Standing::NotYet, Standing::Met) => return false,
             (Standing::Unmet(_), Standing::Met) => tracing::info!("over: {text}"),
-            (Standing::Unmet(_), now) => tracing::warn!("still not ready: {}", now.told(text)),
-            (_, now) => tracing::error!("not ready: {}", now.told(text)),
+            (Standing::Unmet(_), now) => tracing::warn!("still not ready: {}", now.reason(text)),
+            (_, now) => tracing::error!("not ready: {}", now.reason(text)),
         }
         true
     }
@@ -109,7 +109,7 @@ impl Health {
     pub(crate) fn why_not_ready(&self) -> Option<String> {
         let standing = self.lock();
         let unmet = NEEDS.iter().zip(standing.iter()).find(|(_, standing)| **standing != Standing::Met);
-        unmet.map(|((_, text), standing)| standing.told(text))
+        unmet.map(|((_, text), standing)| standing.reason(text))
     }
 
     fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {
@@ -118,7 +118,7 @@ impl Health {
 }
 
 impl Standing {
-    fn told(&self, text: &str) -> String {
+    fn reason(&self, text: &str) -> String {
         match self {
             Standing::NotYet => format!("{text}: {NOT_YET}"),
             Standing::Unmet(Some(fault)) => format!("{text}: {fault}"),
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_need_that_is_not_met_is_told_until_it_is() {
+    fn the_first_need_that_is_not_met_is_reported_until_it_is() {
         let health = Health::default();
         assert_eq!(health.why_not_ready(), None);
         health.note(Need::Ledger, false);
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_an_engine_said_is_told_and_logged_once_until_it_says_something_else() {
+    fn what_an_engine_said_is_reported_and_logged_once_until_it_says_something_else() {
         let health = Health::default();
         let fault = |text: &str| Some(text.to_owned());
         assert!(health.note_fault(Need::Gate, fault("full")));
         assert!(!health.note_fault(Need::Gate, fault("full")));
         assert!(!health.note(Need::Gate, false), "what is known of it stays");
-        let told = health.why_not_ready();
-        assert_eq!(told.as_deref(), Some("the stock gate (Redis) can't be used: full"));
+        let reason = health.why_not_ready();
+        assert_eq!(reason.as_deref(), Some("the stock gate (Redis) can't be used: full"));
         assert!(health.note_fault(Need::Gate, fault("loading")));
         assert!(health.note_fault(Need::Gate, None) && !health.note_fault(Need::Gate, None));
         assert_eq!(health.why_not_ready(), None);

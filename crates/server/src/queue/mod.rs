@@ -1,7 +1,7 @@
 //! The queue of the cluster profile: accepted orders between the gate and the ledger.
 //!
 //! This is the contract; `rocketmq/` keeps it. A [`Producer`] returns when the broker has acknowledged a batch,
-//! and tells what surely was not stored from what nobody knows. A [`Consumer`] reads queues from offsets that its
+//! and distinguishes what surely was not stored from what nobody knows. A [`Consumer`] reads queues from offsets that its
 //! caller keeps in the ledger: the broker keeps no position for it, and nothing here is ever acknowledged.
 //!
 //! Must not: know what an order means, or repeat a send. Every call has a time limit; each thread has its own.

@@ -49,7 +49,7 @@ pub enum ServeError {
     Thread(#[source] io::Error),
     #[error("an event loop failed: {0}; what was answered is in the ledger, start again")]
     EventLoop(#[source] io::Error),
-    /// Everybody who waited was told that the outcome is unknown; a restart decides what is in the ledger.
+    /// Everybody who waited was answered that the outcome is unknown; a restart decides what is in the ledger.
     #[error("stopped, because {0}; start again, the ledger is checked then")]
     Ledger(#[source] AppendError),
     /// As above; and to start again would take the ledger over from the server that has it now.

@@ -22,7 +22,7 @@ fn is_on(name: &str) -> bool {
     thread::current().name() == Some(name)
 }
 
-/// Runs a demo until it ends; `then` is told the address once it serves.
+/// Runs a demo until it ends; `then` gets the address once it serves.
 fn run_demo(system: System, then: impl FnOnce(SocketAddr) + Send) -> Result<(), ServeError> {
     let data_dir = tempfile::tempdir().unwrap();
     let config = Sources::default()

@@ -58,7 +58,7 @@ fn settle(harness: &mut Harness, hash: u128) -> Duration {
     }
 }
 
-/// Every order of which somebody was told that it is accepted.
+/// Every order that somebody was answered is accepted.
 fn all_there(database: Database, accepted: &[u128]) {
     let place = Place::MySql(database.into());
     let book = place.load().unwrap();

@@ -118,7 +118,7 @@ fn pass_requests(mut client: TcpStream, mut server: TcpStream, silent: &Mutex<Op
     if !held {
         server.shutdown(Shutdown::Both).ok();
     } else {
-        // The server is to learn of the client's end no sooner than a router's silence would tell it.
+        // The server is to learn of the client's end no sooner than a router's silence would show it.
         std::mem::forget(server);
     }
     client.shutdown(Shutdown::Both).ok();

@@ -108,8 +108,9 @@ impl Admin {
         for topic in topics {
             while !self.is_registered(topic, &masters)? {
                 if Instant::now() >= deadline {
-                    let text =
-                        format!("the name servers were not told of the topic {topic} by all its brokers");
+                    let text = format!(
+                        "not all brokers of the topic {topic} have registered it with the name servers"
+                    );
                     return Err(AdminError::Unreachable(text));
                 }
                 std::thread::sleep(REGISTER_PAUSE);
@@ -166,7 +167,7 @@ impl Broker {
     fn create_topic(&mut self, topic: &str) -> Result<(), AdminError> {
         let known = self.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
         if known.code != TOPIC_NOT_EXIST {
-            return self.check(known, || format!("tell about topic {topic}"));
+            return self.check(known, || format!("describe the topic {topic}"));
         }
         let fields = NewTopic {
             topic,
@@ -186,7 +187,7 @@ impl Broker {
     fn create_group(&mut self, group: &str) -> Result<(), AdminError> {
         let known = self.call(GET_SUBSCRIPTIONGROUP_CONFIG, &GroupName { group }, &[])?;
         if known.code != SUBSCRIPTION_GROUP_NOT_EXIST {
-            return self.check(known, || format!("tell about group {group}"));
+            return self.check(known, || format!("describe the group {group}"));
         }
         let body = serde_json::to_vec(&NewGroup { group_name: group }).expect("a name is JSON");
         let made = self.call(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &NoFields {}, &body)?;

@@ -47,7 +47,7 @@ pub(super) struct NotWritten {
 }
 
 impl Connection {
-    /// Begins to connect; [`Connection::is_established`] tells how it went. A host name in `address` is looked up by
+    /// Begins to connect; [`Connection::is_established`] says how it went. A host name in `address` is looked up by
     /// the system, within the system's own time limits.
     pub(super) fn start(address: &str) -> io::Result<Connection> {
         let address: SocketAddr = match address.parse() {
@@ -175,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the socket is ready, or has failed (which the next operation on it tells).
+    /// Waits until the socket is ready, or has failed (which the next operation on it reports).
     pub(super) fn wait(&self, what: PollFlags, deadline: Instant) -> Result<(), Lost> {
         let mut fds = [PollFd::new(&self.stream, what)];
         if wait_for(&mut fds, deadline)? { Ok(()) } else { Err(Lost::TimedOut) }

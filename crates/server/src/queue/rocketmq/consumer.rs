@@ -65,7 +65,7 @@ pub struct Consumer {
     in_flight: HashMap<i32, (Queue, u64)>,
     /// Answers that came while another one was waited for. At most what is in flight.
     early: VecDeque<Answer>,
-    /// Of a queue from an offset, found while there was something to deliver: told by the next call.
+    /// Of a queue from an offset, found while there was something to deliver: reported by the next call.
     faults: VecDeque<(Queue, u64, PullError)>,
     opaque: i32,
 }
@@ -363,7 +363,7 @@ impl Consumer {
     fn unreachable(&self, broker: &str) -> PullError {
         let reason = match self.links.get(broker) {
             Some(link) => format!("broker {broker} at {}", link.why_down()),
-            None => format!("no name server told where broker {broker} is"),
+            None => format!("no name server knows where broker {broker} is"),
         };
         PullError::Unreachable(reason)
     }

@@ -138,7 +138,7 @@ fn read_messages(body: &[u8], queue: &Queue, places: Range<u64>) -> Result<(Vec<
                 misplaced = ahead;
             }
             Err(fault) if messages.is_empty() => return Err(fault),
-            // The next request begins with it, and tells it.
+            // The next request begins with it, and reports it.
             Err(_) => break,
         }
     }

@@ -171,7 +171,7 @@ fn serve(mut stream: TcpStream, shop: &Shop) {
          Content-Security-Policy: {CONTENT_SECURITY_POLICY}\r\n{more}Connection: close\r\n\r\n",
         body.len()
     );
-    // The page may be gone by now (a reload in mid-order): nobody is left to be told.
+    // The page may be gone by now (a reload in mid-order): nobody is left to be answered.
     drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
 }
 

@@ -53,7 +53,7 @@ fn the_last_unit_goes_to_the_second_browser_when_the_first_cancels() {
     wait_for_view(&second, "#offer", "sold_out");
     assert!(!is_open(&second));
 
-    // The order is the first browser's: the second one is told of no such order.
+    // The order is the first browser's: the second one is answered that there is no such order.
     let offer = second.new_tab();
     second.open(&format!("{}/orders/{id}", shop.base));
     second.wait_for_text("#heading", "No such order");

@@ -171,7 +171,7 @@ impl Drop for Server {
     }
 }
 
-/// For what only counters tell. Polls, because there is nothing to be woken by.
+/// For what only counters show. Polls, because there is nothing to be woken by.
 #[track_caller]
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();

@@ -128,7 +128,7 @@ fn an_offset_that_is_not_there_is_an_error_of_its_queue_alone() {
     let (empty, _) = wants.iter().find(|(other, _)| other != queue).unwrap();
     let ahead = consumer.pull(&[(empty.clone(), 7)], 10, PATIENCE).unwrap_err();
     assert!(matches!(&ahead, PullError::Ahead { queue: of, wanted: 7, end: 0 } if of == empty), "{ahead}");
-    // Beside a queue that has messages: both are told, one after the other.
+    // Beside a queue that has messages: both are reported, one after the other.
     let both = [(queue.clone(), 0), (empty.clone(), 7)];
     let (mut messages, mut faults) = (0, 0);
     while messages == 0 || faults == 0 {

@@ -39,7 +39,7 @@ pub(super) fn frame(code: i64, opaque: i64, flag: i64, fields: &str, body: &[u8]
 }
 
 impl Peer {
-    /// Tells routes and answers questions about offsets; the script answers sends and pulls by the request's number.
+    /// Gives routes and answers questions about offsets; the script answers sends and pulls by the request's number.
     fn start(script: impl Fn(i64) -> (Vec<u8>, bool) + Send + Sync + 'static) -> Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -118,7 +118,7 @@ fn each_answer_to_a_send_is_stored_refused_or_unknown() {
         let result = Peer::start(move |opaque| (frame(code, opaque, 1, "", b""), false)).send();
         let expected = match result {
             Ok(()) => code == 0,
-            Err(SendError::Refused(told, _)) => i64::from(told) == code && refused.contains(&code),
+            Err(SendError::Refused(answered, _)) => i64::from(answered) == code && refused.contains(&code),
             Err(SendError::Unknown(_)) => code != 0 && !refused.contains(&code),
             Err(SendError::NotSent(_)) => false,
         };
@@ -289,7 +289,7 @@ fn messages_before_a_damaged_one_are_delivered_first() {
     assert_eq!(pulled[0].next_offset, 7);
     let error = consumer.pull(&[(queue(), 7)], 10, Duration::from_secs(5)).unwrap_err();
     assert!(matches!(error, PullError::Damaged { offset: 7, .. }), "{error}");
-    // Passing over it is the caller's decision; the fault is not told again.
+    // Passing over it is the caller's decision; the fault is not reported again.
     let quiet = consumer.pull(&[], 10, Duration::from_millis(20));
     assert_eq!(quiet.unwrap(), []);
 }
