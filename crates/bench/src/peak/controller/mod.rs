@@ -2,17 +2,23 @@
 //! no clock.
 //!
 //! Phases: **anchor** (a closed loop gives a first guess), **bracket** (up or down in steps until one load passed and
-//! one failed), **bisect** (until they are within [`Rules::precision`] of each other), **confirm** (the load that passed,
-//! again, on fresh trials, in turn with a control load of [`CONTROL_SHARE`] of it), **recheck** (the load that failed,
-//! again; if it passes now, the search goes on above it), **overload** at twice the peak, and **recover**: the control load again until it is within the limits.
+//! one failed), **bisect** (until they are within [`Rules::precision`] of each other), **confirm** (the load that
+//! passed, again, on fresh trials, in turn with a control load of [`CONTROL_SHARE`] of it), **recheck** (the load that
+//! failed, again; if it passes now, the search goes on above it), **overload** at twice the peak, and **recover**: the
+//! control load again until it is within the limits.
 //!
 //! The confirmation is needed because the highest of several loads that passed is likely one that was lucky. If it
-//! fails, the next candidate is lower by the precision. If the control load fails, the machine is not what it was, and nothing is
-//! confirmed. Likewise the lowest load that failed may have been unlucky, hence the recheck. A trial that the generator spoiled says nothing of the target: it is tried again, a bounded number of
-//! times, and then the search ends there, limited by the generator, or goes on below it if nothing passed yet and it
-//! was not so with several loads in a row. Every loop here has a bound in [`Rules`].
+//! fails, the next candidate is lower by the precision. If the control load fails, the machine is not what it was, and
+//! nothing is confirmed. Likewise the lowest load that failed may have been unlucky, hence the recheck.
+//!
+//! A trial that the generator spoiled says nothing of the target: it is tried again, a bounded number of times. Then
+//! the search ends there, limited by the generator; or goes on below it, if nothing passed yet and not several loads in
+//! a row were spoiled. Every loop here has a bound in [`Rules`].
 
-use crate::peak::judge::{Limits, Plan, Seen, judge};
+mod tested;
+
+use self::tested::Tested;
+use crate::peak::judge::{Limits, Plan, Seen};
 use crate::report::model::Verdict;
 
 /// Of the candidate: a load that a machine in the same state carries easily.
@@ -153,16 +159,6 @@ pub struct Point {
     pub measurements: Vec<usize>,
 }
 
-/// A load under test.
-#[derive(Debug, Clone)]
-struct Tested {
-    per_s: f64,
-    phase: Phase,
-    trials: Vec<Seen>,
-    measurements: Vec<usize>,
-    invalid: usize,
-}
-
 #[derive(Debug)]
 enum SearchState {
     Anchor { invalid: usize },
@@ -194,32 +190,6 @@ pub struct Controller {
     recovered: Option<bool>,
     curve: Vec<Point>,
     observed: usize,
-}
-
-impl Tested {
-    fn new(per_s: f64, phase: Phase) -> Self {
-        Self { per_s, phase, trials: Vec::new(), measurements: Vec::new(), invalid: 0 }
-    }
-
-    fn add(&mut self, measurement: Measurement, number: usize) {
-        self.measurements.push(number);
-        match measurement {
-            Measurement::Valid(seen) => self.trials.push(seen),
-            Measurement::Invalid => self.invalid += 1,
-        }
-    }
-
-    fn verdict(&self, rules: &Rules) -> Option<Verdict> {
-        if self.invalid > rules.invalid_max {
-            return Some(Verdict::Invalid);
-        }
-        judge(&self.trials, rules.limits, rules.plan)
-    }
-
-    fn point(&self, verdict: Verdict) -> Point {
-        let Self { per_s, phase, measurements, .. } = self;
-        Point { per_s: *per_s, phase: *phase, verdict, measurements: measurements.clone() }
-    }
 }
 
 impl Controller {
