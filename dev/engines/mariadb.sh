@@ -16,6 +16,8 @@ mariadb_say() { # mariadb_say STATEMENT
 
 launch_mariadb() {
 	local dir=$dev_dir/$1 as_root=()
+	# A folder of its own: a server that starts removes all temporary tables of the folder, those of others too.
+	mkdir -p "$dir/tmp"
 	[ "$(id -u)" -ne 0 ] || as_root=(--user=root)
 	case $mariadb_flush_log in
 	0 | 1 | 2) ;;
@@ -28,7 +30,7 @@ launch_mariadb() {
 	if [ ! -d "$dir/data" ]; then # made aside and renamed, so that an interrupted run leaves nothing half done
 		rm -rf "$dir/data.new"
 		# Its script can't handle a path with a space.
-		(cd "$dir" && mariadb-install-db --no-defaults "${as_root[@]}" --datadir=./data.new --skip-test-db \
+		(cd "$dir" && TMPDIR=$dir/tmp mariadb-install-db --no-defaults "${as_root[@]}" --datadir=./data.new --skip-test-db \
 			--auth-root-authentication-method=normal >>log 2>&1) || return 1
 		mv "$dir/data.new" "$dir/data"
 	fi
@@ -36,7 +38,7 @@ launch_mariadb() {
 	read -r -a more <<<"$mariadb_options"
 	# The socket's path is relative to the data folder: an absolute one may be too long for a socket.
 	# The binary log is short-lived: nothing here reads it. It is on because its syncs are part of the cost.
-	launch "$1" mariadbd --no-defaults "${as_root[@]}" --datadir="$dir/data" --bind-address=127.0.0.1 \
+	launch "$1" mariadbd --no-defaults "${as_root[@]}" --datadir="$dir/data" --tmpdir="$dir/tmp" --bind-address=127.0.0.1 \
 		--port=$((port_base + 30)) --socket=mariadb.sock --pid-file=mariadb.pid --skip-name-resolve \
 		--character-set-server=utf8mb4 --max-connections=200 --innodb-buffer-pool-size=512M \
 		--log-bin=binlog --server-id=1 --expire-logs-days=1 --max-binlog-size=256M \

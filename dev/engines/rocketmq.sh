@@ -3,6 +3,7 @@
 # Sourced by dev/engines.sh.
 
 rocketmq_flush=${DOORBUSTER_ROCKETMQ_FLUSH:-SYNC_FLUSH}
+rocketmq_options=$(tr ' ' '\n' <<<"${DOORBUSTER_ROCKETMQ_OPTIONS:-}") # more lines of the broker's settings
 rocketmq_version=$(sed -n 's:.*<rocketmq.version>\(.*\)</rocketmq.version>.*:\1:p' "$repo/dev/rocketmq/pom.xml")
 rocketmq_lib=${DOORBUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbuster}/rocketmq-$rocketmq_version
 rocketmq_fetch_seconds_max=600
@@ -73,6 +74,7 @@ launch_rocketmq_broker() {
 		defaultTopicQueueNums=8
 		autoCreateSubscriptionGroup=true
 		registerNameServerPeriod=10000
+		$rocketmq_options
 	CONF
 	launch_java "$1" org.apache.rocketmq.broker.BrokerStartup "$dir/broker.conf" \
 		-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m

@@ -1,6 +1,9 @@
 //! The Redis driver on real servers, one of which is killed in the middle, and on one that lies.
 #![allow(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
 
+mod ports;
+
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -16,7 +19,8 @@ use bench::engines::redis::Redis;
 use bench::load::record::{Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Settings};
-use bench::process::{Guard, free_port, log_tail};
+use bench::process::{Guard, log_tail};
+use ports::free_ports;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -24,14 +28,17 @@ struct Server {
     guard: Guard,
     address: SocketAddr,
     folder: tempfile::TempDir,
+    /// Keeps its port, also while it is away.
+    _ports: File,
 }
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port().expect("a free port")));
+        let (port, ports) = free_ports();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let guard = spawn(folder.path(), address, arguments);
-        Self { guard, address, folder }
+        Self { guard, address, folder, _ports: ports }
     }
 
     fn client(&self) -> Redis {
@@ -149,25 +156,36 @@ fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
     const ARGUMENTS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut server = Server::start(&ARGUMENTS);
     let (address, folder) = (server.address, server.folder.path().to_owned());
+    let finish = AtomicBool::new(false);
     let ((record, driver), killed_at) = std::thread::scope(|scope| {
-        let guard = &mut server.guard;
+        let (guard, finish) = (&mut server.guard, &finish);
         let killing = scope.spawn(move || {
             let begun = Instant::now();
             let mut redis = Redis::connect(address).unwrap();
-            let seen = loop {
-                assert!(begun.elapsed() < PATIENCE, "nothing is counted");
+            let wait_for = |redis: &mut Redis, wanted: u64| loop {
+                assert!(begun.elapsed() < PATIENCE, "no {wanted} are counted");
                 let text = redis.ask(&["INCRBY", "hot", "0"]).unwrap().concat();
                 let value: u64 = text.parse().unwrap();
-                if value >= 200 {
-                    break value;
+                if value >= wanted {
+                    return value;
                 }
             };
+            let seen = wait_for(&mut redis, 200);
             guard.kill().unwrap();
             *guard = spawn(&folder, address, &ARGUMENTS);
+            let mut redis = Redis::connect(address).unwrap();
+            let back = wait_for(&mut redis, seen);
+            wait_for(&mut redis, back + 20);
+            finish.store(true, Ordering::Relaxed);
             seen
         });
-        let ran = run(address, 20, workload(&["INCR hot"]), Schedule::closed(Duration::from_secs(3)));
-        (ran, killing.join().unwrap())
+        let mut driver = Driver::new(workload(&["INCR hot"])).expect("a workload");
+        // It goes on until the server has worked again, however long that takes here.
+        let settings = Settings { answer_timeout: PATIENCE, ..Settings::keep_alive(address, 20) };
+        let mut generator = Generator::connect(settings, &mut driver).expect("connections");
+        let schedule = Schedule::closed(2 * PATIENCE);
+        let record = generator.run_until(schedule, &mut driver, finish, &mut |_| {}).expect("it has begun");
+        ((record, driver), killing.join().unwrap())
     });
     let value: u64 = server.client().ask(&["GET", "hot"]).unwrap().concat().parse().unwrap();
     let Outcomes { served, unknown, .. } = record.outcomes;

@@ -4,13 +4,14 @@
 //! Their logs go to files beside the configuration; a failed test prints the end of each.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::engines::free_ports;
 use crate::exchange::Connection;
 
 /// Secret of the operator.
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     dir: PathBuf,
     config: PathBuf,
     servers: Vec<Server>,
+    /// Keeps the servers' ports.
+    _ports: File,
 }
 
 #[derive(Debug)]
@@ -39,12 +42,11 @@ impl Cluster {
     pub(crate) fn start(dir: &Path, config: &str, servers: usize) -> Cluster {
         let path = dir.join("doorbuster.toml");
         std::fs::write(&path, config).unwrap();
-        let free: Vec<TcpListener> =
-            (0..servers).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let servers =
-            free.iter().map(|port| Server { address: port.local_addr().unwrap(), child: None }).collect();
-        drop(free);
-        let mut cluster = Cluster { dir: dir.to_owned(), config: path, servers };
+        // Not of the system's choice: while a server is away, an outgoing connection could be given its port.
+        let (ports, lock) = free_ports();
+        let server = |port| Server { address: SocketAddr::from(([127, 0, 0, 1], port)), child: None };
+        let servers = ports.map(server).take(servers).collect();
+        let mut cluster = Cluster { dir: dir.to_owned(), config: path, servers, _ports: lock };
         for index in 0..cluster.servers.len() {
             cluster.launch(index);
         }

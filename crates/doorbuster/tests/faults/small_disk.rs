@@ -73,7 +73,7 @@ impl SmallDisk {
         BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim(), "mounted", "a small file system can't be mounted: it takes root, or sudo");
         // Its data are made on the large disk, with its log, which must show what happened; then they move.
-        let engines = Engines::private(&[owner.engine], &[]);
+        let engines = Engines::private(&[owner.engine], &[("DOORBUSTER_ROCKETMQ_OPTIONS", "")]);
         engines.kill(owner.member);
         let data = engines.dir().join(owner.member).join(owner.data);
         let copy = ["-a", "--sparse=always"];

@@ -1,6 +1,7 @@
 //! The price list of durability, against the real program and engines of its own: servers are killed in mid-load, and
 //! with the safe settings no acknowledged order is lost by that.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,11 +9,10 @@ use std::time::Duration;
 use bench::durability::{DurabilityOptions, Extent};
 use bench::report::model::DurabilityRow;
 
-/// Below the ports that the other tests choose from, and those that the system takes for outgoing connections.
-const PORT_BASE: u16 = 21_700;
+use crate::engines::free_ports;
 
-/// In the build's folder, which is on a disk.
-fn options(folder: &Path, only: &str) -> DurabilityOptions {
+/// In the build's folder, which is on a disk; with a lock that keeps the ports.
+fn options(folder: &Path, only: &str) -> (DurabilityOptions, File) {
     let mut options = DurabilityOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster"))).quick();
     options.site.folder = folder.to_owned();
     options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
@@ -20,14 +20,16 @@ fn options(folder: &Path, only: &str) -> DurabilityOptions {
     options.only = Some(only.to_owned());
     options.load = Duration::from_secs(1);
     options.users = 20;
-    options.site.port_base = PORT_BASE;
-    options
+    let (ports, lock) = free_ports();
+    options.site.port_base = ports.start;
+    (options, lock)
 }
 
 fn measure(only: &str) -> DurabilityRow {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut rows = Vec::new();
-    bench::durability::run(&options(folder.path(), only), &mut rows).unwrap();
+    let (options, _ports) = options(folder.path(), only);
+    bench::durability::run(&options, &mut rows).unwrap();
     assert_eq!(rows.len(), 1, "{only}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     rows.remove(0)
@@ -60,7 +62,7 @@ fn a_killed_server_loses_no_acknowledged_order() {
 /// it is killed. What became of it, and the rows that are left.
 fn harmed(harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut options = options(folder.path(), "embedded");
+    let (mut options, _ports) = options(folder.path(), "embedded");
     options.load = Duration::from_secs(2);
     let (mut rows, done) = (Vec::new(), AtomicBool::new(false));
     let error = std::thread::scope(|scope| {

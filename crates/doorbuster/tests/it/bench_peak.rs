@@ -7,11 +7,9 @@ use bench::peak::admission::admission;
 use bench::peak::{Order, PeakOptions, PeakTarget};
 use bench::report::model::PeakReport;
 
+use crate::engines::free_ports;
 use crate::run;
 use crate::serving::{OPERATOR, Serving};
-
-/// Below the ports that the other tests choose from, and those that the system takes for outgoing connections.
-const PORT_BASE: u16 = 21_800;
 
 fn search(target: PeakTarget) -> PeakReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
@@ -20,7 +18,8 @@ fn search(target: PeakTarget) -> PeakReport {
     options.trial = Duration::from_millis(200);
     options.users = 20;
     options.site.scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev");
-    options.site.port_base = PORT_BASE;
+    let (ports, _lock) = free_ports();
+    options.site.port_base = ports.start;
     let report = bench::peak::run(&options).unwrap().report;
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
     report

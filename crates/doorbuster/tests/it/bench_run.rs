@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::bench_signals::ports;
+use crate::engines::free_ports;
 use crate::{doorbuster, outcome};
 
 #[test]
@@ -13,7 +13,8 @@ fn a_full_disk_costs_no_earlier_report() {
     for name in ["report.json", "report.html", "report.csv"] {
         std::fs::write(out.join(name), "of yesterday").unwrap();
     }
-    let (base, _lock) = ports();
+    let (ports, _lock) = free_ports();
+    let base = ports.start.to_string();
     // No file may be longer than that, as on a disk that is almost full.
     let limited = "ulimit -f 2; trap '' XFSZ; exec \"$@\"";
     let program = doorbuster(folder.path());

@@ -1,7 +1,6 @@
 //! A bench that is stopped, in each of the ways in which that happens, leaves no server running.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,22 +8,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bench::procfs::children;
+use rustix::process::{Pid, Signal, kill_process};
 
+use crate::engines::free_ports;
 use crate::{doorbuster, run};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Ports that no other test has, and the lock that keeps them: the other tests lock the same files.
-pub(crate) fn ports() -> (String, File) {
-    let locks = std::env::temp_dir().join("doorbuster-test-ports");
-    std::fs::create_dir_all(&locks).unwrap();
-    let free = |base: u16| (base..base + 100).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    let found = (22_000..32_000).step_by(100).rev().find_map(|base: u16| {
-        let lock = File::create(locks.join(base.to_string())).unwrap();
-        (lock.try_lock().is_ok() && free(base)).then_some((base.to_string(), lock))
-    });
-    found.expect("free ports")
-}
 
 /// The program with a hangup as it is by default: these tests may themselves run under nohup.
 fn listening(folder: &Path) -> Command {
@@ -49,7 +38,8 @@ impl Running {
 
     /// Once a child runs whose command line holds this. Little that is asked for here is over soon.
     fn of(mut command: Command, stderr: Stdio, folder: &Path, arguments: &[&str], server: &str) -> Self {
-        let (base, lock) = ports();
+        let (ports, lock) = free_ports();
+        let base = ports.start.to_string();
         command.arg("bench").args(arguments).args(["--port-base", &base, "--folder", "data"]);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.stdout(Stdio::null()).stderr(stderr);
@@ -70,7 +60,8 @@ impl Running {
         Self::start(folder, &["run", "redis-get-set", "--full"], "redis-server ")
     }
 
-    fn signal(&self, name: &str) {
+    /// At once: no process has to be started for it.
+    fn signal(&self, name: Signal) {
         signal(self.bench.id(), name);
     }
 
@@ -96,19 +87,13 @@ impl Drop for Running {
         drop(self.bench.kill());
         drop(self.bench.wait());
         if !self.server_is_gone() {
-            signal(self.server, "KILL");
+            signal(self.server, Signal::KILL);
         }
     }
 }
 
-fn signal(pid: u32, name: &str) {
-    assert!(
-        Command::new("sh")
-            .args(["-c", "kill -s \"$0\" \"$1\"", name, &pid.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
 /// Empty of a process that has ended, waited for or not.
@@ -125,9 +110,9 @@ fn said(folder: &Path) -> String {
 fn two_signals_at_once_are_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::redis(folder.path());
-    running.signal("INT");
+    running.signal(Signal::INT);
     sleep(Duration::from_millis(5));
-    running.signal("TERM");
+    running.signal(Signal::TERM);
     assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
     assert!(running.server_is_gone());
     let said = said(folder.path());
@@ -141,7 +126,7 @@ fn two_signals_at_once_are_one() {
 fn a_hangup_leaves_no_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::redis(folder.path());
-    running.signal("HUP");
+    running.signal(Signal::HUP);
     assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
     assert!(running.server_is_gone());
     assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "its files are removed");
@@ -154,14 +139,14 @@ fn signals_are_heard_though_nobody_reads() {
     let program = listening(folder.path());
     let mut running = Running::of(program, Stdio::piped(), folder.path(), &["peak", "--quick"], " serve ");
     drop(running.bench.stderr.take());
-    signal(running.server, "STOP");
+    signal(running.server, Signal::STOP);
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = running.bench.try_wait().unwrap() {
             break status;
         }
         assert!(begun.elapsed() < PATIENCE, "it does not end");
-        running.signal("HUP");
+        running.signal(Signal::HUP);
         sleep(Duration::from_millis(1100));
     };
     assert_eq!(status.signal(), Some(1), "the second one ends it at once");
@@ -178,7 +163,7 @@ fn under_nohup_a_bench_outlives_its_terminal() {
     let said_to = File::create(folder.path().join("said")).unwrap();
     let arguments = ["run", "redis-memory", "--only", "400000 keys"];
     let mut running = Running::of(nohup, said_to.into(), folder.path(), &arguments, "redis-server ");
-    running.signal("HUP");
+    running.signal(Signal::HUP);
     assert_eq!(running.ends().code(), Some(0), "{}", said(folder.path()));
 }
 
@@ -187,8 +172,8 @@ fn a_later_second_signal_kills_the_servers_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path(), &["peak", "--quick"], " serve ");
     // It neither answers nor ends when it is asked to: a stop in order takes long.
-    signal(running.server, "STOP");
-    running.signal("INT");
+    signal(running.server, Signal::STOP);
+    running.signal(Signal::INT);
     let begun = Instant::now();
     while !said(folder.path()).contains("a second Ctrl-C ends at once") && begun.elapsed() < PATIENCE {
         sleep(Duration::from_millis(5));
@@ -196,7 +181,7 @@ fn a_later_second_signal_kills_the_servers_first() {
     // Within a second it would be the same wish.
     sleep(Duration::from_millis(1100));
     assert!(running.bench.try_wait().unwrap().is_none(), "{}", said(folder.path()));
-    running.signal("INT");
+    running.signal(Signal::INT);
     assert_eq!(running.ends().signal(), Some(2), "{}", said(folder.path()));
     assert!(running.server_is_gone());
     assert!(said(folder.path()).contains(&format!("(pid {})", running.server)));
@@ -206,7 +191,7 @@ fn a_later_second_signal_kills_the_servers_first() {
 fn what_a_killed_bench_leaves_is_ended_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::redis(folder.path());
-    running.signal("KILL");
+    running.signal(Signal::KILL);
     assert_eq!(running.ends().signal(), Some(9));
     // Any bench, here one with nothing to measure; one that another test runs may have been first.
     let (_, _, stderr) = run(folder.path(), &["bench", "run", "static-page", "--only", "no such case"]);
@@ -222,7 +207,7 @@ fn a_repeat_that_was_audited_is_kept() {
     while !said(folder.path()).contains(" units left") && begun.elapsed() < PATIENCE {
         sleep(Duration::from_millis(5));
     }
-    running.signal("INT");
+    running.signal(Signal::INT);
     assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
     let report = std::fs::read(folder.path().join("bench-report/report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -16,6 +17,11 @@ const ROUNDS: u64 = 32;
 const CLIENTS: u64 = 6;
 /// Few enough that the small product sells out and buyers reach their limit in the first rounds.
 const BUYERS: u64 = 150;
+
+/// Before the server is killed.
+const ANSWERS_MAX: u64 = 120;
+/// For anything to come; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One attempt to buy, and what its client was answered.
 #[derive(Clone, Debug)]
@@ -59,16 +65,17 @@ fn killed_in_the_middle_of_a_rush_nothing_answered_is_lost_and_nothing_is_sold_t
     let mut attempts: Vec<Attempt> = Vec::new();
     for round in 0..ROUNDS {
         let address = serving.address;
-        let fresh = Mutex::new(Vec::new());
+        let (fresh, answered) = (Mutex::new(Vec::new()), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
-                let fresh = &fresh;
+                let (fresh, answered) = (&fresh, &answered);
                 scope.spawn(move || {
-                    let done = rush(address, round, client);
+                    let done = rush(address, round, client, answered);
                     fresh.lock().unwrap().extend(done);
                 });
             }
-            std::thread::sleep(Duration::from_millis(15 + Random(round).below(160)));
+            // Somewhere in a batch, after so many answers of this round, however quick this machine is.
+            wait_for(&answered, Random(round).below(ANSWERS_MAX));
             serving.kill();
         });
         attempts.extend(fresh.into_inner().unwrap());
@@ -90,20 +97,31 @@ fn a_graceful_stop_under_load_answers_every_order_that_it_takes() {
     let serving = Serving::demo(&dir.path().join("data"), &[]);
     create_sale(serving.address);
     let address = serving.address;
+    let answered = &AtomicU64::new(0);
     let accepted: usize = std::thread::scope(|scope| {
-        let clients: Vec<_> =
-            (0..CLIENTS).map(|client| scope.spawn(move || buy_until_closed(address, client))).collect();
-        std::thread::sleep(Duration::from_millis(300));
+        let buy = |client| move || buy_until_closed(address, client, answered);
+        let clients: Vec<_> = (0..CLIENTS).map(|client| scope.spawn(buy(client))).collect();
+        wait_for(answered, 200);
         assert_eq!(serving.stop(), 0);
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
-    assert!(accepted > 100, "only {accepted} orders before the stop");
+    assert!(accepted >= 200, "only {accepted} orders before the stop");
     assert_eq!(export(dir.path()).len(), accepted, "an order was taken and its buyer never got its id");
     assert_eq!(run(dir.path(), &["audit", "--data-dir", "data"]).0, 0);
 }
 
+/// Until so many answers have come.
+#[track_caller]
+fn wait_for(answered: &AtomicU64, count: u64) {
+    let started = Instant::now();
+    while answered.load(Ordering::Relaxed) < count {
+        assert!(started.elapsed() < PATIENCE, "{answered:?} of {count} answers came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Orders one by one until the server closes the connection; how many were accepted.
-fn buy_until_closed(address: SocketAddr, client: u64) -> usize {
+fn buy_until_closed(address: SocketAddr, client: u64, answered: &AtomicU64) -> usize {
     let mut connection = Connection::open(address).unwrap();
     for number in 0.. {
         let attempt = Attempt {
@@ -113,7 +131,9 @@ fn buy_until_closed(address: SocketAddr, client: u64) -> usize {
             outcome: Outcome::Lost,
         };
         match place(&mut connection, &attempt) {
-            Outcome::Accepted { .. } => {}
+            Outcome::Accepted { .. } => {
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
             Outcome::Lost => return number,
             Outcome::Refused(code) => panic!("{code}"),
         }
@@ -139,7 +159,7 @@ fn create_sale(address: SocketAddr) {
 }
 
 /// Buys, repeats, pays and cancels until the connection breaks.
-fn rush(address: SocketAddr, round: u64, client: u64) -> Vec<Attempt> {
+fn rush(address: SocketAddr, round: u64, client: u64, answered: &AtomicU64) -> Vec<Attempt> {
     let mut random = Random(round * 1_000 + client);
     let mut attempts: Vec<Attempt> = Vec::new();
     let Ok(mut connection) = Connection::open(address) else { return attempts };
@@ -159,6 +179,7 @@ fn rush(address: SocketAddr, round: u64, client: u64) -> Vec<Attempt> {
             }
         };
         let answer = place(&mut connection, &attempt);
+        answered.fetch_add(1, Ordering::Relaxed);
         if repeat {
             let lost = answer == Outcome::Lost;
             match (&attempt.outcome, &answer) {

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +17,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Below the range from which the system takes ports for outgoing connections.
-const PORTS: std::ops::Range<u16> = 22_000..32_000;
+const PORTS: Range<u16> = 22_000..32_000;
+/// A broker refuses by default what has waited in its line for 200 ms, and all when a write took a second: on a busy
+/// machine that is any message, and these tests are not about it. A set may have the broker as it is by default.
+const PATIENT_BROKER: (&str, &str) =
+    ("DOORBUSTER_ROCKETMQ_OPTIONS", "brokerFastFailureEnable=false osPageCacheBusyTimeOutMills=10000");
 /// Ports that a set gets; `dev/engines.sh` uses fewer.
 const PORTS_PER_SET: u16 = 100;
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -65,13 +70,13 @@ impl Engines {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("engines-{}-{count}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let (port_base, ports) = free_ports();
+        let (ports, lock) = free_ports();
         // Ctrl-C ends the whole process group of a terminal: the guard must outlive it.
         let mut guard = Command::new("setsid")
             .args(["bash", "-c", r#"cat; "$0/dev/down" --wipe 2>&1; rm -rf "$DOORBUSTER_DEV_DIR""#])
             .arg(repository())
             .env("DOORBUSTER_DEV_DIR", &dir)
-            .env("DOORBUSTER_DEV_PORT_BASE", port_base.to_string())
+            .env("DOORBUSTER_DEV_PORT_BASE", ports.start.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -79,10 +84,17 @@ impl Engines {
             .unwrap();
         Engines {
             dir,
-            port_base,
-            settings: Mutex::new(settings.iter().map(|&(name, value)| (name.into(), value.into())).collect()),
+            port_base: ports.start,
+            // Of two settings of one name the last one counts.
+            settings: Mutex::new(
+                [&[PATIENT_BROKER], settings]
+                    .concat()
+                    .iter()
+                    .map(|&(name, value)| (name.into(), value.into()))
+                    .collect(),
+            ),
             members: Mutex::default(),
-            _ports: ports,
+            _ports: lock,
             guard_input: guard.stdin.take(),
             guard,
         }
@@ -203,7 +215,7 @@ fn repository() -> PathBuf {
 }
 
 /// Ports that no other test process has, and the lock on them; nothing else listens there either.
-fn free_ports() -> (u16, File) {
+pub(crate) fn free_ports() -> (Range<u16>, File) {
     let locks = std::env::temp_dir().join("doorbuster-test-ports");
     fs::create_dir_all(&locks).unwrap();
     for base in PORTS.step_by(PORTS_PER_SET.into()) {
@@ -213,8 +225,9 @@ fn free_ports() -> (u16, File) {
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(error)) => panic!("{error}"),
         }
-        if (base..base + PORTS_PER_SET).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
-            return (base, lock);
+        let ports = base..base + PORTS_PER_SET;
+        if ports.clone().all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return (ports, lock);
         }
     }
     panic!("no free ports from {PORTS:?}");

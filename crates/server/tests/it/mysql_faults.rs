@@ -86,7 +86,7 @@ fn what_was_accepted_survives_a_killed_server_and_service_goes_on() {
     let database = Database::on(&engines);
     let mut harness = selling(options(&database));
     harness.one(plenty());
-    let (mut known, mut unknown) = (Vec::new(), 0);
+    let (mut known, mut cut) = (Vec::new(), 0);
     for round in 0..3_u128 {
         let answered = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -102,11 +102,13 @@ fn what_was_accepted_survives_a_killed_server_and_service_goes_on() {
                 let hashes: Vec<u128> = (0..50).map(|n| round * 1_000_000 + batch * 50 + n).collect();
                 let replies = harness.ask(hashes.iter().map(|hash| order(*hash, *hash as u64, 1)).collect());
                 answered.fetch_add(1, Ordering::Relaxed);
-                let lost = replies.iter().filter(|reply| matches!(reply, Reply::Unknown)).count();
-                unknown += lost;
+                let is_cut = |reply: &&Reply| matches!(reply, Reply::Unknown | Reply::Unavailable);
+                let lost = replies.iter().filter(is_cut).count();
                 if lost > 0 {
+                    // Unavailable if the kill came between two batches, and the writer's own look was first to see it.
                     assert_eq!(lost, 50, "a batch has one outcome");
                     known.push(hashes[0]);
+                    cut += 1;
                     return;
                 }
                 for reply in &replies {
@@ -119,7 +121,7 @@ fn what_was_accepted_survives_a_killed_server_and_service_goes_on() {
         // The first of the lost batch: found, or placed now.
         settle(&mut harness, *known.last().unwrap());
     }
-    assert!(unknown >= 3 * 50, "each kill cut a batch: {unknown}");
+    assert_eq!(cut, 3, "each kill was noticed");
     harness.finish().unwrap();
     all_there(database, &known);
 }
@@ -189,7 +191,9 @@ fn a_writer_that_another_one_took_over_from_ends_with_an_error_that_says_so() {
     let mut harness = selling(options(&database));
     let mut second = writer(options(&database));
     accepted(&second.one(order(2, 2, 1)));
-    assert!(matches!(harness.one(order(3, 3, 1)), Reply::Unknown));
+    // It learns of it by its next commit, or by its look once a second, whichever comes first.
+    let told = harness.ask_unless_ended(vec![order(3, 3, 1)]);
+    assert!(told.is_none_or(|told| matches!(told[..], [Reply::Unknown])));
     let ended = harness.finish().unwrap_err();
     assert!(matches!(ended, AppendError::Fenced(_)), "{ended}");
     assert!(matches!(second.one(read(1)), Reply::Order(_)));

@@ -6,7 +6,7 @@ use server::pages::Session;
 use super::fake::{FakeShop, Fault, PRODUCT, SALE};
 use super::steps::wait_until_open;
 use super::steps::{
-    buy, fill_address, is_open, open_sale, press_buy, sale_url, wait_for_order, wait_for_view,
+    buy, come_back, fill_address, is_open, open_sale, press_buy, sale_url, wait_for_order, wait_for_view,
 };
 use super::webdriver::{Browser, ENTER, TAB};
 
@@ -65,15 +65,18 @@ fn a_lost_answer_is_healed_by_the_same_key() {
 #[test]
 fn an_unknown_outcome_and_a_busy_shop_are_asked_again() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
-    shop.state().faults.extend([Fault::Busy, Fault::Unknown]);
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
+    // Each until it was read: what the page says lasts no longer than until it asks again.
+    shop.state().lasting = Some(Fault::Busy);
     press_buy(&browser);
     browser.wait_for_text("#outcome", "very busy");
+    shop.state().lasting = Some(Fault::Unknown);
     browser.wait_for_text("#outcome", "can't tell yet");
+    shop.state().lasting = None;
     let id = wait_for_order(&browser);
     assert_one_order(&shop, &id);
-    assert_eq!(shop.state().placings.len(), 3);
+    assert!(shop.state().placings.len() >= 3);
 }
 
 #[test]
@@ -182,16 +185,17 @@ fn an_old_attempt_is_asked_again_though_the_form_is_empty() {
 #[test]
 fn the_button_opens_at_the_start_by_the_servers_clock() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
-    shop.state().starts_at_ms = shop.now_ms() + 14_000;
+    shop.state().starts_at_ms = shop.now_ms() + 1_800_000;
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     wait_for_view(&browser, "#offer", "not_started");
     browser.run("window.sameDocument = true");
     fill_address(&browser);
     browser.click("#submit");
     browser.wait_for_text("#outcome", "Not open yet");
-    // The start is moved; the page looks often enough to notice in time.
+    // The start is moved; the page of a reader who comes back to it looks at once.
     let starts_at_ms = shop.now_ms() + 3000;
     shop.state().starts_at_ms = starts_at_ms;
+    come_back(&browser);
     browser.wait_until("the button to open", is_open);
     let late_ms = i128::from(shop.now_ms()) - i128::from(starts_at_ms);
     assert!(late_ms >= -50, "opened {}ms before the start", -late_ms);
@@ -256,8 +260,7 @@ fn a_refund_that_is_due_is_said() {
     order["status"] = json!("expired");
     order["refund_due"] = json!(true);
     drop(state);
-    // The reader comes back to the tab; the page looks at once.
-    browser.run("document.dispatchEvent(new Event('visibilitychange'))");
+    come_back(&browser);
     wait_for_view(&browser, "#order", "refund_due");
     assert!(browser.text("#lead").contains("refund"));
 }

@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) total: u64,
     pub(crate) available: u64,
     pub(crate) faults: VecDeque<Fault>,
+    /// When no other is left: of every request, until the test ends it.
+    pub(crate) lasting: Option<Fault>,
     /// Lets held answers go.
     pub(crate) released: bool,
     /// By id.
@@ -104,6 +106,7 @@ impl FakeShop {
             total: 100,
             available: 100,
             faults: VecDeque::new(),
+            lasting: None,
             released: false,
             orders: HashMap::new(),
             placings: Vec::new(),
@@ -238,7 +241,7 @@ impl Shop {
             ("POST", "orders") => {
                 let key = request.headers.get("idempotency-key").cloned().unwrap_or_default();
                 state.placings.push((key.clone(), request.body.clone()));
-                let fault = state.faults.pop_front();
+                let fault = state.faults.pop_front().or(state.lasting);
                 let reply = state.place(&key, &request.body, fault, now_ms);
                 drop(state);
                 if fault == Some(Fault::HoldAnswer) {

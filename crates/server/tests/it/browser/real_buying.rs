@@ -80,8 +80,9 @@ fn the_last_unit_goes_to_the_second_browser_when_the_first_cancels() {
 #[test]
 fn units_of_an_expired_order_are_bought_by_who_waited() {
     let (shop, browser) = (Shop::demo(), Browser::start());
-    // Longer than the page waits between two looks at the stock, so that it sees both changes.
-    shop.sell(&json!({ "total": 1, "payment_s": 6 }));
+    // Longer than the page waits between two looks at the stock, so that it sees both changes, and than its reader
+    // takes to press the button in between, on however busy a machine.
+    shop.sell(&json!({ "total": 1, "payment_s": 15 }));
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     wait_until_open(&browser);

@@ -76,6 +76,11 @@ pub(crate) fn wait_for_order_page(browser: &Browser) -> String {
     id.split('?').next().expect("there is a first part").to_owned()
 }
 
+/// The reader comes back to the tab: its page looks at once.
+pub(crate) fn come_back(browser: &Browser) {
+    browser.run("document.dispatchEvent(new Event('visibilitychange'))");
+}
+
 pub(crate) fn wait_for_view(browser: &Browser, css: &str, view: &str) {
     browser.wait_until(&format!("{css} to be {view}"), |browser| {
         browser.attribute(css, "data-view").as_deref() == Some(view)

@@ -18,11 +18,19 @@ fn before(database: &Database) -> Proxy {
 }
 
 fn through(proxy: &Proxy, database: &Database) -> SharedLedger {
-    let limits = Limits { settle: Duration::from_secs(10), ..database.options.limits };
-    let options =
-        Options { host: "127.0.0.1".to_owned(), port: proxy.port, limits, ..database.options.clone() };
+    let options = Options { host: "127.0.0.1".to_owned(), port: proxy.port, ..patient(database) };
     SharedLedger::open(&options).unwrap()
 }
+
+/// Longer than a stopped server's transaction lasts, on however busy a machine.
+fn patient(database: &Database) -> Options {
+    let limits = Limits { settle: Duration::from_secs(10), ..database.options.limits };
+    Options { limits, ..database.options.clone() }
+}
+
+/// For how long one stopped server can keep others waiting. Twice that would be a second wait for it; what is between
+/// is for a busy machine.
+const STOPPED_MOST: Duration = Duration::from_secs(2 * STOPPED_S as u64);
 
 #[test]
 fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
@@ -80,7 +88,8 @@ fn a_sale_whose_commit_was_cut_off_is_not_remembered() {
 /// As a process that was stopped between reading and writing: its connection stays open and says nothing.
 #[test]
 fn a_stopped_server_holds_the_lock_for_a_few_seconds_only() {
-    let (mut ledger, database) = open();
+    let (_, database) = open();
+    let mut ledger = SharedLedger::open(&patient(&database)).unwrap();
     one_sku(&mut ledger, 100, None);
     let proxy = before(&database);
     let mut stopped = through(&proxy, &database);
@@ -94,8 +103,7 @@ fn a_stopped_server_holds_the_lock_for_a_few_seconds_only() {
         let outcomes = ledger.consume(NOW, &[], &orders(10..15)).unwrap();
         let waited = started.elapsed();
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
-        let most = Duration::from_secs(u64::from(STOPPED_S)) + Duration::from_millis(1_500);
-        assert!(waited < most, "the lock was held for {waited:?}");
+        assert!(waited < STOPPED_MOST, "the lock was held for {waited:?}");
         // When it goes on, its transaction is gone, and is done again.
         let outcomes = stopped.join().unwrap().unwrap();
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
@@ -105,7 +113,8 @@ fn a_stopped_server_holds_the_lock_for_a_few_seconds_only() {
 
 #[test]
 fn a_server_that_stops_while_it_takes_queues_keeps_nobody_waiting_for_long() {
-    let (mut ledger, database) = open();
+    let (_, database) = open();
+    let mut ledger = SharedLedger::open(&patient(&database)).unwrap();
     one_sku(&mut ledger, 100, None);
     let queue = [("broker/0".to_owned(), 0)];
     let assigned = ledger.claim_queues(1, &queue, 1).unwrap();
@@ -119,8 +128,7 @@ fn a_server_that_stops_while_it_takes_queues_keeps_nobody_waiting_for_long() {
         }
         let started = Instant::now();
         ledger.consume(NOW, &[progress(&assigned[0], 1, 0, 5)], &orders(0..5)).unwrap();
-        let most = Duration::from_secs(u64::from(STOPPED_S)) + Duration::from_millis(1_500);
-        assert!(started.elapsed() < most, "the lock was held for {:?}", started.elapsed());
+        assert!(started.elapsed() < STOPPED_MOST, "the lock was held for {:?}", started.elapsed());
         stopped.join().unwrap().unwrap();
     });
     assert_eq!(assert_sound(&database).orders, 5);

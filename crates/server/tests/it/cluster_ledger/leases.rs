@@ -11,6 +11,8 @@ use crate::places::Database;
 
 const NOW: UnixMs = UnixMs(START);
 const TASK: &str = "reconcile";
+/// Longer than any test: how busy the machine is decides nothing.
+const LONG_MS: u64 = 600_000;
 
 /// Asks again and again, within a bound.
 fn until<T>(mut ask: impl FnMut() -> Option<T>) -> (T, Duration) {
@@ -28,25 +30,26 @@ fn until<T>(mut ask: impl FnMut() -> Option<T>) -> (T, Duration) {
 fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_more() {
     let (mut first, database) = open();
     one_sku(&mut first, 100, None);
-    let lease = first.lease(TASK, 1, 400).unwrap().unwrap();
-    assert_eq!(first.lease(TASK, 1, 400).unwrap(), Some(lease.clone()), "kept, with the same generation");
+    let lease = first.lease(TASK, 1, LONG_MS).unwrap().unwrap();
+    assert_eq!(first.lease(TASK, 1, LONG_MS).unwrap(), Some(lease.clone()), "kept, with the same generation");
     first.fence_with(Some(lease.clone()));
     first.consume(NOW, &[], &orders(0..2)).unwrap();
     let mut second = first.another();
-    assert_eq!(second.lease(TASK, 2, 400).unwrap(), None);
-    let (taken, after) = until(|| second.lease(TASK, 2, 60_000).unwrap());
-    assert!(after >= Duration::from_millis(100), "it was the first one's still: {after:?}");
+    assert_eq!(second.lease(TASK, 2, LONG_MS).unwrap(), None, "it is the first one's still");
+    // Its time is over sooner than it can be kept again.
+    assert_eq!(first.lease(TASK, 1, 1).unwrap(), Some(lease.clone()));
+    let (taken, _) = until(|| second.lease(TASK, 2, LONG_MS).unwrap());
     assert_eq!(taken.generation, lease.generation + 1);
     let refused = first.consume(NOW, &[], &orders(2..4));
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
     let refused = first.raise_epochs(&[engine::SkuId(0)]);
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
-    assert_eq!(first.lease(TASK, 1, 400).unwrap(), None);
+    assert_eq!(first.lease(TASK, 1, LONG_MS).unwrap(), None);
     first.release(&lease).unwrap();
     second.fence_with(Some(taken.clone()));
     second.consume(NOW, &[], &orders(4..5)).unwrap();
     second.release(&taken).unwrap();
-    assert!(first.lease(TASK, 1, 400).unwrap().is_some(), "it was given back");
+    assert!(first.lease(TASK, 1, LONG_MS).unwrap().is_some(), "it was given back");
     assert_eq!(assert_sound(&database).orders, 3);
 }
 
@@ -69,7 +72,8 @@ fn queues_are_shared_and_taken_over_from_a_server_that_is_gone() {
         let all = second.claim_queues(2, &queues, 1).unwrap();
         (all.len() == 8).then_some(all)
     });
-    assert!(after < Duration::from_millis(QUEUE_LEASE_MS + 2_000), "{after:?}");
+    // Less than two leases: what is beyond the one is for a busy machine.
+    assert!(after < Duration::from_millis(2 * QUEUE_LEASE_MS), "{after:?}");
     assert_eq!(all.iter().find(|one| one.queue == mine[0].queue).unwrap().next_offset, 3);
     // It comes back, and does not know.
     let refused = first.consume(NOW, &[progress(&mine[0], 1, 3, 4)], &orders(3..4));

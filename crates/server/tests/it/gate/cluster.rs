@@ -1,16 +1,18 @@
 //! A real Redis Cluster: slots that move, masters that die, replicas that take over.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::SkuId;
 use rustix::process::Signal;
-use server::gate::{Closed, Gate, GateError, Reserve, Why};
+use server::gate::{Closed, Gate, GateConfig, GateError, Reserve, Why};
 
 use super::servers::{Cluster, PATIENCE, until};
 use super::{available, build, fresh, is_taken, place, reserve};
 
 /// SKUs, enough that every master of three has some.
 const SKUS: u32 = 24;
+/// Where it is waited for that a node is taken for dead.
+const NODE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 fn build_all(gate: &mut Gate, epoch: u64) {
     for sku in 0..SKUS {
@@ -80,7 +82,7 @@ fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
 
 #[test]
 fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
-    let mut cluster = Cluster::start(3, 0);
+    let mut cluster = Cluster::start_with(3, 0, NODE_TIMEOUT);
     let mut gate = cluster.gate();
     build_all(&mut gate, 1);
     cluster.nodes[0].kill();
@@ -105,8 +107,8 @@ fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
 
 #[test]
 fn a_replica_takes_over_and_its_gates_are_rebuilt() {
-    let cluster = Cluster::start(3, 1);
-    let mut gate = cluster.gate();
+    let cluster = Cluster::start_with(3, 1, NODE_TIMEOUT);
+    let mut gate = Gate::new(GateConfig { reply_timeout: Duration::from_secs(1), ..cluster.config() });
     build_all(&mut gate, 1);
     assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
     // The slots of a master that is frozen: the other masters serve on, and its replica takes over.

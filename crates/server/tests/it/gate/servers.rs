@@ -1,13 +1,16 @@
 //! Real Redis servers for the tests of the gate: private ports and folders, ended with the test.
 
-use std::net::TcpListener;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::SkuId;
 use rustix::process::{Pid, Signal, kill_process};
 use server::gate::{Gate, GateConfig};
+
+use crate::engines::free_ports;
 
 /// How long a server may take to start or stop, or a condition to come true.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,8 +24,18 @@ pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// One that nobody else is given while this process runs. Not one of the system's choice: that one may be an outgoing
+/// connection's, or another server's, before it is listened on, or while a server that was killed is away.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static PORTS: Mutex<(Vec<u16>, Vec<File>)> = Mutex::new((Vec::new(), Vec::new()));
+    let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (free, locks) = &mut *ports;
+    if free.is_empty() {
+        let (set, lock) = free_ports();
+        free.extend(set);
+        locks.push(lock);
+    }
+    free.pop().expect("a set has ports")
 }
 
 /// One `redis-server`.
@@ -141,7 +154,8 @@ pub(crate) fn config(addresses: Vec<String>, cluster: bool) -> GateConfig {
         connect_timeout: Duration::from_secs(1),
         // Longer than any test: only those that are about it look.
         idle_check: Duration::from_secs(3_600),
-        reply_timeout: Duration::from_secs(1),
+        // Only tests of silence wait for it, with one of their own: a Redis that got no processor is not silent.
+        reply_timeout: PATIENCE,
         batch_commands_max: 64,
     }
 }
@@ -155,8 +169,15 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Whose nodes are never taken for dead, however little of the processor they get.
     pub(crate) fn start(masters: usize, replicas: usize) -> Cluster {
-        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"];
+        Cluster::start_with(masters, replicas, 2 * PATIENCE)
+    }
+
+    /// Whose nodes are taken for dead after so long without a word.
+    pub(crate) fn start_with(masters: usize, replicas: usize, node_timeout: Duration) -> Cluster {
+        let node_timeout_ms = node_timeout.as_millis().to_string();
+        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", &node_timeout_ms];
         let count = masters * (1 + replicas);
         let nodes: Vec<Redis> = (0..count)
             .map(|_| {

@@ -75,7 +75,8 @@ fn an_error_is_seen_over_tls() {
 
 #[test]
 fn a_handshake_is_bounded_in_time() {
-    let server = start(Limits { request_timeout: Duration::from_millis(300), ..relaxed() });
+    // Enough for the second client's handshake on however busy a machine.
+    let server = start(Limits { request_timeout: Duration::from_secs(2), ..relaxed() });
     let mut silent = server.connect();
     // At most an alert comes before the end.
     silent.stream.read_to_end(&mut silent.read).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, SendError};
+use server::queue::{Admin, BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Queue, SendError};
 
 use super::{PATIENCE, UPDATE_BROKER_CONFIG, ask, beginnings, operate, options, read, topic};
 use crate::engines::Engines;
@@ -50,28 +50,54 @@ fn send_until(
     (fates, acknowledged, producer)
 }
 
-/// Reads everything from the beginnings until told to stop, through whatever happens to the broker.
-fn read_until(stop: &AtomicBool, consumer: &mut Consumer) -> (BTreeMap<u32, usize>, usize) {
+/// Reads until told to stop, through whatever happens to the broker: how often each body came, how often the broker
+/// could not be reached, and where to read on.
+fn read_until(stop: &AtomicBool, consumer: &mut Consumer) -> (Seen, usize, Vec<(Queue, u64)>) {
     let mut wants = beginnings(consumer);
-    let mut seen = BTreeMap::new();
-    let mut unreachable = 0;
-    loop {
-        let stopping = stop.load(Ordering::Relaxed);
-        match consumer.pull(&wants, 500, Duration::from_millis(500)) {
-            Ok(pulled) if pulled.is_empty() && stopping => return (seen, unreachable),
-            Ok(pulled) => {
-                for pulled in pulled {
-                    for (_, body) in &pulled.messages {
-                        *seen.entry(u32::from_be_bytes(body[..].try_into().unwrap())).or_default() += 1;
-                    }
-                    wants.iter_mut().find(|(queue, _)| *queue == pulled.queue).unwrap().1 =
-                        pulled.next_offset;
-                }
-            }
-            Err(PullError::Unreachable(_)) => unreachable += 1,
-            Err(other) => panic!("{other}"),
-        }
+    let (mut seen, mut unreachable) = (Seen::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        unreachable += usize::from(!read_some(consumer, &mut wants, &mut seen));
     }
+    (seen, unreachable, wants)
+}
+
+/// How often each body came.
+type Seen = BTreeMap<Vec<u8>, usize>;
+
+/// Reads until all of these have come, and then on to the ends of the queues: what nobody promised may be there too.
+fn read_to_the_end(
+    consumer: &mut Consumer,
+    wants: &mut [(Queue, u64)],
+    seen: &mut Seen,
+    promised: impl Fn(&Seen) -> bool,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // The ends are asked for after the look at what has come: nothing that was there before can be missed.
+        if promised(seen)
+            && wants.iter().all(|(queue, next)| consumer.max_offset(queue).is_ok_and(|end| end == *next))
+        {
+            return;
+        }
+        assert!(Instant::now() < deadline, "what was acknowledged did not come: {} bodies did", seen.len());
+        read_some(consumer, wants, seen);
+    }
+}
+
+/// Whether the broker could be reached. Any other error that may pass by itself is passed over.
+fn read_some(consumer: &mut Consumer, wants: &mut [(Queue, u64)], seen: &mut Seen) -> bool {
+    let pulled = match consumer.pull(wants, 500, Duration::from_millis(500)) {
+        Err(PullError::Unreachable(_)) => return false,
+        Err(error) if error.is_retryable() => return true,
+        pulled => pulled.unwrap(),
+    };
+    for pulled in pulled {
+        for (_, body) in pulled.messages {
+            *seen.entry(body.into()).or_default() += 1;
+        }
+        wants.iter_mut().find(|(queue, _)| *queue == pulled.queue).unwrap().1 = pulled.next_offset;
+    }
+    true
 }
 
 /// When the broker first acknowledges a message to somebody who asks it all the time, on new connections.
@@ -98,7 +124,7 @@ fn what_was_acknowledged_survives_a_killed_broker_and_service_is_back_at_once() 
     topic(&engines, "yardstick");
     let address = engines.address("rocketmq-broker");
     let (sent, done) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (fates, acknowledged, seen, unreachable, killed_at, serves_at) = std::thread::scope(|scope| {
+    let (fates, acknowledged, reader, killed_at, serves_at) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_until(&done, &mut consumer));
         let sender = scope.spawn(|| send_until(&sent, producer, "killed"));
         std::thread::sleep(Duration::from_secs(2));
@@ -111,14 +137,19 @@ fn what_was_acknowledged_survives_a_killed_broker_and_service_is_back_at_once() 
         sent.store(true, Ordering::Relaxed);
         let (fates, acknowledged, _) = join(sender);
         done.store(true, Ordering::Relaxed);
-        let (seen, unreachable) = join(reader);
-        (fates, acknowledged, seen, unreachable, killed_at, serves_at)
+        (fates, acknowledged, join(reader), killed_at, serves_at)
+    });
+    let (mut seen, unreachable, mut wants) = reader;
+    let times = |seen: &Seen, number: u32| seen.get(&number.to_be_bytes()[..]).copied();
+    read_to_the_end(&mut consumer, &mut wants, &mut seen, |seen| {
+        fates.iter().all(|(number, fate)| *fate != Fate::Acknowledged || times(seen, *number).is_some())
     });
     let back = acknowledged.iter().find(|at| **at > killed_at).expect("nothing was sent after the restart");
     let behind = back.saturating_duration_since(serves_at);
     let count = |fate| fates.values().filter(|other| **other == fate).count();
+    let is_there = |number: &u32| times(&seen, *number).is_some();
     let unknown_but_there =
-        fates.iter().filter(|(number, fate)| **fate == Fate::Unknown && seen.contains_key(number)).count();
+        fates.iter().filter(|(number, fate)| **fate == Fate::Unknown && is_there(number)).count();
     println!(
         "acknowledged {}, unknown {} (of them stored {unknown_but_there}), not stored {}; reader without broker \
          {unreachable} times; back {behind:?} after the broker",
@@ -127,21 +158,20 @@ fn what_was_acknowledged_survives_a_killed_broker_and_service_is_back_at_once() 
         count(Fate::NotStored),
     );
     for (number, fate) in &fates {
-        match (fate, seen.get(number)) {
-            (Fate::Acknowledged, Some(1)) | (Fate::Unknown, None | Some(1)) | (Fate::NotStored, None) => {}
-            (fate, times) => panic!("message {number}: {fate:?}, and read {times:?} times"),
-        }
+        check(fate, times(&seen, *number), &number.to_string());
     }
     assert!(count(Fate::NotStored) > 0, "the broker was away, and nobody noticed");
     assert!(unreachable > 0, "the reader must tell that the broker is away");
     assert!(behind < BACK_WITHIN, "back after {behind:?}");
 }
 
+/// An unknown send was stored, or was not, or is later: it may be read once or never. What is known holds.
 #[test]
 fn a_frozen_broker_makes_sends_unknown_in_time_and_is_used_again_when_it_thaws() {
     let engines = Engines::private(&["rocketmq"], &[]);
     let (mut patient, mut consumer) = topic(&engines, "frozen");
-    let wants = beginnings(&mut consumer);
+    topic(&engines, "yardstick");
+    let mut wants = beginnings(&mut consumer);
     patient.send("frozen", &[b"before"]).unwrap();
     let send_timeout = Duration::from_secs(2);
     let mut producer = Producer::new(Options { send_timeout, ..options(&engines) });
@@ -149,45 +179,82 @@ fn a_frozen_broker_makes_sends_unknown_in_time_and_is_used_again_when_it_thaws()
     while !producer.is_available("frozen") {
         assert!(start.elapsed() < PATIENCE);
     }
-    assert_eq!(read(&mut consumer, &wants, 1).len(), 1);
 
     engines.freeze("rocketmq-broker");
     let start = Instant::now();
     let error = producer.send("frozen", &[b"during"]).unwrap_err();
     let took = start.elapsed();
     assert!(matches!(error, SendError::Unknown(_)), "{error}");
-    assert!(took >= send_timeout && took < send_timeout + Duration::from_secs(1), "{took:?}");
+    assert!(took >= send_timeout && took < send_timeout * 2, "it waits once: {took:?}");
     // The kernel accepts connections for it all the same.
-    for _ in 0..5 {
+    let looks = (0..5).map(|_| {
         let start = Instant::now();
         assert!(!producer.is_available("frozen"));
-        assert!(start.elapsed() < Duration::from_millis(300), "a look must not wait: {:?}", start.elapsed());
-    }
+        start.elapsed()
+    });
+    // The quickest of them shows it: another one may have asked the name server too, or got no processor.
+    let quickest = looks.min().unwrap();
+    assert!(quickest < Duration::from_millis(300), "a look must not wait: {quickest:?}");
     let error = producer.send("frozen", &[b"known to be down"]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
 
-    engines.thaw("rocketmq-broker");
+    thaw_and_wait_until_used(&engines, &mut producer, "frozen");
+    // It is used: sends are acknowledged, be it that the first ones take the waking broker too long.
     let thawed = Instant::now();
-    while !producer.is_available("frozen") {
-        assert!(thawed.elapsed() < BACK_WITHIN, "not available {:?} after it thawed", thawed.elapsed());
+    let mut fates =
+        BTreeMap::from([(b"before".to_vec(), Fate::Acknowledged), (b"during".to_vec(), Fate::Unknown)]);
+    fates.insert(b"known to be down".to_vec(), Fate::NotStored);
+    for number in 0.. {
+        assert!(thawed.elapsed() < PATIENCE, "nothing is acknowledged after the thaw: {fates:?}");
+        let body = format!("after {number}").into_bytes();
+        let fate = fate(&producer.send("frozen", &[&body]));
+        let acknowledged = fate == Fate::Acknowledged;
+        fates.insert(body, fate);
+        if acknowledged {
+            break;
+        }
     }
-    producer.send("frozen", &[b"after"]).unwrap();
-    println!("back {:?} after it thawed", thawed.elapsed());
-    // "during" reached the broker's socket, and is stored when it wakes: that is what unknown means.
-    let deadline = Instant::now() + PATIENCE;
-    let mut bodies = Vec::new();
-    while bodies.len() < 3 {
-        assert!(Instant::now() < deadline, "{bodies:?}");
-        bodies = read(&mut consumer, &wants, 3).into_values().flatten().collect();
+    let mut seen = Seen::new();
+    read_to_the_end(&mut consumer, &mut wants, &mut seen, |seen| {
+        fates.iter().all(|(body, fate)| *fate != Fate::Acknowledged || seen.contains_key(body))
+    });
+    for (body, fate) in &fates {
+        check(fate, seen.remove(body), &String::from_utf8_lossy(body));
     }
-    bodies.sort();
-    assert_eq!(bodies, [&b"after"[..], b"before", b"during"]);
+    assert_eq!(seen, Seen::new(), "nobody sent these");
+}
+
+/// Each send is read as often as is promised by what became of it.
+#[track_caller]
+fn check(fate: &Fate, times: Option<usize>, message: &str) {
+    match (fate, times) {
+        (Fate::Acknowledged, Some(1)) | (Fate::Unknown, None | Some(1)) | (Fate::NotStored, None) => {}
+        (fate, times) => panic!("message {message}: {fate:?}, and read {times:?} times"),
+    }
+}
+
+/// How long the broker itself takes to wake up is measured by somebody else.
+fn thaw_and_wait_until_used(engines: &Engines, producer: &mut Producer, topic: &str) {
+    let address = engines.address("rocketmq-broker");
+    engines.thaw("rocketmq-broker");
+    let (used_at, serves_at) = std::thread::scope(|scope| {
+        let serves_at = scope.spawn(|| first_acknowledgement(&address));
+        let thawed = Instant::now();
+        while !producer.is_available(topic) {
+            assert!(thawed.elapsed() < PATIENCE, "it is never used again");
+        }
+        (Instant::now(), join(serves_at))
+    });
+    let behind = used_at.saturating_duration_since(serves_at);
+    println!("back {behind:?} after the broker");
+    assert!(behind < BACK_WITHIN, "back after {behind:?}");
 }
 
 #[test]
 fn without_a_name_server_the_known_brokers_serve_on() {
     let engines = Engines::private(&["rocketmq"], &[]);
     let (mut producer, mut consumer) = topic(&engines, "unnamed");
+    topic(&engines, "yardstick");
     let wants = beginnings(&mut consumer);
     producer.send("unnamed", &[b"one"]).unwrap();
     engines.kill("rocketmq-namesrv");
@@ -202,11 +269,7 @@ fn without_a_name_server_the_known_brokers_serve_on() {
     while noticed.elapsed() < Duration::from_secs(2) {
         assert!(!producer.is_available("unnamed"));
     }
-    engines.thaw("rocketmq-broker");
-    let thawed = Instant::now();
-    while !producer.is_available("unnamed") {
-        assert!(thawed.elapsed() < BACK_WITHIN);
-    }
+    thaw_and_wait_until_used(&engines, &mut producer, "unnamed");
     producer.send("unnamed", &[b"four"]).unwrap();
 
     // Somebody new learns nothing, and says so.
