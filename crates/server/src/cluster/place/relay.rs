@@ -8,17 +8,18 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::handover::Reservation;
 use engine::{BuyerId, OrderId, OrderView, Place, Refusal, Seq, Status, UnixMs};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo, Turned};
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Change, Question};
-use crate::gate::{Answer, Found, Gate, GateError, OpenKind, OpenRecord, Reserve, Reserved};
+use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
 use crate::intake::admission::Rejection;
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
-use crate::queue::{NotAMessage, QueuedOrder};
+use crate::queue::{NotAMessage, message};
 
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -178,14 +179,14 @@ impl<'a> Relay<'a> {
         let started = Instant::now();
         let mut records = Vec::with_capacity(asked.len());
         for asked in &asked {
-            let order = QueuedOrder {
+            let order = Reservation {
                 place: asked.place,
                 epoch: 0,
                 reserved_at: UnixMs(0),
                 address: asked.address.clone(),
             };
             let mut record = Vec::new();
-            order.encode(&mut record);
+            message::encode(&order, &mut record);
             records.push(record);
         }
         let requests: Vec<_> = asked
@@ -209,7 +210,7 @@ impl<'a> Relay<'a> {
                 match what {
                     Reserved::Taken { at } => {
                         let Asked { to, place, address, .. } = asked;
-                        let order = QueuedOrder { place, epoch: seen.epoch, reserved_at: at, address };
+                        let order = Reservation { place, epoch: seen.epoch, reserved_at: at, address };
                         self.publish(to, &order, false, deadline);
                     }
                     Reserved::Open(open) => self.publish_again(asked, &open, deadline),
@@ -236,9 +237,9 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn publish(&mut self, to: ReplyTo, order: &QueuedOrder, replayed: bool, deadline: Instant) {
+    fn publish(&mut self, to: ReplyTo, order: &Reservation, replayed: bool, deadline: Instant) {
         let mut body = Vec::new();
-        order.encode(&mut body);
+        message::encode(order, &mut body);
         let what = Published::Order { order: self.core.pending_view(order), replayed };
         self.publications.push(Publication { to, body, what, deadline });
     }
@@ -249,20 +250,19 @@ impl<'a> Relay<'a> {
 }
 
 /// The order that a reservation holds; the gate alone knows when it was reserved, and under which epoch.
-pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<QueuedOrder, NotAMessage> {
-    let order = QueuedOrder::decode(&open.record)?;
-    Ok(QueuedOrder { epoch: open.epoch, reserved_at: open.at, ..order })
+pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<Reservation, NotAMessage> {
+    let order = message::decode(&open.record)?;
+    Ok(Reservation { epoch: open.epoch, reserved_at: open.at, ..order })
 }
 
 /// Whether a reservation is the one that this request made, and not another under the same key.
 fn is_of(open: &OpenRecord, place: &Place) -> bool {
-    let asked = OpenKind::Order { buyer: place.buyer, units: place.quantity, fingerprint: place.fingerprint };
-    open.id == place.id && open.kind == asked
+    open.what == Open::Order(*place)
 }
 
 impl Core {
     /// An order that is with the broker, as its buyer sees it.
-    pub(in crate::cluster) fn pending_view(&self, order: &QueuedOrder) -> OrderView {
+    pub(in crate::cluster) fn pending_view(&self, order: &Reservation) -> OrderView {
         let place = &order.place;
         self.bare_view(place.id, place.buyer, place.quantity, order.reserved_at)
     }
