@@ -17,7 +17,7 @@ use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Change, Question};
 use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
-use crate::intake::admission::Rejection;
+use crate::intake::admission::{Permitted, Rejection};
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
 use crate::queue::{NotAMessage, message};
 
@@ -39,7 +39,7 @@ pub(in crate::cluster) struct Relay<'a> {
     core: &'a Core,
     gate: Gate,
     answers: Answers,
-    reserving: Vec<Asked>,
+    reserving: Vec<Permitted<Asked>>,
     /// With what each is refused if its key is unknown.
     looking_up: Vec<(Asked, Turned)>,
     publications: Vec<Publication>,
@@ -103,19 +103,19 @@ impl<'a> Relay<'a> {
     /// Admission, and whether what is reserved now could be published.
     fn judge(&mut self, to: ReplyTo, order: NewOrder) {
         let NewOrder { place, address, admission } = order;
-        let (keyed, admitted) = match admission {
-            Judged::ByTheLoop(_permit) => (false, Ok(())),
+        let (keyed, permit) = match admission {
+            Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheWriter { over } => {
                 let now = self.core.clock.now();
                 let catalog = self.core.shelf.current();
-                let admit = || self.core.admission.admit(&catalog, place.id.sku, now).map(|_permit| ());
+                let admit = || self.core.admission.admit(&catalog, place.id.sku, now);
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let admitted = admitted.map_err(Turned::Away).and_then(|()| self.publishable());
+        let permit = permit.map_err(Turned::Away).and_then(|permit| self.publishable().map(|()| permit));
         let asked = Asked { to, place, address, keyed };
-        match admitted {
-            Ok(()) => self.reserving.push(asked),
+        match permit {
+            Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(turned) if keyed => self.looking_up.push((asked, turned)),
             Err(turned) => self.answers.push(to, turned.into()),
         }
@@ -178,7 +178,7 @@ impl<'a> Relay<'a> {
         let deadline = Instant::now() + self.core.options.publish_timeout;
         let started = Instant::now();
         let mut records = Vec::with_capacity(asked.len());
-        for asked in &asked {
+        for asked in asked.iter().map(Permitted::order) {
             let order = Reservation {
                 place: asked.place,
                 epoch: 0,
@@ -192,12 +192,12 @@ impl<'a> Relay<'a> {
         let requests: Vec<_> = asked
             .iter()
             .zip(&records)
-            .map(|(asked, record)| Reserve { place: asked.place, record })
+            .map(|(asked, record)| Reserve { place: asked.order().place, record })
             .collect();
         let reserved = self.gate.reserve(&requests);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
-            self.reserved(asked, reserved, deadline);
+            self.reserved(asked.into_order(), reserved, deadline);
         }
     }
 
