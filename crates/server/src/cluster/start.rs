@@ -217,7 +217,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         (false, _) => None,
         (true, authority) => Some(GateTls { ca: authority.as_ref().map(read).transpose()?, client: None }),
     };
-    let text = |secret: &crate::config::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
+    let text = |secret: &crate::secret::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
     Ok(GateConfig {
         addresses: gate.addresses.clone(),
         cluster: gate.mode == GateMode::Cluster,
