@@ -6,9 +6,10 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Reserve, Reserved, SaleState, Snapshot};
+use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
 use crate::failure::Failure;
 use crate::output;
@@ -21,7 +22,7 @@ const BATCH_COMMANDS: usize = 512;
 const CALL_REQUESTS: u128 = 1024;
 /// About what an order with an address is.
 const RECORD_BYTES: usize = 150;
-const UNITS: i64 = 1 << 50;
+const UNITS: u64 = 1 << 50;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_millis(300);
 

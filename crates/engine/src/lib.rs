@@ -8,6 +8,7 @@
 
 mod book;
 mod buyers;
+pub mod handover;
 mod id;
 mod order;
 mod payment;

@@ -9,9 +9,10 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Reserve, SaleState, Snapshot};
+use server::gate::{Gate, GateConfig, Reserve};
 
 type Error = Box<dyn std::error::Error>;
 

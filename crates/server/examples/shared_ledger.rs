@@ -6,10 +6,11 @@
 
 use std::time::Instant;
 
+use engine::handover::Reservation;
 use engine::{
     BuyerId, Fingerprint, ItemSpec, OrderId, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
 };
-use server::ledger::mysql::cluster::{Incoming, Operation, Outcome, Progress, SharedLedger};
+use server::ledger::mysql::cluster::{Operation, Outcome, Progress, SharedLedger};
 use server::ledger::mysql::{Limits, Options, Tls};
 
 const NOW: UnixMs = UnixMs(1_000);
@@ -29,7 +30,7 @@ fn main() {
         limits: Limits::default(),
     };
     let orders: u64 = orders.parse().expect(USAGE);
-    let batch: u64 = batch.parse().expect(USAGE);
+    let per_batch: u64 = batch.parse().expect(USAGE);
     let skus: u32 = skus.parse().expect(USAGE);
     let mut ledger = SharedLedger::open(&options).expect("the database is there and empty");
     create(&mut ledger, skus, limited == "yes");
@@ -38,12 +39,12 @@ fn main() {
     let started = Instant::now();
     let (mut from, mut longest_ms) = (0, 0.0);
     while from < orders {
-        let to = orders.min(from + batch);
-        let incoming: Vec<Incoming> = (from..to).map(|number| order(number, skus)).collect();
+        let to = orders.min(from + per_batch);
+        let batch: Vec<Reservation> = (from..to).map(|number| order(number, skus)).collect();
         let progress =
             Progress { queue: queue.clone(), owner: 1, generation: assigned[0].generation, from, to };
         let at = Instant::now();
-        let outcomes = ledger.consume(NOW, &[progress], &incoming).expect("the ledger is there");
+        let outcomes = ledger.consume(NOW, &[progress], &batch).expect("the ledger is there");
         longest_ms = f64::max(longest_ms, at.elapsed().as_secs_f64() * 1e3);
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
         from = to;
@@ -78,7 +79,7 @@ fn create(ledger: &mut SharedLedger, skus: u32, limited: bool) {
 }
 
 /// Ids as random as a keyed hash, buyers all different.
-fn order(number: u64, skus: u32) -> Incoming {
+fn order(number: u64, skus: u32) -> Reservation {
     let mixed = |salt: u64| {
         let mut z = (number ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,5 +95,5 @@ fn order(number: u64, skus: u32) -> Incoming {
     };
     let address =
         br#"{"name":"N. N.","phoneNumber":"18033441849","city":"Nanshan","detailAddress":"Keji 1"}"#;
-    Incoming { place, epoch: 0, address: Some(address[..].into()) }
+    Reservation { place, epoch: 0, reserved_at: UnixMs(0), address: Some(address[..].into()) }
 }

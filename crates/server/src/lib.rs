@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod net;
 pub mod pages;
 pub mod queue;
+pub mod secret;
 mod serve;
 
 pub use config::Secrets;

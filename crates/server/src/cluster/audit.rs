@@ -12,7 +12,7 @@ use engine::SkuId;
 use super::start::{StartError, gate_config, queue_options};
 use crate::cluster::place::relay::order_of;
 use crate::config::{Config, Secrets};
-use crate::gate::{Gate, GateError, OpenKind};
+use crate::gate::{Gate, GateError, Open};
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, SkuRow};
 use crate::ledger::{Audit, Source};
 use crate::queue::{Consumer, PullError};
@@ -156,9 +156,9 @@ fn look(
     let open = gate.open_reservations(row.sku, 0, OPEN_ROWS)?;
     sight.open = open.len() as u64;
     for open in open {
-        let OpenKind::Order { units, .. } = open.kind else { continue };
-        if order_of(&open).is_ok() && ledger.lookup(&[open.id])?.iter().all(Option::is_none) {
-            sight.open_units += u64::from(units);
+        let Open::Order(place) = open.what else { continue };
+        if order_of(&open).is_ok() && ledger.lookup(&[place.id])?.iter().all(Option::is_none) {
+            sight.open_units += u64::from(place.quantity);
         }
     }
     Ok((sight, Some(state.seen.seq)))

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
+use engine::handover::SaleState;
 use engine::{Book, Entry, Event, ProductId, SaleId, Seq, SkuId};
 
 use crate::cluster::ask::refresh::publish_stocks;
-use crate::gate::SaleState;
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 

@@ -21,7 +21,7 @@ use crate::gate::{Gate, GateConfig, GateTls};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::cluster::{Claim, Executed, LedgerError, Operation, SharedLedger};
+use crate::ledger::mysql::cluster::{Executed, LedgerError, Operation, SharedLedger};
 use crate::net::Stop;
 use crate::queue::{self, Admin, Consumer, Producer, Topics};
 
@@ -99,7 +99,8 @@ impl Stages {
     /// See [`StartError`].
     pub fn prepare(&mut self, commands: Vec<Command>) -> Result<(), StartError> {
         for command in commands {
-            let operation = Operation::of(command, Claim::NotAsked).expect("a demo's commands place nothing");
+            let operation = Operation::of(command, engine::handover::Grant::NotAsked)
+                .expect("a demo's commands place nothing");
             let executed = self.ledger.execute(self.core.clock.now(), &[operation])?;
             match executed.into_iter().next() {
                 Some(Executed::Refused(Refusal::SaleExists)) | Some(Executed::Accepted(_)) => {}
@@ -216,7 +217,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         (false, _) => None,
         (true, authority) => Some(GateTls { ca: authority.as_ref().map(read).transpose()?, client: None }),
     };
-    let text = |secret: &crate::config::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
+    let text = |secret: &crate::secret::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
     Ok(GateConfig {
         addresses: gate.addresses.clone(),
         cluster: gate.mode == GateMode::Cluster,

@@ -21,7 +21,7 @@ use crate::intake::admission::Limits;
 use crate::net;
 
 pub use ledger::{Backend, Ledger, MySqlTls};
-pub use secrets::{SecretBytes, Secrets};
+pub use secrets::Secrets;
 pub use sources::{ConfigErrors, Environment, Sources};
 
 /// The commented defaults, as `doorbuster config` prints them.

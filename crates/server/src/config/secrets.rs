@@ -1,10 +1,9 @@
 //! Secrets, the private key of the certificate among them: from the environment or from a file that the configuration names, never from the configuration.
 //!
 //! A demo makes its own and keeps them in its data directory, so that it starts with no set-up and its buyers
-//! survive a restart. Must not: print one; every `Debug` here redacts.
+//! survive a restart. Must not: print one.
 
 use std::error::Error;
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,34 +18,13 @@ use rustls::ServerConfig;
 use super::{BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
+use crate::secret::SecretBytes;
 
 pub(super) const SECRET_VARIABLES: [&str; 5] =
     [TOKEN.variable, OPERATOR.variable, PAYMENT.variable, GATE.variable, MYSQL.variable];
 
 /// Bytes of entropy in a generated secret.
 const GENERATED_BYTES: usize = 32;
-
-/// A secret in memory.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretBytes(Box<[u8]>);
-
-impl SecretBytes {
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl From<&[u8]> for SecretBytes {
-    fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl fmt::Debug for SecretBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
 
 /// What the server signs and compares with.
 #[derive(Clone, Debug, Default)]

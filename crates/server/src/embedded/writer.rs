@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Refusal, Seq, UnixMs};
+use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Place, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
+use crate::intake::admission::Permitted;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
 use crate::ledger::{AppendError, Batch, Ledger};
@@ -441,10 +442,14 @@ impl Writer {
                 over.map_or_else(|| self.shared.admission.admit(&self.catalog, place.id.sku, now), Err)
             }
         };
-        let _permit = match admitted {
-            Ok(permit) => permit,
-            Err(rejection) => return Reply::Rejected(rejection),
-        };
+        match admitted {
+            Ok(permit) => self.reserve(now, permit.spend_on((place, address))),
+            Err(rejection) => Reply::Rejected(rejection),
+        }
+    }
+
+    fn reserve(&mut self, now: UnixMs, order: Permitted<(Place, Option<Box<[u8]>>)>) -> Reply {
+        let (place, address) = order.into_order();
         let placed = self.book.place(now, &place);
         if let (Ok((order, false)), Some(address)) = (&placed, address) {
             self.addresses.push((order.seq, address));

@@ -1,8 +1,9 @@
 //! The bytes of a mark, as the scripts write them (redis/lua/prelude.lua).
 
+use engine::handover::{Claim, MarkState};
 use engine::{BuyerId, Fingerprint, Place, SkuId, UnixMs};
 
-use super::{ClaimKind, Found, MarkState, OpenKind, OpenRecord, id_of};
+use super::{Found, Open, OpenRecord, id_of};
 
 /// Fingerprint, units, buyer; or units of an adjustment and zeros.
 pub(crate) const BODY_BYTES: usize = 19;
@@ -12,16 +13,12 @@ const UNITS_MAX: u32 = (1 << 24) - 1;
 
 pub(crate) type Body = [u8; BODY_BYTES];
 
-pub(crate) fn order_body(buyer: BuyerId, units: u32, fingerprint: Fingerprint) -> Body {
-    let mut body = [0; BODY_BYTES];
-    body[..8].copy_from_slice(&fingerprint.0.to_be_bytes());
-    body[8..11].copy_from_slice(&units.min(UNITS_MAX).to_be_bytes()[1..]);
-    body[11..].copy_from_slice(&buyer.0.to_be_bytes());
-    body
-}
-
 pub(crate) fn place_body(place: &Place) -> Body {
-    order_body(place.buyer, place.quantity, place.fingerprint)
+    let mut body = [0; BODY_BYTES];
+    body[..8].copy_from_slice(&place.fingerprint.0.to_be_bytes());
+    body[8..11].copy_from_slice(&place.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
+    body[11..].copy_from_slice(&place.buyer.0.to_be_bytes());
+    body
 }
 
 pub(crate) fn adjustment_body(units: u64) -> Body {
@@ -32,7 +29,7 @@ pub(crate) fn adjustment_body(units: u64) -> Body {
 
 /// A mark taken apart.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark<'a> {
+pub(crate) struct MarkBytes<'a> {
     pub(crate) letter: u8,
     body: &'a [u8],
     rest: &'a [u8],
@@ -42,11 +39,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-impl<'a> Mark<'a> {
-    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Mark<'a>> {
+impl<'a> MarkBytes<'a> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<MarkBytes<'a>> {
         let (letter, bytes) = bytes.split_first()?;
         let (body, rest) = bytes.split_at_checked(BODY_BYTES)?;
-        Some(Mark { letter: *letter, body, rest })
+        Some(MarkBytes { letter: *letter, body, rest })
     }
 
     fn fingerprint(&self) -> Fingerprint {
@@ -72,16 +69,21 @@ impl<'a> Mark<'a> {
 
     /// `None`: the bytes are no mark of an order or a claim.
     pub(crate) fn found(&self, sku: SkuId, hash: &[u8]) -> Option<Found> {
-        let (buyer, units, fingerprint) = (self.buyer(), self.order_units(), self.fingerprint());
-        let kind = match self.letter {
-            b'o' => OpenKind::Order { buyer, units, fingerprint },
-            b'c' => OpenKind::Claim(ClaimKind::LatePayment { buyer, units, fingerprint }),
-            b'd' => OpenKind::Claim(ClaimKind::Correction { units: self.units() }),
+        let id = id_of(sku, hash)?;
+        let place = || Place {
+            id,
+            buyer: self.buyer(),
+            quantity: self.order_units(),
+            fingerprint: self.fingerprint(),
+        };
+        let what = match self.letter {
+            b'o' => Open::Order(place()),
+            b'c' => Open::Claim(Claim::LatePayment(place())),
+            b'd' => Open::Claim(Claim::Correction { id, units: self.units() }),
             letter => return state_of(letter).map(Found::Settled),
         };
         Some(Found::Open(OpenRecord {
-            id: id_of(sku, hash)?,
-            kind,
+            what,
             epoch: u64_at(self.rest, 0)?,
             at: UnixMs(u64_at(self.rest, 8)?),
             record: self.rest[16..].into(),

@@ -15,7 +15,8 @@ pub mod redis;
 use std::fmt;
 use std::time::Duration;
 
-use engine::{BuyerId, Fingerprint, OrderId, Place, Refusal, SkuId, UnixMs};
+use engine::handover::{Claim, MarkState, SaleState};
+use engine::{OrderId, Place, Refusal, SkuId, UnixMs};
 
 pub use self::redis::Gate;
 pub use error::{Closed, GateError, Why};
@@ -130,30 +131,6 @@ pub enum Reserved {
     Refused(Refusal),
 }
 
-/// What the ledger decided about something that was open at the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The order is in the ledger.
-    Placed,
-    /// The order was rejected because the ledger has fewer units than the gate thought: the units are kept, so that the
-    /// gate's surplus goes with each such rejection.
-    RejectedKept,
-    /// The order was rejected for a reason that the gate can't know (open holds of the buyer, say): the units go back.
-    RejectedReturned,
-    /// The ledger has carried out what was claimed.
-    ClaimKept,
-    /// The ledger refused it: the units go back.
-    ClaimUndone,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Settle {
-    pub id: OrderId,
-    /// Of the open reservation. Another epoch's is left alone.
-    pub epoch: u64,
-    pub verdict: Verdict,
-}
-
 /// What settling came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
@@ -162,44 +139,6 @@ pub enum Settled {
     Already,
     /// No mark, or a state of another epoch: nothing was done, and nothing needs to be.
     NotHere,
-}
-
-/// A row of the ledger's outbox.
-#[derive(Clone, Copy, Debug)]
-pub struct OutboxRow {
-    /// The order, or the row's own hash for a restock.
-    pub id: OrderId,
-    pub epoch: u64,
-    pub kind: RowKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowKind {
-    /// The order was cancelled or expired: its units go back on sale.
-    Release {
-        buyer: BuyerId,
-        units: u32,
-        fingerprint: Fingerprint,
-    },
-    /// The ledger placed an order that this gate did not reserve: its units leave the sale, into a debt if need be.
-    Take {
-        buyer: BuyerId,
-        units: u32,
-        fingerprint: Fingerprint,
-    },
-    Restock {
-        units: u64,
-    },
-    /// The ledger took a late payment whose claim this gate does not have (it was rebuilt in between).
-    TakeLate {
-        buyer: BuyerId,
-        units: u32,
-        fingerprint: Fingerprint,
-    },
-    /// The same for a correction.
-    Correct {
-        units: u64,
-    },
 }
 
 /// What applying a row came to.
@@ -215,20 +154,11 @@ pub enum Applied {
     Drift,
 }
 
-/// Units to take before the ledger does.
+/// A request for a claim's units; `record` is kept while the claim is open and given back with it.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim<'a> {
-    /// The order, or a hash of the operator's key for a correction.
-    pub id: OrderId,
-    pub kind: ClaimKind,
-    /// Kept while the claim is open.
+pub struct ClaimRequest<'a> {
+    pub claim: Claim,
     pub record: &'a [u8],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimKind {
-    LatePayment { buyer: BuyerId, units: u32, fingerprint: Fingerprint },
-    Correction { units: u64 },
 }
 
 /// What a claim came to.
@@ -249,21 +179,30 @@ pub enum Claimed {
     Drift,
 }
 
-/// What is open at the gate: a reservation or a claim.
+/// What is open at the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRecord {
-    pub id: OrderId,
-    pub kind: OpenKind,
+    pub what: Open,
     pub epoch: u64,
+    /// When the units were taken, by the gate's clock.
     pub at: UnixMs,
     /// As given.
     pub record: Box<[u8]>,
 }
 
+impl OpenRecord {
+    pub fn id(&self) -> OrderId {
+        match &self.what {
+            Open::Order(place) => place.id,
+            Open::Claim(claim) => claim.id(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenKind {
-    Order { buyer: BuyerId, units: u32, fingerprint: Fingerprint },
-    Claim(ClaimKind),
+pub enum Open {
+    Order(Place),
+    Claim(Claim),
 }
 
 /// What the gate knows of an order.
@@ -273,34 +212,6 @@ pub enum Found {
     Open(OpenRecord),
     /// Settled; the ledger has it.
     Settled(MarkState),
-}
-
-/// How a settled mark stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MarkState {
-    /// In the ledger with its units.
-    Sold,
-    /// In the ledger, its units given back.
-    Returned,
-    /// Rejected, the units kept.
-    RejectedKept,
-    /// Rejected, the units given back.
-    RejectedReturned,
-    /// Paid after it had expired.
-    PaidLate,
-    /// No order: a restock or a correction.
-    Adjustment,
-}
-
-/// The sale as the gate has to know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SaleState {
-    /// The ledger's sequence number of the newest change in it.
-    pub version: u64,
-    pub starts_at: UnixMs,
-    pub ends_at: UnixMs,
-    pub paused: bool,
-    pub ended: bool,
 }
 
 /// What a sale's change came to at one SKU.
@@ -321,18 +232,6 @@ pub struct GateState {
     pub closed: Option<Closed>,
 }
 
-/// What a gate is built from: the ledger at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    pub epoch: u64,
-    pub available: i64,
-    pub sale: SaleState,
-    pub limit: Option<u32>,
-    /// Units that each buyer holds and owns; may be empty if there is no limit.
-    pub buyers: Vec<(BuyerId, u64)>,
-    pub marks: Vec<SnapshotMark>,
-}
-
 /// What building came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Built {
@@ -340,13 +239,6 @@ pub enum Built {
     Open(Seen),
     /// The gate has this epoch or a later one: nothing was changed.
     Old,
-}
-
-/// An order that the gate is to know. A rejected one is `RejectedReturned`: the ledger's stock does not count its units.
-#[derive(Clone, Copy, Debug)]
-pub struct SnapshotMark {
-    pub place: Place,
-    pub state: MarkState,
 }
 
 /// What adds up, or does not. Read in pieces: exact only while nothing else writes.

@@ -40,9 +40,36 @@ pub enum Rejection {
     BuyerBusy,
 }
 
-/// Proof that a request was admitted; whoever holds one may ask the stock.
+/// Leave for one order to ask the stock, which must be spent on that order. It costs nothing: it has no size.
 #[derive(Debug)]
+#[must_use = "an order asks the stock with it"]
 pub struct Permit(());
+
+impl Permit {
+    /// Spends it on the order that it was given for.
+    pub fn spend_on<T>(self, order: T) -> Permitted<T> {
+        Permitted { order, _permit: self }
+    }
+}
+
+/// An order that may ask the stock. Only a [`Permit`] makes one, so nothing is reserved that was not admitted.
+#[derive(Debug)]
+#[must_use = "the order waits to ask the stock"]
+pub struct Permitted<T> {
+    order: T,
+    _permit: Permit,
+}
+
+impl<T> Permitted<T> {
+    pub fn order(&self) -> &T {
+        &self.order
+    }
+
+    /// The order, once the stock is asked.
+    pub fn into_order(self) -> T {
+        self.order
+    }
+}
 
 /// Shared by all event loops and the writer.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! Layout, big-endian, no padding: version (1 byte), SKU (4), hash (16), buyer (8), quantity (4), fingerprint
 //! (8), epoch (8), reserved at (8), address flag (1), and with an address its length (2) and its bytes.
 
+use engine::handover::Reservation;
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
 
 /// First byte of every message. A message of another version is a dead letter, not a guess.
@@ -21,18 +22,6 @@ pub const MESSAGE_BYTES_MAX: usize = ADDRESS_AT + 2 + ADDRESS_BYTES_MAX;
 const FLAG_AT: usize = 57;
 const ADDRESS_AT: usize = 58;
 
-/// An order whose units the gate has taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuedOrder {
-    pub place: Place,
-    /// Of the SKU's state at the gate, in which the units were taken.
-    pub epoch: u64,
-    /// By the gate's clock.
-    pub reserved_at: UnixMs,
-    /// As JSON text.
-    pub address: Option<Box<[u8]>>,
-}
-
 /// The bytes are no message of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAMessage {
@@ -46,64 +35,62 @@ pub enum NotAMessage {
     Flag(u8),
 }
 
-impl QueuedOrder {
-    /// Appends the message.
-    ///
-    /// # Panics
-    /// If the address is longer than [`ADDRESS_BYTES_MAX`].
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.push(VERSION);
-        out.extend_from_slice(&self.place.id.sku.0.to_be_bytes());
-        out.extend_from_slice(&self.place.id.hash.to_be_bytes());
-        out.extend_from_slice(&self.place.buyer.0.to_be_bytes());
-        out.extend_from_slice(&self.place.quantity.to_be_bytes());
-        out.extend_from_slice(&self.place.fingerprint.0.to_be_bytes());
-        assert_eq!(out.len() - start, EPOCH_AT);
-        out.extend_from_slice(&self.epoch.to_be_bytes());
-        assert_eq!(out.len() - start, RESERVED_AT);
-        out.extend_from_slice(&self.reserved_at.0.to_be_bytes());
-        assert_eq!(out.len() - start, FLAG_AT);
-        out.push(u8::from(self.address.is_some()));
-        if let Some(address) = &self.address {
-            let bytes = u16::try_from(address.len()).expect("an address has at most ADDRESS_BYTES_MAX bytes");
-            out.extend_from_slice(&bytes.to_be_bytes());
-            out.extend_from_slice(address);
-        }
+/// Appends the message of an order.
+///
+/// # Panics
+/// If the address is longer than [`ADDRESS_BYTES_MAX`].
+pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(VERSION);
+    out.extend_from_slice(&order.place.id.sku.0.to_be_bytes());
+    out.extend_from_slice(&order.place.id.hash.to_be_bytes());
+    out.extend_from_slice(&order.place.buyer.0.to_be_bytes());
+    out.extend_from_slice(&order.place.quantity.to_be_bytes());
+    out.extend_from_slice(&order.place.fingerprint.0.to_be_bytes());
+    assert_eq!(out.len() - start, EPOCH_AT);
+    out.extend_from_slice(&order.epoch.to_be_bytes());
+    assert_eq!(out.len() - start, RESERVED_AT);
+    out.extend_from_slice(&order.reserved_at.0.to_be_bytes());
+    assert_eq!(out.len() - start, FLAG_AT);
+    out.push(u8::from(order.address.is_some()));
+    if let Some(address) = &order.address {
+        let bytes = u16::try_from(address.len()).expect("an address has at most ADDRESS_BYTES_MAX bytes");
+        out.extend_from_slice(&bytes.to_be_bytes());
+        out.extend_from_slice(address);
     }
+}
 
-    /// Every byte must be accounted for.
-    pub fn decode(message: &[u8]) -> Result<QueuedOrder, NotAMessage> {
-        match message.first() {
-            None => return Err(NotAMessage::Empty),
-            Some(&VERSION) => {}
-            Some(&version) => return Err(NotAMessage::Version(version)),
-        }
-        let length = NotAMessage::Length(message.len());
-        let Some((fixed, rest)) = message.split_first_chunk::<ADDRESS_AT>() else {
-            return Err(length);
-        };
-        let address = match (fixed[FLAG_AT], rest.split_first_chunk::<2>()) {
-            (0, _) if rest.is_empty() => None,
-            (1, Some((bytes, address))) if usize::from(u16::from_be_bytes(*bytes)) == address.len() => {
-                Some(address.into())
-            }
-            (0 | 1, _) => return Err(length),
-            (flag, _) => return Err(NotAMessage::Flag(flag)),
-        };
-        let place = Place {
-            id: OrderId {
-                sku: SkuId(u32::from_be_bytes(part(fixed, 1))),
-                hash: u128::from_be_bytes(part(fixed, 5)),
-            },
-            buyer: BuyerId(u64::from_be_bytes(part(fixed, 21))),
-            quantity: u32::from_be_bytes(part(fixed, 29)),
-            fingerprint: Fingerprint(u64::from_be_bytes(part(fixed, 33))),
-        };
-        let epoch = u64::from_be_bytes(part(fixed, EPOCH_AT));
-        let reserved_at = UnixMs(u64::from_be_bytes(part(fixed, RESERVED_AT)));
-        Ok(QueuedOrder { place, epoch, reserved_at, address })
+/// Every byte must be accounted for.
+pub fn decode(message: &[u8]) -> Result<Reservation, NotAMessage> {
+    match message.first() {
+        None => return Err(NotAMessage::Empty),
+        Some(&VERSION) => {}
+        Some(&version) => return Err(NotAMessage::Version(version)),
     }
+    let length = NotAMessage::Length(message.len());
+    let Some((fixed, rest)) = message.split_first_chunk::<ADDRESS_AT>() else {
+        return Err(length);
+    };
+    let address = match (fixed[FLAG_AT], rest.split_first_chunk::<2>()) {
+        (0, _) if rest.is_empty() => None,
+        (1, Some((bytes, address))) if usize::from(u16::from_be_bytes(*bytes)) == address.len() => {
+            Some(address.into())
+        }
+        (0 | 1, _) => return Err(length),
+        (flag, _) => return Err(NotAMessage::Flag(flag)),
+    };
+    let place = Place {
+        id: OrderId {
+            sku: SkuId(u32::from_be_bytes(part(fixed, 1))),
+            hash: u128::from_be_bytes(part(fixed, 5)),
+        },
+        buyer: BuyerId(u64::from_be_bytes(part(fixed, 21))),
+        quantity: u32::from_be_bytes(part(fixed, 29)),
+        fingerprint: Fingerprint(u64::from_be_bytes(part(fixed, 33))),
+    };
+    let epoch = u64::from_be_bytes(part(fixed, EPOCH_AT));
+    let reserved_at = UnixMs(u64::from_be_bytes(part(fixed, RESERVED_AT)));
+    Ok(Reservation { place, epoch, reserved_at, address })
 }
 
 fn part<const N: usize>(fixed: &[u8; ADDRESS_AT], at: usize) -> [u8; N] {
@@ -121,34 +108,34 @@ mod tests {
             (sku, hash, buyer, quantity) in any::<(u32, u128, u64, u32)>(),
             (fingerprint, epoch, reserved_at) in any::<(u64, u64, u64)>(),
             address in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..3000)),
-        ) -> QueuedOrder {
+        ) -> Reservation {
             let id = OrderId { sku: SkuId(sku), hash };
             let (buyer, fingerprint) = (BuyerId(buyer), Fingerprint(fingerprint));
             let place = Place { id, buyer, quantity, fingerprint };
             let address = address.map(Vec::into_boxed_slice);
-            QueuedOrder { place, epoch, reserved_at: UnixMs(reserved_at), address }
+            Reservation { place, epoch, reserved_at: UnixMs(reserved_at), address }
         }
     }
 
-    fn encoded(order: &QueuedOrder) -> Vec<u8> {
+    fn encoded(order: &Reservation) -> Vec<u8> {
         let mut bytes = Vec::new();
-        order.encode(&mut bytes);
+        encode(order, &mut bytes);
         bytes
     }
 
     proptest! {
         #[test]
         fn an_order_survives_its_encoding(order in orders()) {
-            prop_assert_eq!(QueuedOrder::decode(&encoded(&order)), Ok(order));
+            prop_assert_eq!(decode(&encoded(&order)), Ok(order));
         }
 
         #[test]
         fn what_is_shorter_or_longer_is_refused(order in orders(), cut in any::<prop::sample::Index>()) {
             let mut bytes = encoded(&order);
             let cut = cut.index(bytes.len());
-            prop_assert!(QueuedOrder::decode(&bytes[..cut]).is_err());
+            prop_assert!(decode(&bytes[..cut]).is_err());
             bytes.push(0);
-            prop_assert!(QueuedOrder::decode(&bytes).is_err());
+            prop_assert!(decode(&bytes).is_err());
         }
 
         #[test]
@@ -161,7 +148,7 @@ mod tests {
                 bytes[0] = VERSION;
                 bytes[FLAG_AT] = 0;
             }
-            if let Ok(order) = QueuedOrder::decode(&bytes) {
+            if let Ok(order) = decode(&bytes) {
                 prop_assert_eq!(encoded(&order), bytes);
             } else {
                 prop_assert!(!shaped);
@@ -173,19 +160,19 @@ mod tests {
             let mut bytes = encoded(&order);
             bytes[EPOCH_AT..EPOCH_AT + 8].copy_from_slice(&epoch.to_be_bytes());
             bytes[RESERVED_AT..RESERVED_AT + 8].copy_from_slice(&at.to_be_bytes());
-            let expected = QueuedOrder { epoch, reserved_at: UnixMs(at), ..order };
-            prop_assert_eq!(QueuedOrder::decode(&bytes), Ok(expected));
+            let expected = Reservation { epoch, reserved_at: UnixMs(at), ..order };
+            prop_assert_eq!(decode(&bytes), Ok(expected));
         }
     }
 
     #[test]
     fn the_reason_is_told() {
-        let order = QueuedOrder::decode(&[VERSION; 2]);
+        let order = decode(&[VERSION; 2]);
         assert_eq!(order, Err(NotAMessage::Length(2)));
-        assert_eq!(QueuedOrder::decode(b""), Err(NotAMessage::Empty));
-        assert_eq!(QueuedOrder::decode(b"{}"), Err(NotAMessage::Version(b'{')));
+        assert_eq!(decode(b""), Err(NotAMessage::Empty));
+        assert_eq!(decode(b"{}"), Err(NotAMessage::Version(b'{')));
         let mut bytes = vec![VERSION; ADDRESS_AT];
         bytes[FLAG_AT] = 2;
-        assert_eq!(QueuedOrder::decode(&bytes), Err(NotAMessage::Flag(2)));
+        assert_eq!(decode(&bytes), Err(NotAMessage::Flag(2)));
     }
 }

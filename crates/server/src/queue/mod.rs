@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use message::{NotAMessage, QueuedOrder};
+pub use message::NotAMessage;
 pub use rocketmq::{Admin, AdminError, Consumer, Producer};
 
 /// Most messages in one batch.

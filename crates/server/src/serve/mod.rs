@@ -13,7 +13,7 @@ use engine::{Book, Command, Seq};
 
 use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
-use crate::config::{BuyerAuth, Config, SecretBytes, Secrets};
+use crate::config::{BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
 use crate::intake::admission::{Admission, Limits};
@@ -25,6 +25,7 @@ use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Waker};
 use crate::pages::{Pages, Session, Settings};
+use crate::secret::SecretBytes;
 use crate::{cluster, demo};
 
 /// Name of the shop on its pages.

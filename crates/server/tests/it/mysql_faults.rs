@@ -172,7 +172,7 @@ fn a_server_that_takes_no_writes_leaves_reads_until_it_does() {
     operator.query_drop(format!("GRANT ALL ON {name}.* TO shop@'%'")).unwrap();
     let mut options = options(&database);
     options.user = "shop".to_owned();
-    options.password = Some(server::config::SecretBytes::from(&b"secret"[..]));
+    options.password = Some(server::secret::SecretBytes::from(&b"secret"[..]));
     let mut harness = selling(options);
     operator.query_drop("SET GLOBAL read_only = 1").unwrap();
     assert!(matches!(harness.one(order(2, 2, 1)), Reply::Unknown));

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::{Accepted, Adjust, Command, OrderId, Pay, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
@@ -16,12 +17,10 @@ use crate::cluster::ask::status::{Whereabouts, find};
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Change;
-use crate::gate::{self, ClaimKind, Claimed, Gate, Settle, Verdict};
+use crate::gate::{self, ClaimRequest, Claimed, Gate};
 use crate::intake::Drained;
 use crate::intake::Reply;
-use crate::ledger::mysql::cluster::{
-    Claim, Executed, Found, LedgerError, Needed, Operation, SharedLedger, correction_id,
-};
+use crate::ledger::mysql::cluster::{Executed, LedgerError, Operation, SharedLedger};
 
 const PATIENCE: Duration = Duration::from_millis(200);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -153,7 +152,7 @@ impl<'a> Commanding<'a> {
     fn execute(&mut self, commands: Vec<Command>) -> Result<Vec<Reply>, LedgerError> {
         let operations: Vec<_> = commands
             .into_iter()
-            .map(|command| Operation::of(command, Claim::NotAsked).expect("placing goes through the gate"))
+            .map(|command| Operation::of(command, Grant::NotAsked).expect("placing goes through the gate"))
             .collect();
         let executed = self.ledger.execute(self.core.clock.now(), &operations)?;
         let committed = Instant::now();
@@ -179,7 +178,7 @@ impl<'a> Commanding<'a> {
     /// what becomes of this one is no matter of theirs.
     fn finish(&mut self, operation: Operation, executed: Executed) -> Reply {
         let executed = match executed {
-            Executed::NeedsClaim(needed) => match self.with_claim(operation, &needed) {
+            Executed::NeedsClaim(claim) => match self.with_claim(operation, claim) {
                 Ok(Ok(executed)) => executed,
                 Ok(Err(turned)) => return turned.into(),
                 Err(error) => {
@@ -237,19 +236,19 @@ impl<'a> Commanding<'a> {
     fn with_claim(
         &mut self,
         operation: Operation,
-        needed: &Needed,
+        claim: Claim,
     ) -> Result<Result<Executed, Turned>, LedgerError> {
-        let (claim, taken) = match self.claim(&operation, needed) {
-            Ok(claimed) => claimed,
+        let (grant, taken) = match self.claim(&operation, claim) {
+            Ok(granted) => granted,
             Err(reply) => return Ok(Err(reply)),
         };
         if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
             return Ok(Err(Turned::Unknown));
         }
         let operation = match operation {
-            Operation::Pay { pay, .. } => Operation::Pay { pay, claim },
+            Operation::Pay { pay, .. } => Operation::Pay { pay, grant },
             Operation::Adjust { sku, how, units, key, .. } => {
-                Operation::Adjust { sku, how, units, key, claim }
+                Operation::Adjust { sku, how, units, key, grant }
             }
             other => other,
         };
@@ -269,39 +268,29 @@ impl<'a> Commanding<'a> {
         Ok(Ok(executed))
     }
 
-    fn claim(&mut self, operation: &Operation, needed: &Needed) -> Result<(Claim, Option<Taken>), Turned> {
+    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), Turned> {
         // What was returned may still be on its way to the gate, this order's units among it.
         if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
             return Err(Turned::Unavailable);
         }
-        let (id, kind, record) = match (needed, operation) {
-            (Needed::Late(order), Operation::Pay { pay, .. }) => {
-                let found = self.ledger.lookup(&[order.id]).unwrap_or_default();
-                let Some(Some(Found::Order { fingerprint, .. })) = found.first().copied() else {
-                    return Err(Turned::Unavailable);
-                };
-                let (buyer, units) = (order.buyer, order.quantity);
-                let kind = ClaimKind::LatePayment { buyer, units, fingerprint };
-                (order.id, kind, pay.id.as_bytes().to_vec())
-            }
-            (Needed::Correction { sku, units }, Operation::Adjust { key, .. }) => {
-                (correction_id(*sku, key), ClaimKind::Correction { units: *units }, key.as_bytes().to_vec())
-            }
+        let record = match operation {
+            Operation::Pay { pay, .. } => pay.id.as_bytes(),
+            Operation::Adjust { key, .. } => key.as_bytes(),
             _ => unreachable!("payments and corrections alone are claimed for"),
         };
-        let at = Instant::now();
-        let claimed = self.gate.claim(&[gate::Claim { id, kind, record: &record }]).pop();
+        let (id, at) = (claim.id(), Instant::now());
+        let claimed = self.gate.claim(&[ClaimRequest { claim, record }]).pop();
         match claimed.expect("one claim has one answer") {
             Ok(answer) => {
                 let taken = Some(Taken { id, epoch: answer.seen.epoch, at });
                 match answer.what {
                     Claimed::Taken { .. } | Claimed::Settled => {
-                        Ok((Claim::Taken { epoch: answer.seen.epoch }, taken))
+                        Ok((Grant::Taken { epoch: answer.seen.epoch }, taken))
                     }
                     // Another server is at it; it, or reconciliation, ends it.
                     Claimed::Open(_) => Err(Turned::Unknown),
-                    Claimed::Refused(Refusal::OverLimit) => Ok((Claim::OverLimit, None)),
-                    Claimed::Refused(_) => Ok((Claim::SoldOut, None)),
+                    Claimed::Refused(Refusal::OverLimit) => Ok((Grant::OverLimit, None)),
+                    Claimed::Refused(_) => Ok((Grant::SoldOut, None)),
                     Claimed::NotYet => Err(Turned::Pending),
                     Claimed::Drift => {
                         self.core.suspect(vec![id.sku]);

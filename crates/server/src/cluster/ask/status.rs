@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::handover::Reservation;
 use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Place, Refusal, Seq, UnixMs};
 
 use crate::cluster::Core;
@@ -15,7 +16,6 @@ use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
 use crate::intake::Drained;
 use crate::ledger::mysql::cluster::{Found as InLedger, LedgerError, Rejection, SharedLedger};
-use crate::queue::QueuedOrder;
 
 use crate::intake::Reply;
 
@@ -33,7 +33,7 @@ const REFUNDS_PER_READ: usize = 5_000;
 pub(in crate::cluster) enum Whereabouts {
     Ledger(InLedger),
     /// Reserved, and its message is on its way.
-    Pending(Box<QueuedOrder>),
+    Pending(Box<Reservation>),
     /// Neither the ledger nor the gate knows it.
     Nowhere,
     /// The ledger does not know it, and the gate can't tell.

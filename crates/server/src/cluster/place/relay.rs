@@ -8,17 +8,18 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::handover::Reservation;
 use engine::{BuyerId, OrderId, OrderView, Place, Refusal, Seq, Status, UnixMs};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo, Turned};
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Change, Question};
-use crate::gate::{Answer, Found, Gate, GateError, OpenKind, OpenRecord, Reserve, Reserved};
+use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
-use crate::intake::admission::Rejection;
+use crate::intake::admission::{Permitted, Rejection};
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
-use crate::queue::{NotAMessage, QueuedOrder};
+use crate::queue::{NotAMessage, message};
 
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -38,7 +39,7 @@ pub(in crate::cluster) struct Relay<'a> {
     core: &'a Core,
     gate: Gate,
     answers: Answers,
-    reserving: Vec<Asked>,
+    reserving: Vec<Permitted<Asked>>,
     /// With what each is refused if its key is unknown.
     looking_up: Vec<(Asked, Turned)>,
     publications: Vec<Publication>,
@@ -102,19 +103,19 @@ impl<'a> Relay<'a> {
     /// Admission, and whether what is reserved now could be published.
     fn judge(&mut self, to: ReplyTo, order: NewOrder) {
         let NewOrder { place, address, admission } = order;
-        let (keyed, admitted) = match admission {
-            Judged::ByTheLoop(_permit) => (false, Ok(())),
+        let (keyed, permit) = match admission {
+            Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheWriter { over } => {
                 let now = self.core.clock.now();
                 let catalog = self.core.shelf.current();
-                let admit = || self.core.admission.admit(&catalog, place.id.sku, now).map(|_permit| ());
+                let admit = || self.core.admission.admit(&catalog, place.id.sku, now);
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let admitted = admitted.map_err(Turned::Away).and_then(|()| self.publishable());
+        let permit = permit.map_err(Turned::Away).and_then(|permit| self.publishable().map(|()| permit));
         let asked = Asked { to, place, address, keyed };
-        match admitted {
-            Ok(()) => self.reserving.push(asked),
+        match permit {
+            Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(turned) if keyed => self.looking_up.push((asked, turned)),
             Err(turned) => self.answers.push(to, turned.into()),
         }
@@ -177,26 +178,26 @@ impl<'a> Relay<'a> {
         let deadline = Instant::now() + self.core.options.publish_timeout;
         let started = Instant::now();
         let mut records = Vec::with_capacity(asked.len());
-        for asked in &asked {
-            let order = QueuedOrder {
+        for asked in asked.iter().map(Permitted::order) {
+            let order = Reservation {
                 place: asked.place,
                 epoch: 0,
                 reserved_at: UnixMs(0),
                 address: asked.address.clone(),
             };
             let mut record = Vec::new();
-            order.encode(&mut record);
+            message::encode(&order, &mut record);
             records.push(record);
         }
         let requests: Vec<_> = asked
             .iter()
             .zip(&records)
-            .map(|(asked, record)| Reserve { place: asked.place, record })
+            .map(|(asked, record)| Reserve { place: asked.order().place, record })
             .collect();
         let reserved = self.gate.reserve(&requests);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
-            self.reserved(asked, reserved, deadline);
+            self.reserved(asked.into_order(), reserved, deadline);
         }
     }
 
@@ -209,7 +210,7 @@ impl<'a> Relay<'a> {
                 match what {
                     Reserved::Taken { at } => {
                         let Asked { to, place, address, .. } = asked;
-                        let order = QueuedOrder { place, epoch: seen.epoch, reserved_at: at, address };
+                        let order = Reservation { place, epoch: seen.epoch, reserved_at: at, address };
                         self.publish(to, &order, false, deadline);
                     }
                     Reserved::Open(open) => self.publish_again(asked, &open, deadline),
@@ -236,9 +237,9 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn publish(&mut self, to: ReplyTo, order: &QueuedOrder, replayed: bool, deadline: Instant) {
+    fn publish(&mut self, to: ReplyTo, order: &Reservation, replayed: bool, deadline: Instant) {
         let mut body = Vec::new();
-        order.encode(&mut body);
+        message::encode(order, &mut body);
         let what = Published::Order { order: self.core.pending_view(order), replayed };
         self.publications.push(Publication { to, body, what, deadline });
     }
@@ -249,20 +250,19 @@ impl<'a> Relay<'a> {
 }
 
 /// The order that a reservation holds; the gate alone knows when it was reserved, and under which epoch.
-pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<QueuedOrder, NotAMessage> {
-    let order = QueuedOrder::decode(&open.record)?;
-    Ok(QueuedOrder { epoch: open.epoch, reserved_at: open.at, ..order })
+pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<Reservation, NotAMessage> {
+    let order = message::decode(&open.record)?;
+    Ok(Reservation { epoch: open.epoch, reserved_at: open.at, ..order })
 }
 
 /// Whether a reservation is the one that this request made, and not another under the same key.
 fn is_of(open: &OpenRecord, place: &Place) -> bool {
-    let asked = OpenKind::Order { buyer: place.buyer, units: place.quantity, fingerprint: place.fingerprint };
-    open.id == place.id && open.kind == asked
+    open.what == Open::Order(*place)
 }
 
 impl Core {
     /// An order that is with the broker, as its buyer sees it.
-    pub(in crate::cluster) fn pending_view(&self, order: &QueuedOrder) -> OrderView {
+    pub(in crate::cluster) fn pending_view(&self, order: &Reservation) -> OrderView {
         let place = &order.place;
         self.bare_view(place.id, place.buyer, place.quantity, order.reserved_at)
     }

@@ -13,9 +13,9 @@ use crate::cluster::core::Options;
 use crate::cluster::settle::tell_gate;
 use crate::gate::Gate;
 use crate::intake::Need;
-use crate::ledger::mysql::cluster::{Incoming, LedgerError, ORDERS_MAX, Progress, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
-use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, QueuedOrder, Topics};
+use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
 
 /// How often a server says that it lives, and takes its share of the queues.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
@@ -288,8 +288,8 @@ impl<'a> Consuming<'a> {
             let room = ORDERS_MAX - orders.len();
             let to = messages.get(room).map_or(next_offset, |(offset, _)| *offset);
             for (offset, body) in messages.into_iter().take(room) {
-                match QueuedOrder::decode(&body) {
-                    Ok(order) if incoming(&order).fits() => orders.push(order),
+                match message::decode(&body) {
+                    Ok(order) if fits(&order) => orders.push(order),
                     Ok(_) => self.put_aside(&queue, offset, &body, "a number in it is too large")?,
                     Err(why) => self.put_aside(&queue, offset, &body, &why.to_string())?,
                 }
@@ -303,10 +303,9 @@ impl<'a> Consuming<'a> {
             };
             progress.push((owned, progressed));
         }
-        let incoming: Vec<_> = orders.iter().map(incoming).collect();
         let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
         let started = Instant::now();
-        let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &incoming)?;
+        let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &orders)?;
         self.core.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         for (owned, progressed) in places.into_iter().zip(progress) {
@@ -326,9 +325,4 @@ impl<'a> Consuming<'a> {
         self.core.counts.dead_letters.inc();
         Ok(())
     }
-}
-
-/// An order as the ledger takes it in.
-pub(in crate::cluster) fn incoming(order: &QueuedOrder) -> Incoming {
-    Incoming { place: order.place, epoch: order.epoch, address: order.address.clone() }
 }

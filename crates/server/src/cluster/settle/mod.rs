@@ -6,16 +6,17 @@
 pub(super) mod consume;
 pub(super) mod reconcile;
 
+use engine::handover::{Reservation, Settle, Verdict};
+
 use super::Core;
-use crate::gate::{Gate, Settle, Settled, Verdict};
+use crate::gate::{Gate, Settled};
 use crate::ledger::mysql::cluster::Outcome;
-use crate::queue::QueuedOrder;
 
 /// Settles the reservations of orders that the ledger has judged. Returns how many the gate did not hear of.
 pub(in crate::cluster) fn tell_gate(
     core: &Core,
     gate: &mut Gate,
-    orders: &[QueuedOrder],
+    orders: &[Reservation],
     outcomes: &[Outcome],
 ) -> usize {
     let settles: Vec<_> = orders

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::reply::{array, bytes, int, malformed};
 use super::{Gate, keys_of};
-use crate::gate::mark::Mark;
+use crate::gate::mark::MarkBytes;
 use crate::gate::{Closed, GateAudit, GateError};
 
 /// Fields in one answer, about.
@@ -25,7 +25,7 @@ impl Gate {
         let mut by_marks: HashMap<BuyerId, u64> = HashMap::new();
         let mut open: HashSet<Vec<u8>> = HashSet::new();
         self.scan(keys.slot, b"HSCAN", keys.marks(), &mut |id, value| {
-            let mark = Mark::parse(value).ok_or_else(malformed)?;
+            let mark = MarkBytes::parse(value).ok_or_else(malformed)?;
             add_mark(&mut audit, &mut by_marks, state.limit.is_some(), &mark);
             if matches!(mark.letter, b'o' | b'c' | b'd') {
                 open.insert(id.to_vec());
@@ -74,7 +74,12 @@ impl Gate {
     }
 }
 
-fn add_mark(audit: &mut GateAudit, by_marks: &mut HashMap<BuyerId, u64>, limited: bool, mark: &Mark<'_>) {
+fn add_mark(
+    audit: &mut GateAudit,
+    by_marks: &mut HashMap<BuyerId, u64>,
+    limited: bool,
+    mark: &MarkBytes<'_>,
+) {
     let units = mark.units();
     match mark.letter {
         b'o' | b'c' => audit.open_units += units,

@@ -1,13 +1,14 @@
 //! Building a gate from what the ledger holds.
 
 use engine::SkuId;
+use engine::handover::Snapshot;
 
 use super::commands::decimal;
 use super::reply::{Reply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
 use crate::gate::mark::{letter_of, place_body};
-use crate::gate::{Built, GateError, Snapshot, Why, limits};
+use crate::gate::{Built, GateError, Why, limits};
 
 impl Gate {
     /// Builds the gate of a SKU under a new epoch, whatever was there; it sells with the last step. After an error the

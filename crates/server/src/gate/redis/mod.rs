@@ -20,16 +20,17 @@ mod scripts;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use engine::handover::{Change, Claim, OutboxRow, SaleState, Settle, Verdict};
 use engine::{ProductId, Refusal, SkuId, UnixMs};
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
 use self::reply::{Reply, code, malformed};
 use self::router::Router;
-use super::mark::{Mark, adjustment_body, order_body, place_body};
+use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
-    Answer, Applied, Claim, ClaimKind, Claimed, Found, GateConfig, GateError, OpenRecord, OutboxRow, Reserve,
-    Reserved, RowKind, SaleSet, SaleState, Settle, Settled, Verdict, Why, hash_bytes, limits,
+    Answer, Applied, ClaimRequest, Claimed, Found, GateConfig, GateError, OpenRecord, Reserve, Reserved,
+    SaleSet, Settled, Why, hash_bytes, limits,
 };
 
 pub use scripts::Script;
@@ -106,24 +107,19 @@ impl Gate {
     pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<Answer<Applied>, GateError>> {
         self.each(
             rows,
-            |row| row.id.sku,
+            |row| row.sku,
             |row| (row.epoch > limits::NUMBER_MAX).then_some("the epoch is too large"),
             |commands, keys, row| {
-                let (kind, body) = match row.kind {
-                    RowKind::Release { buyer, units, fingerprint } => {
-                        (b"r", order_body(buyer, units, fingerprint))
-                    }
-                    RowKind::Take { buyer, units, fingerprint } => {
-                        (b"t", order_body(buyer, units, fingerprint))
-                    }
-                    RowKind::TakeLate { buyer, units, fingerprint } => {
-                        (b"l", order_body(buyer, units, fingerprint))
-                    }
-                    RowKind::Restock { units } => (b"s", adjustment_body(units)),
-                    RowKind::Correct { units } => (b"d", adjustment_body(units)),
+                let (kind, body) = match &row.change {
+                    Change::Release(place) => (b"r", place_body(place)),
+                    Change::Take(place) => (b"t", place_body(place)),
+                    Change::TakeLate(place) => (b"l", place_body(place)),
+                    Change::Restock { units } => (b"s", adjustment_body(*units)),
+                    Change::Correct { units, .. } => (b"d", adjustment_body(*units)),
                 };
                 let mut epoch = [0; 20];
-                let args: [&[u8]; 4] = [decimal(&mut epoch, row.epoch), kind, &hash_bytes(row.id), &body];
+                let id = hash_bytes(row.mark_id());
+                let args: [&[u8]; 4] = [decimal(&mut epoch, row.epoch), kind, &id, &body];
                 commands.script(Script::Apply, keys.slot, &keys.all(), &args);
             },
             |_, reply| match reply.code {
@@ -138,22 +134,24 @@ impl Gate {
     }
 
     /// Takes units for something that the ledger will decide.
-    pub fn claim(&mut self, claims: &[Claim<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
+    pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
         self.each(
-            claims,
-            |claim| claim.id.sku,
-            |claim| (claim.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
-            |commands, keys, claim| {
-                let (kind, body) = match claim.kind {
-                    ClaimKind::LatePayment { buyer, units, fingerprint } => {
-                        (b"c", order_body(buyer, units, fingerprint))
-                    }
-                    ClaimKind::Correction { units } => (b"d", adjustment_body(units)),
+            requests,
+            |request| request.claim.id().sku,
+            |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
+            |commands, keys, request| {
+                let (kind, body) = match &request.claim {
+                    Claim::LatePayment(place) => (b"c", place_body(place)),
+                    Claim::Correction { units, .. } => (b"d", adjustment_body(*units)),
                 };
-                let args: [&[u8]; 4] = [kind, &hash_bytes(claim.id), &body, claim.record];
+                let id = hash_bytes(request.claim.id());
+                let args: [&[u8]; 4] = [kind, &id, &body, request.record];
                 commands.script(Script::Claim, keys.slot, &keys.all(), &args);
             },
-            |claim, reply| claimed(claim.id.sku, &hash_bytes(claim.id), reply),
+            |request, reply| {
+                let id = request.claim.id();
+                claimed(id.sku, &hash_bytes(id), reply)
+            },
         )
     }
 
@@ -359,7 +357,7 @@ fn settled(letter: u8) -> Result<Settled, GateError> {
 
 /// The open record in the answer of a script that found one.
 fn open_record(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<OpenRecord, GateError> {
-    match Mark::parse(reply.bytes()?).and_then(|mark| mark.found(sku, hash)) {
+    match MarkBytes::parse(reply.bytes()?).and_then(|mark| mark.found(sku, hash)) {
         Some(Found::Open(record)) => Ok(record),
         _ => Err(malformed()),
     }

@@ -1,15 +1,14 @@
 //! What is only read: orders, states, open reservations.
 
+use engine::handover::SaleState;
 use engine::{OrderId, SkuId, UnixMs};
 use redis::Value;
 
 use super::reply::{Reply, array, bytes, int, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
-use crate::gate::mark::Mark;
-use crate::gate::{
-    Closed, Found, GateError, GateState, OpenRecord, SaleState, Seen, Why, hash_bytes, limits,
-};
+use crate::gate::mark::MarkBytes;
+use crate::gate::{Closed, Found, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits};
 
 impl Gate {
     /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved.
@@ -88,7 +87,7 @@ impl Gate {
             .zip(marks)
             .map(|(id, mark)| {
                 let hash = bytes(id).ok_or_else(malformed)?;
-                let mark = bytes(mark).and_then(Mark::parse).ok_or_else(malformed)?;
+                let mark = bytes(mark).and_then(MarkBytes::parse).ok_or_else(malformed)?;
                 match mark.found(sku, hash) {
                     Some(Found::Open(record)) => Ok(record),
                     _ => Err(malformed()),
@@ -99,7 +98,7 @@ impl Gate {
 }
 
 fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {
-    let mark = bytes(mark).and_then(Mark::parse);
+    let mark = bytes(mark).and_then(MarkBytes::parse);
     mark.and_then(|mark| mark.found(id.sku, &hash_bytes(id))).ok_or_else(malformed)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts};
 
-use crate::config::SecretBytes;
+use crate::secret::SecretBytes;
 
 /// Where the ledger's server is, and as whom it is spoken to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use server::config::{Demo, SecretBytes, Sources};
+use server::config::{Demo, Sources};
 use server::ledger::sqlite::{audit, export};
 use server::ledger::{AuditedSku, OrderLine};
 use server::net::Stop;
+use server::secret::SecretBytes;
 use server::{Secrets, ServeError};
 
 pub(crate) const TOKEN_SECRET: &[u8] = b"a secret of the tests, 32 bytes or more";

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
+use engine::handover::{Grant, Reservation};
 use engine::{Accepted, Book, Command, OrderId, Payment, Refusal, Seq, SkuId, UnixMs};
-use server::ledger::mysql::cluster::{
-    Claim, Executed, Found, Incoming, Operation, Outcome, Rejection, SharedLedger,
-};
+use server::ledger::mysql::cluster::{Executed, Found, Operation, Outcome, Rejection, SharedLedger};
 
 use super::{START, assert_sound, item, open, sale};
 use crate::history::{Random, commands};
@@ -25,7 +24,7 @@ impl Pair {
         for place in places {
             if let Some(rejection) = self.rejected.get(&place.id) {
                 expected.push(Outcome::Rejected(*rejection));
-                orders.push(Incoming { place: *place, epoch: 0, address: None });
+                orders.push(Reservation { place: *place, epoch: 0, reserved_at: now, address: None });
                 continue;
             }
             let outcome = match self.book.place(now, place) {
@@ -42,7 +41,7 @@ impl Pair {
                 }
             };
             expected.push(outcome);
-            orders.push(Incoming { place: *place, epoch: 0, address: None });
+            orders.push(Reservation { place: *place, epoch: 0, reserved_at: now, address: None });
         }
         let outcomes = ledger.consume(now, &[], &orders).unwrap();
         assert_eq!(outcomes, expected);
@@ -51,7 +50,7 @@ impl Pair {
     fn execute(&mut self, ledger: &mut SharedLedger, now: UnixMs, commands: &[Command]) {
         let operations: Vec<Operation> = commands
             .iter()
-            .map(|command| Operation::of(command.clone(), Claim::Taken { epoch: 0 }).unwrap())
+            .map(|command| Operation::of(command.clone(), Grant::Taken { epoch: 0 }).unwrap())
             .collect();
         let executed = ledger.execute(now, &operations).unwrap();
         for (command, executed) in commands.iter().zip(executed) {

@@ -1,10 +1,9 @@
 //! Orders from the queue: each once, however they come; and the ledger as the last guard.
 
+use engine::handover::{Change, Reservation};
 use engine::{Accepted, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
-use server::ledger::mysql::cluster::{
-    Change, Found, Incoming, LedgerError, Operation, Outcome, SharedLedger,
-};
+use server::ledger::mysql::cluster::{Found, LedgerError, Operation, Outcome, SharedLedger, fits};
 
 use super::{START, assert_sound, one_sku, open, order, orders, progress};
 use crate::history::Random;
@@ -27,11 +26,11 @@ fn redelivery_and_reordering_change_nothing() {
         all.chunks(30).flat_map(|batch| ledger.consume(NOW, &[], batch).unwrap()).collect();
     assert_eq!(placed(&first), 60);
     for _ in 0..5 {
-        let mut again: Vec<(Incoming, &Outcome)> = all.iter().cloned().zip(&first).collect();
+        let mut again: Vec<(Reservation, &Outcome)> = all.iter().cloned().zip(&first).collect();
         for index in (1..again.len()).rev() {
             again.swap(index, random.below(index as u64 + 1) as usize);
         }
-        let (batch, before): (Vec<Incoming>, Vec<&Outcome>) = again.into_iter().unzip();
+        let (batch, before): (Vec<Reservation>, Vec<&Outcome>) = again.into_iter().unzip();
         for (outcome, before) in ledger.consume(NOW, &[], &batch).unwrap().iter().zip(before) {
             match (before, outcome) {
                 (Outcome::Placed(before), Outcome::Known(now)) => assert_eq!(before, now),
@@ -67,7 +66,7 @@ fn an_id_that_comes_twice_in_a_batch_is_one_order_and_another_body_a_conflict() 
         how: engine::Adjust::Restock,
         units: 5,
         key: "more".into(),
-        claim: Default::default(),
+        grant: Default::default(),
     };
     ledger.execute(NOW, &[restock]).unwrap();
     let mut other_late = late.clone();
@@ -123,7 +122,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     one_sku(&mut ledger, 1, None);
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
-    let with_epoch = |hash, epoch| Incoming { epoch, ..order(0, hash, 1) };
+    let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(1, 2)]).unwrap()), 1);
     // It came late, from a gate that is gone, and there is no unit: its buyer was told that the outcome is unknown.
     let late = ledger.consume(NOW, &[], &[with_epoch(2, 1)]).unwrap();
@@ -144,15 +143,13 @@ fn an_order_of_an_older_epoch_is_told_to_the_new_gate() {
     assert_eq!(ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0).epoch, 1);
     assert_eq!(ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0).epoch, 2);
     assert_eq!(ledger.raise_epochs(&[SkuId(1)]).unwrap(), []);
-    let with_epoch = |hash, epoch| Incoming { epoch, ..order(0, hash, 1) };
+    let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
     let batch = [with_epoch(1, 1), with_epoch(2, 2), with_epoch(3, 1)];
     assert_eq!(placed(&ledger.consume(NOW, &[], &batch).unwrap()), 2);
     let outbox = ledger.outbox(10, 0).unwrap();
     assert_eq!(outbox.len(), 1, "{outbox:?}");
     assert_eq!((outbox[0].sku, outbox[0].epoch), (SkuId(0), 2));
-    let place = batch[0].place;
-    let (order, buyer, fingerprint) = (place.id, place.buyer, place.fingerprint);
-    assert_eq!(outbox[0].change, Change::Take { order, buyer, units: 1, fingerprint });
+    assert_eq!(outbox[0].change, Change::Take(batch[0].place));
     assert_eq!(ledger.outbox(10, outbox[0].id).unwrap(), []);
     for _ in 0..2 {
         ledger.outbox_done(&[outbox[0].id]).unwrap();
@@ -306,7 +303,7 @@ fn the_audit_misses_nothing_that_was_altered() {
 #[test]
 fn a_message_with_numbers_that_no_server_lets_in_is_told() {
     let good = order(0, 1, i64::MAX.unsigned_abs());
-    assert!(good.fits());
-    assert!(!order(0, 1, 1 << 63).fits());
-    assert!(!Incoming { epoch: u64::MAX, ..good }.fits());
+    assert!(fits(&good));
+    assert!(!fits(&order(0, 1, 1 << 63)));
+    assert!(!fits(&Reservation { epoch: u64::MAX, ..good }));
 }

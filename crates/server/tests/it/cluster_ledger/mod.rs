@@ -8,11 +8,12 @@ mod paying;
 mod rebuilding;
 mod upkeep;
 
+use engine::handover::Reservation;
 use engine::{
     BuyerId, Fingerprint, ItemSpec, OrderId, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use server::ledger::mysql::audit;
-use server::ledger::mysql::cluster::{Assignment, Executed, Incoming, Operation, Progress, SharedLedger};
+use server::ledger::mysql::cluster::{Assignment, Executed, Operation, Progress, SharedLedger};
 
 use crate::places::Database;
 
@@ -56,14 +57,15 @@ fn one_sku(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) {
     assert!(matches!(created[..], [Executed::Accepted(_)]), "{created:?}");
 }
 
-fn order(sku: u32, hash: u128, buyer: u64) -> Incoming {
+fn order(sku: u32, hash: u128, buyer: u64) -> Reservation {
     let id = OrderId { sku: SkuId(sku), hash };
     let place = Place { id, buyer: BuyerId(buyer), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
-    Incoming { place, epoch: 0, address: Some(br#"{"city":"O'Fallon"}"#[..].into()) }
+    let address = Some(br#"{"city":"O'Fallon"}"#[..].into());
+    Reservation { place, epoch: 0, reserved_at: UnixMs(START), address }
 }
 
 /// The orders of these numbers, by as many buyers.
-fn orders(numbers: std::ops::Range<u64>) -> Vec<Incoming> {
+fn orders(numbers: std::ops::Range<u64>) -> Vec<Reservation> {
     numbers.map(|number| order(0, u128::from(number) << 64, number)).collect()
 }
 

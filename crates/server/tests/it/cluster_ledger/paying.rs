@@ -1,19 +1,18 @@
 //! Payments, claims, expiry and what the gate is told.
 
+use engine::handover::{Change, Claim, Grant, Reservation};
 use engine::{
     Accepted, Adjust, BuyerId, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status, UnixMs,
 };
-use server::ledger::mysql::cluster::{
-    Change, Claim, Executed, Found, Needed, Operation, Outcome, SharedLedger, correction_id,
-};
+use server::ledger::mysql::cluster::{Executed, Found, Operation, Outcome, SharedLedger, correction_id};
 
 use super::{START, assert_sound, one_sku, open, order};
 
 const NOW: UnixMs = UnixMs(START);
 const LATE: UnixMs = UnixMs(START + 500);
 
-fn pay(id: &str, order: OrderId, claim: Claim) -> Operation {
-    Operation::Pay { pay: Pay { id: id.into(), order, amount: 4_999 }, claim }
+fn pay(id: &str, order: OrderId, grant: Grant) -> Operation {
+    Operation::Pay { pay: Pay { id: id.into(), order, amount: 4_999 }, grant }
 }
 
 #[track_caller]
@@ -50,22 +49,22 @@ fn expired(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) -> OrderId
 
 #[test]
 fn a_late_payment_asks_for_its_units_first() {
-    for (claim, came_to) in [
-        (Claim::Taken { epoch: 0 }, Disposition::Applied),
-        (Claim::SoldOut, Disposition::RefundDue(RefundReason::ExpiredSoldOut)),
-        (Claim::OverLimit, Disposition::RefundDue(RefundReason::ExpiredOverLimit)),
+    for (grant, came_to) in [
+        (Grant::Taken { epoch: 0 }, Disposition::Applied),
+        (Grant::SoldOut, Disposition::RefundDue(RefundReason::ExpiredSoldOut)),
+        (Grant::OverLimit, Disposition::RefundDue(RefundReason::ExpiredOverLimit)),
     ] {
         let (mut ledger, database) = open();
         let id = expired(&mut ledger, 3, Some(1));
         let end = ledger.end().unwrap();
-        let asked = one(&mut ledger, LATE, pay("p", id, Claim::NotAsked));
-        let Executed::NeedsClaim(Needed::Late(order)) = &asked else { panic!("{asked:?}") };
-        assert_eq!((order.id, order.quantity), (id, 1));
+        let asked = one(&mut ledger, LATE, pay("p", id, Grant::NotAsked));
+        let Executed::NeedsClaim(claim) = &asked else { panic!("{asked:?}") };
+        assert_eq!((claim.id(), *claim), (id, Claim::LatePayment(order(0, 1, 1).place)));
         assert_eq!(ledger.end().unwrap(), end, "nothing is recorded before the gate has said");
-        let paid = one(&mut ledger, LATE, pay("p", id, claim));
+        let paid = one(&mut ledger, LATE, pay("p", id, grant));
         assert_eq!(disposition(&paid), (came_to, false));
         // Once recorded, no claim is asked for any more.
-        let again = one(&mut ledger, LATE, pay("p", id, Claim::NotAsked));
+        let again = one(&mut ledger, LATE, pay("p", id, Grant::NotAsked));
         assert_eq!(disposition(&again), (came_to, true));
         assert_sound(&database);
     }
@@ -76,11 +75,11 @@ fn the_ledger_guards_a_late_payment_whatever_the_gate_says() {
     let (mut ledger, database) = open();
     let id = expired(&mut ledger, 1, None);
     ledger.consume(LATE, &[], &[order(0, 2, 2)]).unwrap();
-    let paid = one(&mut ledger, LATE, pay("p", id, Claim::Taken { epoch: 0 }));
+    let paid = one(&mut ledger, LATE, pay("p", id, Grant::Taken { epoch: 0 }));
     let sold_out = Disposition::RefundDue(RefundReason::ExpiredSoldOut);
     assert_eq!(disposition(&paid), (sold_out, false));
     // Not its amount: no units are needed to say so.
-    let wrong = Operation::Pay { pay: Pay { id: "q".into(), order: id, amount: 1 }, claim: Claim::NotAsked };
+    let wrong = Operation::Pay { pay: Pay { id: "q".into(), order: id, amount: 1 }, grant: Grant::NotAsked };
     let differs = Disposition::RefundDue(RefundReason::AmountDiffers);
     assert_eq!(disposition(&one(&mut ledger, LATE, wrong)), (differs, false));
     let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!() };
@@ -99,7 +98,7 @@ fn a_payment_that_comes_before_its_order_pays_for_it() {
     one_sku(&mut ledger, 5, None);
     let first = order(0, 1, 1);
     for id in ["early", "too"] {
-        let paid = one(&mut ledger, NOW, pay(id, first.place.id, Claim::NotAsked));
+        let paid = one(&mut ledger, NOW, pay(id, first.place.id, Grant::NotAsked));
         let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
         assert_eq!(disposition(&paid), (unknown, false));
     }
@@ -120,7 +119,7 @@ fn a_payment_of_a_rejected_order_is_due_back() {
     one_sku(&mut ledger, 0, None);
     let first = order(0, 1, 1);
     ledger.consume(NOW, &[], std::slice::from_ref(&first)).unwrap();
-    let paid = one(&mut ledger, NOW, pay("p", first.place.id, Claim::NotAsked));
+    let paid = one(&mut ledger, NOW, pay("p", first.place.id, Grant::NotAsked));
     let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
     assert_eq!(disposition(&paid), (unknown, false));
     assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap().len(), 1);
@@ -133,9 +132,7 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
     let expired = expired(&mut ledger, 5, Some(2));
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let second = order(0, 2, 2);
-    ledger
-        .consume(LATE, &[], &[server::ledger::mysql::cluster::Incoming { epoch: 1, ..second.clone() }])
-        .unwrap();
+    ledger.consume(LATE, &[], &[Reservation { epoch: 1, ..second.clone() }]).unwrap();
     let cancel = || Operation::Cancel { order: second.place.id, buyer: BuyerId(2) };
     let of_another = Operation::Cancel { order: second.place.id, buyer: BuyerId(3) };
     assert_eq!(one(&mut ledger, LATE, of_another), Executed::Refused(Refusal::UnknownOrder));
@@ -149,19 +146,19 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
         how: Adjust::Restock,
         units: 7,
         key: "more".into(),
-        claim: Claim::NotAsked,
+        grant: Grant::NotAsked,
     };
     for _ in 0..2 {
         assert_eq!(one(&mut ledger, LATE, restock.clone()), Executed::Accepted(Accepted::Stock(SkuId(0))));
     }
     let outbox = ledger.outbox(10, 0).unwrap();
     let told: Vec<_> = outbox.iter().map(|row| (row.epoch, row.change)).collect();
-    let release = |order, buyer| {
-        let (buyer, fingerprint) = (BuyerId(buyer), second.place.fingerprint);
-        Change::Release { order, buyer, units: 1, fingerprint }
-    };
-    let expected =
-        [(0, release(expired, 1)), (1, release(second.place.id, 2)), (1, Change::Restock { units: 7 })];
+    assert_eq!(order(0, 1, 1).place.id, expired);
+    let expected = [
+        (0, Change::Release(order(0, 1, 1).place)),
+        (1, Change::Release(second.place)),
+        (1, Change::Restock { units: 7 }),
+    ];
     assert_eq!(told, expected);
     assert_sound(&database);
 }
@@ -170,24 +167,24 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
 fn a_correction_asks_for_its_units_first() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, None);
-    let correct = |units, key: &str, claim| Operation::Adjust {
+    let correct = |units, key: &str, grant| Operation::Adjust {
         sku: SkuId(0),
         how: Adjust::Correct,
         units,
         key: key.into(),
-        claim,
+        grant,
     };
     let stock = || Executed::Accepted(Accepted::Stock(SkuId(0)));
-    let needed = Executed::NeedsClaim(Needed::Correction { sku: SkuId(0), units: 2 });
+    let needed = Executed::NeedsClaim(Claim::Correction { id: correction_id(SkuId(0), "k"), units: 2 });
     let too_large = || Executed::Refused(Refusal::CorrectionTooLarge);
-    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::NotAsked)), needed);
-    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::SoldOut)), too_large());
-    assert_eq!(one(&mut ledger, NOW, correct(6, "k", Claim::Taken { epoch: 0 })), too_large());
-    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::Taken { epoch: 7 })), needed, "of another gate");
-    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::Taken { epoch: 0 })), stock());
-    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Claim::NotAsked)), stock());
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::NotAsked)), needed);
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::SoldOut)), too_large());
+    assert_eq!(one(&mut ledger, NOW, correct(6, "k", Grant::Taken { epoch: 0 })), too_large());
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::Taken { epoch: 7 })), needed, "of another gate");
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::Taken { epoch: 0 })), stock());
+    assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::NotAsked)), stock());
     let conflict = Executed::Refused(Refusal::KeyConflict);
-    assert_eq!(one(&mut ledger, NOW, correct(3, "k", Claim::NotAsked)), conflict);
+    assert_eq!(one(&mut ledger, NOW, correct(3, "k", Grant::NotAsked)), conflict);
     assert_eq!(ledger.stocks().unwrap()[0].stock.total(), 3);
     let told: Vec<_> = ledger.outbox(10, 0).unwrap().into_iter().map(|row| row.change).collect();
     let correct = Change::Correct { id: correction_id(SkuId(0), "k"), units: 2 };
@@ -216,7 +213,7 @@ fn a_balance_is_set_by_adjustments() {
         .into_iter()
         .map(|operation| match operation {
             Operation::Adjust { sku, how, units, key, .. } => {
-                Operation::Adjust { sku, how, units, key, claim: Claim::Taken { epoch: 0 } }
+                Operation::Adjust { sku, how, units, key, grant: Grant::Taken { epoch: 0 } }
             }
             other => other,
         })

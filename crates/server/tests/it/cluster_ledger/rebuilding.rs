@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use engine::handover::{Change, Mark, MarkState};
 use engine::{Book, BuyerId, OrderId, SaleId, Seq, SkuId, UnixMs};
-use server::ledger::mysql::cluster::{Change, Mark, MarkState, Operation, SharedLedger, Snapshot};
+use server::ledger::mysql::cluster::{Operation, Raised, SharedLedger};
 
 use super::{START, assert_sound, one_sku, open, order, orders};
 
 const NOW: UnixMs = UnixMs(START);
 
-fn marks(ledger: &mut SharedLedger, snapshot: &Snapshot, portion: usize) -> Vec<Mark> {
+fn marks(ledger: &mut SharedLedger, snapshot: &Raised, portion: usize) -> Vec<Mark> {
     let mut marks = snapshot.marks(portion);
     let mut all = Vec::new();
     while let Some(portion) = marks.next(ledger).unwrap() {
@@ -44,18 +45,19 @@ fn a_snapshot_stays_as_it_was_while_the_ledger_goes_on() {
     }
     let mut by_state: BTreeMap<&str, usize> = BTreeMap::new();
     for mark in &whole {
-        assert_eq!((mark.units, mark.id.sku), (1, SkuId(0)));
+        assert_eq!((mark.place.quantity, mark.place.id.sku), (1, SkuId(0)));
         let state = match mark.state {
-            MarkState::Settled => "settled",
+            MarkState::Sold => "sold",
             MarkState::Returned => "returned",
-            MarkState::Rejected => "rejected",
+            MarkState::RejectedReturned => "rejected",
+            other => panic!("{other:?}"),
         };
         *by_state.entry(state).or_default() += 1;
     }
-    assert_eq!(by_state, [("rejected", 5), ("returned", 4), ("settled", 16)].into());
-    let settled: u64 =
-        whole.iter().filter(|mark| mark.state == MarkState::Settled).map(|mark| u64::from(mark.units)).sum();
-    assert_eq!(settled + snapshot.stock.available(), snapshot.stock.total());
+    assert_eq!(by_state, [("rejected", 5), ("returned", 4), ("sold", 16)].into());
+    let sold = whole.iter().filter(|mark| mark.state == MarkState::Sold);
+    let sold: u64 = sold.map(|mark| u64::from(mark.place.quantity)).sum();
+    assert_eq!(sold + snapshot.stock.available(), snapshot.stock.total());
     let told: Vec<_> = ledger.outbox(100, 0).unwrap().iter().map(|row| (row.epoch, row.change)).collect();
     assert_eq!(told.iter().filter(|(epoch, _)| *epoch == 0).count(), 4);
     let since: Vec<_> = told.iter().filter(|(epoch, _)| *epoch == 1).collect();

@@ -1,6 +1,8 @@
 //! Addresses, dead letters, a demo's mark, and the feed.
 
 use engine::UnixMs;
+use mysql::prelude::Queryable;
+use server::ledger::mysql::cluster::SharedLedger;
 use server::ledger::mysql::{changes, export};
 
 use super::{START, assert_sound, one_sku, open, orders};
@@ -25,6 +27,47 @@ fn addresses_go_after_their_time_and_no_sooner() {
     })
     .unwrap();
     assert_eq!(with_address, 5);
+    assert_sound(&database);
+}
+
+/// What a server that reconciles does in each round, while there is nothing to do.
+fn idle_round(ledger: &mut SharedLedger, now: UnixMs) {
+    let lease = ledger.lease("reconcile", 1, 60_000).unwrap();
+    assert!(lease.is_some());
+    ledger.fence_with(lease);
+    assert_eq!(ledger.expire_due(now, 1_000).unwrap(), []);
+    assert_eq!(ledger.outbox(1_000, 0).unwrap(), []);
+    assert_eq!(ledger.purge_addresses(UnixMs(START - 1), 1_000).unwrap(), 0);
+    assert_eq!(ledger.stocks().unwrap().len(), 1);
+    assert_eq!(ledger.sale_entries(ledger.another().end().unwrap().0).unwrap(), []);
+}
+
+#[test]
+fn the_writers_lock_is_not_taken_while_nothing_is_due() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    ledger.consume(UnixMs(START), &[], &orders(0..5)).unwrap();
+    let mut holder = database.connection();
+    holder.query_drop("BEGIN").unwrap();
+    holder.query_drop("SELECT next_seq FROM writer WHERE id = 1 FOR UPDATE").unwrap();
+    // Whoever asked for the lock now would wait for it until the time is over, and fail.
+    for _ in 0..3 {
+        idle_round(&mut ledger, UnixMs(START + 499));
+    }
+    holder.query_drop("COMMIT").unwrap();
+    let expired = ledger.expire_due(UnixMs(START + 500), 1_000).unwrap();
+    assert_eq!(expired.len(), 5, "what is due expires at its very millisecond");
+    assert_sound(&database);
+}
+
+#[test]
+fn a_hold_is_due_by_the_ledgers_time_if_that_is_later() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    ledger.consume(UnixMs(START), &[], &orders(0..1)).unwrap();
+    // Another server, whose clock is ahead, has written since.
+    ledger.consume(UnixMs(START + 500), &[], &orders(1..2)).unwrap();
+    assert_eq!(ledger.expire_due(UnixMs(START + 1), 10).unwrap().len(), 1);
     assert_sound(&database);
 }
 

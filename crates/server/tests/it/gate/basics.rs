@@ -1,9 +1,9 @@
 //! One SKU, one client: what each call does.
 
-use engine::{BuyerId, Fingerprint, OrderId, ProductId, Refusal, SkuId};
+use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
+use engine::{BuyerId, OrderId, ProductId, Refusal, SkuId};
 use server::gate::{
-    Answer, Applied, Built, Claim, ClaimKind, Claimed, Closed, Found, GateError, MarkState, OpenKind,
-    OutboxRow, Reserved, RowKind, SaleSet, SaleState, Settle, Settled, Verdict,
+    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, GateError, Open, Reserved, SaleSet, Settled,
 };
 
 use super::servers::Redis;
@@ -19,12 +19,12 @@ fn settle(hash: u128, epoch: u64, verdict: Verdict) -> [Settle; 1] {
     [Settle { id: OrderId { sku: SKU, hash }, epoch, verdict }]
 }
 
-fn row(hash: u128, epoch: u64, kind: RowKind) -> [OutboxRow; 1] {
-    [OutboxRow { id: OrderId { sku: SKU, hash }, epoch, kind }]
+fn row(id: u64, epoch: u64, change: Change) -> [OutboxRow; 1] {
+    [OutboxRow { id, sku: SKU, epoch, change }]
 }
 
 fn release(hash: u128, buyer: u64, units: u32) -> [OutboxRow; 1] {
-    row(hash, 1, RowKind::Release { buyer: BuyerId(buyer), units, fingerprint: Fingerprint(7) })
+    row(1, 1, Change::Release(place(SKU, hash, buyer, units)))
 }
 
 #[test]
@@ -39,8 +39,7 @@ fn an_order_is_reserved_found_settled_and_released_once() {
     let again = reserve(&mut gate, place(SKU, 1, 9, 2)).unwrap();
     let Reserved::Open(open) = again.what else { panic!("{again:?}") };
     assert_eq!((&*open.record, open.epoch), (&b"record"[..], 1));
-    let kind = OpenKind::Order { buyer: BuyerId(9), units: 2, fingerprint: Fingerprint(7) };
-    assert_eq!((open.kind, open.id), (kind, OrderId { sku: SKU, hash: 1 }));
+    assert_eq!(open.what, Open::Order(place(SKU, 1, 9, 2)));
     for other in [place(SKU, 1, 8, 2), place(SKU, 1, 9, 1)] {
         let answer = reserve(&mut gate, other).unwrap().what;
         assert_eq!(answer, Reserved::Refused(Refusal::KeyConflict));
@@ -97,23 +96,23 @@ fn rows_of_the_outbox_are_applied_once_and_in_their_epoch() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(5, 1, Some(9)));
-    let take = RowKind::Take { buyer: BuyerId(4), units: 3, fingerprint: Fingerprint(7) };
+    let take = |hash| Change::Take(place(SKU, hash, 4, 3));
     for (epoch, applied) in
         [(4, Applied::Old), (6, Applied::NotYet), (5, Applied::Done), (5, Applied::Already)]
     {
-        assert_eq!(what(gate.apply(&row(1, epoch, take))), applied);
+        assert_eq!(what(gate.apply(&row(1, epoch, take(1)))), applied);
     }
     // A debt, not sold out at zero: the units that come back pay it first.
     assert_eq!(available(&mut gate, SKU), -2);
     assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::SoldOut));
-    let restock = RowKind::Restock { units: 5_000_000_000 };
+    let restock = Change::Restock { units: 5_000_000_000 };
     assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Done);
     assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Already);
-    assert_eq!(what(gate.apply(&row(70, 5, RowKind::Restock { units: 1 }))), Applied::Drift);
+    assert_eq!(what(gate.apply(&row(70, 5, Change::Restock { units: 1 }))), Applied::Drift);
     assert_eq!(available(&mut gate, SKU), 4_999_999_998);
     // The order of an older epoch was reserved again here, before the row came.
     assert!(is_taken(&reserve(&mut gate, place(SKU, 3, 4, 3))));
-    assert_eq!(what(gate.apply(&row(3, 5, take))), Applied::Done);
+    assert_eq!(what(gate.apply(&row(3, 5, take(3)))), Applied::Done);
     assert_eq!(available(&mut gate, SKU), 4_999_999_995);
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), []);
     assert_eq!(gate.audit(SKU).unwrap().fault(), None);
@@ -124,8 +123,8 @@ fn a_late_payment_claims_units_that_were_given_back() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 2, Some(2)));
-    let kind = ClaimKind::LatePayment { buyer: BuyerId(9), units: 2, fingerprint: Fingerprint(7) };
-    let claim = [Claim { id: OrderId { sku: SKU, hash: 1 }, kind, record: b"late" }];
+    let late = Claim::LatePayment(place(SKU, 1, 9, 2));
+    let claim = [ClaimRequest { claim: late, record: b"late" }];
     assert_eq!(what(gate.claim(&claim)), Claimed::Drift);
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 2))));
     assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Done)]);
@@ -134,12 +133,12 @@ fn a_late_payment_claims_units_that_were_given_back() {
 
     assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
     assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::NotEnoughLeft));
-    assert_eq!(what(gate.apply(&row(70, 1, RowKind::Restock { units: 1 }))), Applied::Done);
+    assert_eq!(what(gate.apply(&row(70, 1, Change::Restock { units: 1 }))), Applied::Done);
     assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::OverLimit));
     assert_eq!(gate.settle(&settle(2, 1, Verdict::RejectedReturned)), [Ok(Settled::Done)]);
     assert!(matches!(what(gate.claim(&claim)), Claimed::Taken { .. }));
     let Claimed::Open(open) = what(gate.claim(&claim)) else { panic!("the claim is open") };
-    assert_eq!((open.kind, &*open.record), (OpenKind::Claim(kind), &b"late"[..]));
+    assert_eq!((open.what, &*open.record), (Open::Claim(late), &b"late"[..]));
     assert_eq!(available(&mut gate, SKU), 1);
     // The order's own message or its release told again don't touch the claim.
     assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Already)]);
@@ -160,9 +159,8 @@ fn a_correction_claims_units_and_gives_them_back_when_undone() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 10, None));
-    let correct = |units| {
-        [Claim { id: OrderId { sku: SKU, hash: 50 }, kind: ClaimKind::Correction { units }, record: b"" }]
-    };
+    let id = |hash| OrderId { sku: SKU, hash };
+    let correct = |units| [ClaimRequest { claim: Claim::Correction { id: id(50), units }, record: b"" }];
     assert_eq!(what(gate.claim(&correct(11))), Claimed::Refused(Refusal::NotEnoughLeft));
     assert!(matches!(what(gate.claim(&correct(4))), Claimed::Taken { .. }));
     assert_eq!(what(gate.claim(&correct(5))), Claimed::Refused(Refusal::KeyConflict));
@@ -171,8 +169,8 @@ fn a_correction_claims_units_and_gives_them_back_when_undone() {
     assert!(matches!(what(gate.claim(&correct(5))), Claimed::Taken { .. }));
     assert_eq!(gate.settle(&settle(50, 1, Verdict::ClaimKept)), [Ok(Settled::Done)]);
     assert_eq!(what(gate.claim(&correct(5))), Claimed::Settled);
-    assert_eq!(what(gate.apply(&row(50, 1, RowKind::Correct { units: 5 }))), Applied::Already);
-    assert_eq!(what(gate.apply(&row(51, 1, RowKind::Correct { units: 6 }))), Applied::Done);
+    assert_eq!(what(gate.apply(&row(1, 1, Change::Correct { id: id(50), units: 5 }))), Applied::Already);
+    assert_eq!(what(gate.apply(&row(2, 1, Change::Correct { id: id(51), units: 6 }))), Applied::Done);
     assert_eq!(available(&mut gate, SKU), -1);
     assert_eq!(gate.audit(SKU).unwrap().fault(), None);
 }
@@ -219,15 +217,9 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
 
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));
-    let marks = (0..2_500).map(|hash| server::gate::SnapshotMark {
-        place: place(SKU, 1_000 + hash, 9, 1),
-        state: MarkState::Sold,
-    });
-    let snapshot = server::gate::Snapshot {
-        marks: marks.collect(),
-        buyers: vec![(BuyerId(9), 2_500)],
-        ..fresh(3, 7, Some(2_501))
-    };
+    let marks = (0..2_500).map(|hash| Mark { place: place(SKU, 1_000 + hash, 9, 1), state: MarkState::Sold });
+    let snapshot =
+        Snapshot { marks: marks.collect(), buyers: vec![(BuyerId(9), 2_500)], ..fresh(3, 7, Some(2_501)) };
     build(&mut gate, SKU, &snapshot);
     assert_eq!(available(&mut gate, SKU), 7);
     assert_eq!(gate.find(&[id]), [Ok(None)]);

@@ -57,8 +57,8 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
     // What gives memory or units back, stops the sale or only reads goes on.
     let id = place(SKU, 1, 9, 1).id;
     assert!(gate.find(&[id])[0].is_ok());
-    let verdict = server::gate::Verdict::RejectedReturned;
-    let settled = gate.settle(&[server::gate::Settle { id, epoch: 1, verdict }]);
+    let verdict = engine::handover::Verdict::RejectedReturned;
+    let settled = gate.settle(&[engine::handover::Settle { id, epoch: 1, verdict }]);
     assert_eq!(settled, [Ok(server::gate::Settled::Done)]);
     redis.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(available(&mut gate, SKU), 10);

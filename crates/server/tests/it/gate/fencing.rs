@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use engine::handover::{Settle, Verdict};
 use engine::{OrderId, Refusal, SkuId};
-use server::gate::{Closed, Gate, GateConfig, GateError, Reserved, Settle, Verdict, Why};
+use server::gate::{Closed, Gate, GateConfig, GateError, Reserved, Why};
 
 use super::servers::{Redis, until};
 use super::{available, build, fresh, is_taken, place, reserve};

@@ -9,8 +9,9 @@ mod servers;
 mod shop;
 mod tls;
 
+use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
-use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved, SaleState, Snapshot};
+use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved};
 
 /// A sale that is on, whatever the server's clock says.
 pub(crate) fn on() -> SaleState {
@@ -18,7 +19,7 @@ pub(crate) fn on() -> SaleState {
 }
 
 /// A SKU of which nothing was sold yet.
-pub(crate) fn fresh(epoch: u64, available: i64, limit: Option<u32>) -> Snapshot {
+pub(crate) fn fresh(epoch: u64, available: u64, limit: Option<u32>) -> Snapshot {
     Snapshot { epoch, available, sale: on(), limit, buyers: Vec::new(), marks: Vec::new() }
 }
 

@@ -5,15 +5,13 @@
 
 use std::collections::HashSet;
 
+use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
 use engine::{
     Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
     OrderId, Pay, Payment, Place, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
     Status, UnixMs,
 };
-use server::gate::{
-    Applied, Built, Claim, ClaimKind, Claimed, Found, Gate, MarkState, OutboxRow, Reserve, Reserved, RowKind,
-    SaleState, Settle, Settled, Snapshot, SnapshotMark, Verdict,
-};
+use server::gate::{Applied, Built, ClaimRequest, Claimed, Found, Gate, Reserve, Reserved, Settled};
 
 pub(crate) const SALE: SaleId = SaleId(3);
 pub(crate) const SKUS: [SkuId; 2] = [SkuId(0), SkuId(1)];
@@ -22,6 +20,8 @@ const HOUR: u64 = 3_600_000;
 /// Of the book's time, which runs on its own from the Redis server's.
 const PAYMENT_MS: u64 = 1_000;
 const PRICE: u64 = 100;
+/// Numbers of the rows that restock begin here: no order's hash is as large.
+const RESTOCKS: u64 = 1 << 60;
 
 /// What became of a request for units, in words that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,15 +103,18 @@ impl Shop {
             if let Event::OrderClosed { order, how: Closing::Cancelled | Closing::Expired } = entry.event {
                 let order = self.book.order_at(order).unwrap();
                 let place = *self.placed.iter().find(|place| place.id == order.id).unwrap();
-                let Place { buyer, quantity: units, fingerprint, .. } = place;
-                self.row(order.id, RowKind::Release { buyer, units, fingerprint });
+                self.row(place.id.sku, Change::Release(place));
                 self.open.remove(&order.id);
             }
         }
     }
 
-    fn row(&mut self, id: OrderId, kind: RowKind) {
-        let row = OutboxRow { id, epoch: self.epoch, kind };
+    fn row(&mut self, sku: SkuId, change: Change) {
+        self.numbered(0, sku, change);
+    }
+
+    fn numbered(&mut self, id: u64, sku: SkuId, change: Change) {
+        let row = OutboxRow { id, sku, epoch: self.epoch, change };
         let applied = self.gate.apply(&[row, row]);
         let applied: Vec<Applied> = applied.into_iter().map(|answer| answer.unwrap().what).collect();
         assert_eq!(applied, [Applied::Done, Applied::Already], "{row:?}");
@@ -200,9 +203,7 @@ impl Shop {
             order: id,
             amount: PRICE * u64::from(place.quantity),
         });
-        let Place { buyer, quantity: units, fingerprint, .. } = place;
-        let kind = ClaimKind::LatePayment { buyer, units, fingerprint };
-        let claim = Claim { id, kind, record: b"late" };
+        let claim = ClaimRequest { claim: Claim::LatePayment(place), record: b"late" };
         let claimed = (status == Status::Expired).then(|| self.gate.claim(&[claim]).remove(0).unwrap().what);
         let Ok(Accepted::Payment { payment, .. }) = self.command(pay) else {
             panic!("a payment is recorded")
@@ -226,8 +227,9 @@ impl Shop {
             assert_eq!(self.gate.settle(&[settle, settle]), [Ok(Settled::Done), Ok(Settled::Already)]);
             self.late.insert(id);
             // The release of before, delivered again, gives nothing back.
-            let release = RowKind::Release { buyer, units, fingerprint };
-            let again = self.gate.apply(&[OutboxRow { id, epoch: self.epoch, kind: release }]);
+            let release = Change::Release(place);
+            let again =
+                self.gate.apply(&[OutboxRow { id: 0, sku: id.sku, epoch: self.epoch, change: release }]);
             assert_eq!(again[0].as_ref().unwrap().what, Applied::Already);
         }
     }
@@ -239,8 +241,7 @@ impl Shop {
         }
         if let Ok(Accepted::Order { replayed: false, .. }) = self.command(Command::Place(place)) {
             self.placed.push(place);
-            let Place { buyer, quantity: units, fingerprint, .. } = place;
-            self.row(place.id, RowKind::Take { buyer, units, fingerprint });
+            self.row(place.id.sku, Change::Take(place));
         }
     }
 
@@ -248,14 +249,14 @@ impl Shop {
         let adjust = Command::Adjust { sku, how: Adjust::Restock, units, key: format!("r{number}").into() };
         let before = self.book.next_seq();
         if self.command(adjust).is_ok() && self.book.next_seq() > before {
-            self.row(key(sku, number), RowKind::Restock { units });
+            self.numbered(RESTOCKS + number, sku, Change::Restock { units });
         }
     }
 
     /// Claimed at the gate, sometimes given up and claimed again, then carried out.
     pub(crate) fn correct(&mut self, sku: SkuId, number: u64, units: u64, give_up: bool) {
         let id = key(sku, number + 1_000_000);
-        let claim = Claim { id, kind: ClaimKind::Correction { units }, record: b"" };
+        let claim = ClaimRequest { claim: Claim::Correction { id, units }, record: b"" };
         let settle = |verdict| Settle { id, epoch: self.epoch, verdict };
         if give_up && matches!(self.gate.claim(&[claim])[0].as_ref().unwrap().what, Claimed::Taken { .. }) {
             assert_eq!(self.gate.settle(&[settle(Verdict::ClaimUndone)]), [Ok(Settled::Done)]);
@@ -327,11 +328,11 @@ impl Shop {
 
     fn snapshot(&self, sku: SkuId) -> Snapshot {
         let places = self.placed.iter().filter(|place| place.id.sku == sku);
-        let marks = places.map(|place| SnapshotMark { place: *place, state: self.mark(place.id) });
+        let marks = places.map(|place| Mark { place: *place, state: self.mark(place.id) });
         let buyers = (0..BUYERS).map(|buyer| (BuyerId(buyer), self.units(sku, BuyerId(buyer))));
         Snapshot {
             epoch: self.epoch,
-            available: i64::try_from(self.book.stock(sku).unwrap().available()).unwrap(),
+            available: self.book.stock(sku).unwrap().available(),
             sale: self.sale_state(),
             limit: limit(sku),
             buyers: buyers.filter(|(_, units)| *units > 0).collect(),
@@ -383,7 +384,7 @@ impl Shop {
         let ids: Vec<OrderId> = self.placed.iter().map(|place| place.id).collect();
         for (id, found) in ids.iter().zip(self.gate.find(&ids)) {
             match found.unwrap().unwrap() {
-                Found::Open(record) => assert!(self.open.contains(id) && record.id == *id),
+                Found::Open(record) => assert!(self.open.contains(id) && record.id() == *id),
                 Found::Settled(state) => assert_eq!(state, self.mark(*id)),
             }
         }

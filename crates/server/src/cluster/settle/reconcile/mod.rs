@@ -15,16 +15,16 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use engine::{OrderId, SkuId, Status, UnixMs};
+use engine::handover::{Claim, Settle, Verdict};
+use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
 use self::rebuild::Rebuild;
 use crate::cluster::Core;
 use crate::cluster::place::relay::order_of;
-use crate::cluster::settle::consume::incoming;
 use crate::cluster::settle::{settle, tell_gate};
-use crate::gate::{self, Applied, ClaimKind, Gate, OpenKind, OpenRecord, RowKind, Settle, Verdict};
-use crate::ledger::mysql::cluster::{self as outbox, Change, Found, Lease, LedgerError, SharedLedger};
+use crate::gate::{Applied, Gate, Open, OpenRecord};
+use crate::ledger::mysql::cluster::{Found, Lease, LedgerError, SharedLedger};
 use crate::queue::Consumer;
 
 /// The lease's name in the ledger.
@@ -251,17 +251,18 @@ impl<'a> Reconciling<'a> {
             return Ok(());
         };
         let (claims, reservations): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|open| matches!(open.kind, OpenKind::Claim(_)));
+            open.into_iter().partition(|open| matches!(open.what, Open::Claim(_)));
         let mut orders = Vec::new();
         for open in &reservations {
             match order_of(open) {
                 Ok(order) => orders.push(order),
-                Err(error) => tracing::error!(%error, order = %open.id, "an open reservation can't be read"),
+                Err(error) => {
+                    tracing::error!(%error, order = %open.id(), "an open reservation can't be read")
+                }
             }
         }
         if !orders.is_empty() {
-            let rolled: Vec<_> = orders.iter().map(incoming).collect();
-            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], &rolled)?;
+            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], &orders)?;
             tracing::warn!(sku = sku.0, orders = orders.len(), "open reservations were rolled forward");
             self.core.counts.rolled_forward.inc_by(orders.len() as u64);
             self.core.count_outcomes(&outcomes);
@@ -274,7 +275,7 @@ impl<'a> Reconciling<'a> {
         // By the gate's clock, like the time that they carry.
         let age = crate::cluster::ms(CLAIM_AGE_MAX);
         let Ok(open) = self.engines.gate.open_reservations(sku, age, OPEN_ROWS) else { return Ok(()) };
-        let claims = open.iter().filter(|open| matches!(open.kind, OpenKind::Claim(_)));
+        let claims = open.iter().filter(|open| matches!(open.what, Open::Claim(_)));
         let settles: Result<Vec<_>, _> = claims.map(|open| self.judge_claim(open)).collect();
         settle(self.core, &mut self.engines.gate, &settles?);
         Ok(())
@@ -282,19 +283,20 @@ impl<'a> Reconciling<'a> {
 
     /// Whether the ledger has carried out what was claimed.
     fn judge_claim(&mut self, open: &OpenRecord) -> Result<Settle, LedgerError> {
-        let done = match open.kind {
-            OpenKind::Claim(ClaimKind::Correction { .. }) => {
+        let id = open.id();
+        let done = match open.what {
+            Open::Claim(Claim::Correction { .. }) => {
                 let key = String::from_utf8_lossy(&open.record);
-                self.engines.ledger.has_adjustment(open.id.sku, &key)?
+                self.engines.ledger.has_adjustment(id.sku, &key)?
             }
-            OpenKind::Claim(ClaimKind::LatePayment { .. }) | OpenKind::Order { .. } => {
-                let found = self.engines.ledger.lookup(&[open.id])?;
+            Open::Claim(Claim::LatePayment(_)) | Open::Order(_) => {
+                let found = self.engines.ledger.lookup(&[id])?;
                 matches!(found.first(), Some(Some(Found::Order { order, .. })) if order.status == Status::Paid)
             }
         };
-        tracing::warn!(id = %open.id, done, "a claim at the gate that nobody finished is settled");
+        tracing::warn!(%id, done, "a claim at the gate that nobody finished is settled");
         let verdict = if done { Verdict::ClaimKept } else { Verdict::ClaimUndone };
-        Ok(Settle { id: open.id, epoch: open.epoch, verdict })
+        Ok(Settle { id, epoch: open.epoch, verdict })
     }
 }
 
@@ -312,8 +314,7 @@ pub(in crate::cluster) fn pump_outbox(
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.id;
         let mut done = Vec::new();
-        let sent: Vec<_> = rows.iter().map(for_gate).collect();
-        for (row, applied) in rows.iter().zip(gate.apply(&sent)) {
+        for (row, applied) in rows.iter().zip(gate.apply(&rows)) {
             match applied {
                 Ok(answer) => match answer.what {
                     Applied::Done | Applied::Already | Applied::Old => {
@@ -333,24 +334,4 @@ pub(in crate::cluster) fn pump_outbox(
             return Ok(());
         }
     }
-}
-
-/// A row of the ledger's outbox as the gate takes it. A restock is named by its row, which no order's hash is.
-fn for_gate(row: &outbox::OutboxRow) -> gate::OutboxRow {
-    let (id, kind) = match row.change {
-        Change::Release { order, buyer, units, fingerprint } => {
-            (order, RowKind::Release { buyer, units, fingerprint })
-        }
-        Change::Take { order, buyer, units, fingerprint } => {
-            (order, RowKind::Take { buyer, units, fingerprint })
-        }
-        Change::TakeLate { order, buyer, units, fingerprint } => {
-            (order, RowKind::TakeLate { buyer, units, fingerprint })
-        }
-        Change::Correct { id, units } => (id, RowKind::Correct { units }),
-        Change::Restock { units } => {
-            (OrderId { sku: row.sku, hash: u128::from(row.id) }, RowKind::Restock { units })
-        }
-    };
-    gate::OutboxRow { id, epoch: row.epoch, kind }
 }

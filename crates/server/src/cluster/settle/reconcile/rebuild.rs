@@ -11,15 +11,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use engine::{BuyerId, Place, SkuId};
+use engine::handover::{MarkState, Snapshot};
+use engine::{BuyerId, SkuId};
 
 use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::sales::Slot;
-use crate::gate::{self, Closed, GateError};
-use crate::ledger::mysql::cluster::{
-    Lease, LedgerError, Mark, MarkState, SharedLedger, SkuRow, Snapshot as Raised,
-};
+use crate::gate::{Closed, GateError};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, Raised, SharedLedger, SkuRow};
 use crate::queue::Queue;
 
 /// While consumption does not get there: how often that is told.
@@ -196,39 +195,32 @@ impl Rebuild {
     }
 }
 
-/// The SKU as the ledger has it, under a new epoch.
+/// The SKU as the ledger has it, under its new epoch.
 fn snapshot(
     ledger: &mut SharedLedger,
     slot: &Slot,
-    snapshot: &Raised,
+    raised: &Raised,
     renewal: &mut Renewal,
-) -> Result<gate::Snapshot, LedgerError> {
-    let mut marks = snapshot.marks(MARKS_PER_READ);
+) -> Result<Snapshot, LedgerError> {
+    let mut portions = raised.marks(MARKS_PER_READ);
     let mut buyers = HashMap::<BuyerId, u64>::new();
-    let mut loaded = Vec::new();
-    while let Some(portion) = marks.next(ledger)? {
+    let mut marks = Vec::new();
+    while let Some(portion) = portions.next(ledger)? {
         renewal.renew(ledger);
-        for Mark { id, buyer, units, fingerprint, state } in portion {
-            let state = match state {
-                MarkState::Settled => gate::MarkState::Sold,
-                MarkState::Returned => gate::MarkState::Returned,
-                // The ledger's stock does not count its units.
-                MarkState::Rejected => gate::MarkState::RejectedReturned,
-            };
-            if state == gate::MarkState::Sold && slot.limit.is_some() {
-                *buyers.entry(buyer).or_default() += u64::from(units);
+        if slot.limit.is_some() {
+            for mark in portion.iter().filter(|mark| mark.state == MarkState::Sold) {
+                *buyers.entry(mark.place.buyer).or_default() += u64::from(mark.place.quantity);
             }
-            let place = Place { id, buyer, quantity: units, fingerprint };
-            loaded.push(gate::SnapshotMark { place, state });
         }
+        marks.extend(portion);
     }
-    Ok(gate::Snapshot {
-        epoch: snapshot.epoch,
-        available: i64::try_from(snapshot.stock.available()).expect("a total fits"),
+    Ok(Snapshot {
+        epoch: raised.epoch,
+        available: raised.stock.available(),
         sale: slot.state,
         limit: slot.limit,
         buyers: buyers.into_iter().collect(),
-        marks: loaded,
+        marks,
     })
 }
 

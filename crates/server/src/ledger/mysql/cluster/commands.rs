@@ -2,12 +2,14 @@
 //!
 //! The answers are the book's: sales are judged by the engine's book of sales, units and payments by its rules.
 
+use engine::handover::{Claim, Grant};
 use engine::{Accepted, Adjust, BuyerId, Closing, Command, OrderId, Refusal, SaleId, SkuId, UnixMs, rules};
 
+use super::outbox::correction_id;
 use super::reads::Reads;
 use super::session::Failure;
 use super::transaction::Transaction;
-use super::{Claim, Executed, LedgerError, Needed, OPERATIONS_MAX, Operation, SharedLedger};
+use super::{Executed, LedgerError, OPERATIONS_MAX, Operation, SharedLedger};
 
 /// Why a sale can't be, beside what the engine says.
 const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded where several servers sell: leave \
@@ -30,7 +32,7 @@ impl SharedLedger {
     }
 
     /// The adjustments that bring each item of a sale to this many available units, as the ledger shows them now;
-    /// all or none can be. Corrections among them need claims. Asked for twice at the same state of the ledger,
+    /// all or none can be. Corrections among them need grants. Asked for twice at the same state of the ledger,
     /// they have the same keys.
     ///
     /// # Errors
@@ -62,7 +64,7 @@ impl SharedLedger {
                 if units > 0 {
                     // With a space in it, which an operator's key can't have.
                     let key = format!("balance {}", next.0).into();
-                    plan.push(Operation::Adjust { sku, how, units, key, claim: Claim::NotAsked });
+                    plan.push(Operation::Adjust { sku, how, units, key, grant: Grant::NotAsked });
                 }
             }
             Ok(Ok(plan))
@@ -118,11 +120,11 @@ fn carry_out(transaction: &mut Transaction<'_>, operation: &Operation) -> Execut
         Operation::Pause(sale) => of_sale(transaction, Command::Pause(*sale)),
         Operation::Resume(sale) => of_sale(transaction, Command::Resume(*sale)),
         Operation::End(sale) => of_sale(transaction, Command::End(*sale)),
-        Operation::Adjust { sku, how, units, key, claim } => {
-            adjust(transaction, *sku, (*how, *units), key, *claim)
+        Operation::Adjust { sku, how, units, key, grant } => {
+            adjust(transaction, *sku, (*how, *units), key, *grant)
         }
         Operation::Cancel { order, buyer } => cancel(transaction, *order, *buyer),
-        Operation::Pay { pay, claim } => super::payments::pay(transaction, pay, *claim),
+        Operation::Pay { pay, grant } => super::payments::pay(transaction, pay, *grant),
         Operation::Settle { payment } => super::payments::settle(transaction, payment),
     }
 }
@@ -140,7 +142,7 @@ fn adjust(
     sku: SkuId,
     asked: (Adjust, u64),
     key: &str,
-    claim: Claim,
+    grant: Grant,
 ) -> Executed {
     if transaction.catalog.terms(sku).is_none() {
         return Executed::Refused(Refusal::UnknownSku);
@@ -153,15 +155,15 @@ fn adjust(
     if let Err(refusal) = rules::adjust(transaction.sku(sku).stock, how, units, key) {
         return Executed::Refused(refusal);
     }
-    if how == Adjust::Correct && !super::payments::is_asked(transaction, sku, claim) {
-        return Executed::NeedsClaim(Needed::Correction { sku, units });
+    if how == Adjust::Correct && !super::payments::is_asked(transaction, sku, grant) {
+        return Executed::NeedsClaim(Claim::Correction { id: correction_id(sku, key), units });
     }
-    match (how, claim) {
-        (Adjust::Restock, _) | (Adjust::Correct, Claim::Taken { .. }) => {
+    match (how, grant) {
+        (Adjust::Restock, _) | (Adjust::Correct, Grant::Taken { .. }) => {
             transaction.record_adjusted(sku, how, units, key.into());
             stock
         }
-        (Adjust::Correct, Claim::NotAsked | Claim::SoldOut | Claim::OverLimit) => {
+        (Adjust::Correct, Grant::NotAsked | Grant::SoldOut | Grant::OverLimit) => {
             Executed::Refused(Refusal::CorrectionTooLarge)
         }
     }

@@ -4,31 +4,19 @@
 //! often it is delivered; and an id that is known is dropped, however the message came. The ledger is the last
 //! guard: an order that its stock or the buyer's limit can't take is rejected, whatever the gate had said.
 
+use engine::handover::{Change, Reservation};
 use engine::{OrderId, OrderView, Place, Refusal, UnixMs, rules};
 
 use super::known::Rejection;
-use super::outbox::Change;
 use super::reads::Reads;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, ORDERS_MAX, SharedLedger};
 
-/// An order as the queue, or the gate's record of its reservation, has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    pub place: Place,
-    /// Of the SKU's gate when it took the units.
-    pub epoch: u64,
-    /// JSON text.
-    pub address: Option<Box<[u8]>>,
-}
-
-impl Incoming {
-    /// Whether its numbers can stand in the ledger. A message whose numbers can't was not written by a server of
-    /// ours, which lets none in that is 2^63 or more: it is a dead letter.
-    pub fn fits(&self) -> bool {
-        [self.place.buyer.0, self.epoch].into_iter().all(|number| i64::try_from(number).is_ok())
-    }
+/// Whether an order's numbers can stand in the ledger. A message whose numbers can't was not written by a server of
+/// ours, which lets none in that is 2^63 or more: it is a dead letter.
+pub fn fits(order: &Reservation) -> bool {
+    [order.place.buyer.0, order.epoch].into_iter().all(|number| i64::try_from(number).is_ok())
 }
 
 /// How far a queue was read by these orders: messages from `from` up to, not including, `to`.
@@ -64,15 +52,15 @@ impl SharedLedger {
     /// for the others. Nothing was taken in then, but for [`LedgerError::Unknown`].
     ///
     /// # Panics
-    /// If there are more than [`ORDERS_MAX`] orders, or one does not [fit](Incoming::fits).
+    /// If there are more than [`ORDERS_MAX`] orders, or one does not [fit](fits).
     pub fn consume(
         &mut self,
         now: UnixMs,
         progress: &[Progress],
-        orders: &[Incoming],
+        orders: &[Reservation],
     ) -> Result<Vec<Outcome>, LedgerError> {
         assert!(orders.len() <= ORDERS_MAX, "a batch is bounded by whoever makes it");
-        assert!(orders.iter().all(Incoming::fits), "what does not fit is a dead letter");
+        assert!(orders.iter().all(fits), "what does not fit is a dead letter");
         self.transact(now, |transaction| {
             let mut reads = Reads {
                 queues: progress.iter().map(|progress| progress.queue.clone()).collect(),
@@ -111,7 +99,7 @@ fn advance(transaction: &mut Transaction<'_>, progress: &Progress) -> Result<(),
 }
 
 /// Takes one order in, or says why not.
-fn admit(transaction: &mut Transaction<'_>, order: &Incoming) -> Outcome {
+fn admit(transaction: &mut Transaction<'_>, order: &Reservation) -> Outcome {
     let place = &order.place;
     let rejected_before = match known(transaction, place) {
         // Another reservation under the same id, of a gate that was built since: it counts, the old answer does not.
@@ -128,9 +116,7 @@ fn admit(transaction: &mut Transaction<'_>, order: &Incoming) -> Outcome {
     transaction.record_placed(place, order.address.as_deref());
     let epoch = transaction.sku(place.id.sku).epoch;
     if order.epoch < epoch {
-        let Place { id, buyer, quantity, fingerprint } = *place;
-        let change = Change::Take { order: id, buyer, units: quantity, fingerprint };
-        transaction.beside.outbox.push((id.sku, epoch, change));
+        transaction.beside.outbox.push((place.id.sku, epoch, Change::Take(*place)));
     }
     super::payments::match_early(transaction, place.id);
     Outcome::Placed(transaction.view(place.id).expect("the order was just placed").as_placed())

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use engine::handover::Change;
 use engine::{
     Adjust, BuyerId, Closing, Fingerprint, OrderId, PaymentView, Refusal, Seq, SkuId, Stock, UnixMs,
 };
-
-use super::outbox::Change;
 
 /// An order as it stands.
 #[derive(Clone, Copy, Debug)]

@@ -36,16 +36,17 @@ mod transaction;
 mod upkeep;
 mod writes;
 
-use engine::{Accepted, Adjust, BuyerId, Command, OrderId, OrderView, Pay, Refusal, SaleId, SkuId, UnixMs};
+use engine::handover::{Claim, Grant};
+use engine::{Accepted, Adjust, BuyerId, Command, OrderId, Pay, Refusal, SaleId, SkuId, UnixMs};
 
 pub use attempt::SharedLedger;
-pub use consume::{Incoming, Outcome, Progress};
+pub use consume::{Outcome, Progress, fits};
 pub use known::Rejection;
 pub use leases::Lease;
 pub use lookup::{Found, SkuRow};
-pub use outbox::{Change, OutboxRow, correction_id};
+pub use outbox::correction_id;
 pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
-pub use snapshot::{Mark, MarkState, Marks, Snapshot};
+pub use snapshot::{Marks, Raised};
 
 use session::Failure;
 
@@ -80,20 +81,6 @@ impl LedgerError {
     }
 }
 
-/// What the gate said when it was asked for the units of a late payment or of a correction: units in flight are
-/// the gate's knowledge, so it is asked before the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Claim {
-    #[default]
-    NotAsked,
-    /// Under this epoch of the gate. One that was rebuilt since does not have them, so it must be asked again.
-    Taken { epoch: u64 },
-    /// The gate has no units left for it.
-    SoldOut,
-    /// The buyer has reached the limit by another order.
-    OverLimit,
-}
-
 /// Everything that can be asked of the ledger but for placing, which is the queue's: [`SharedLedger::consume`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -105,22 +92,22 @@ pub enum Operation {
     Pause(SaleId),
     Resume(SaleId),
     End(SaleId),
-    /// A correction needs a claim.
+    /// A correction needs a grant.
     Adjust {
         sku: SkuId,
         how: Adjust,
         units: u64,
         key: Box<str>,
-        claim: Claim,
+        grant: Grant,
     },
     Cancel {
         order: OrderId,
         buyer: BuyerId,
     },
-    /// Needs a claim if the order has expired.
+    /// Needs a grant if the order has expired.
     Pay {
         pay: Pay,
-        claim: Claim,
+        grant: Grant,
     },
     Settle {
         payment: Box<str>,
@@ -132,17 +119,17 @@ impl Operation {
     ///
     /// # Errors
     /// [`Command::Place`] is none: it takes the way through gate and queue.
-    pub fn of(command: Command, claim: Claim) -> Result<Operation, engine::Place> {
+    pub fn of(command: Command, grant: Grant) -> Result<Operation, engine::Place> {
         Ok(match command {
             Command::CreateSale(spec) => Operation::CreateSale(spec),
             Command::ChangeSale { sale, change } => Operation::ChangeSale { sale, change },
             Command::Pause(sale) => Operation::Pause(sale),
             Command::Resume(sale) => Operation::Resume(sale),
             Command::End(sale) => Operation::End(sale),
-            Command::Adjust { sku, how, units, key } => Operation::Adjust { sku, how, units, key, claim },
+            Command::Adjust { sku, how, units, key } => Operation::Adjust { sku, how, units, key, grant },
             Command::Place(place) => return Err(place),
             Command::Cancel { order, buyer } => Operation::Cancel { order, buyer },
-            Command::Pay(pay) => Operation::Pay { pay, claim },
+            Command::Pay(pay) => Operation::Pay { pay, grant },
             Command::Settle { payment } => Operation::Settle { payment },
         })
     }
@@ -153,19 +140,8 @@ impl Operation {
 pub enum Executed {
     Accepted(Accepted),
     Refused(Refusal),
-    /// Nothing was recorded: claim these units at the gate, and ask again with what it said.
-    NeedsClaim(Needed),
-}
-
-/// For what units are to be claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Needed {
-    /// A late payment takes its order's units again.
-    Late(OrderView),
-    Correction {
-        sku: SkuId,
-        units: u64,
-    },
+    /// Nothing was recorded: have the gate take these units, and ask again with what it said.
+    NeedsClaim(Claim),
 }
 
 /// A time, as the ledger takes it: never before its latest entry.

@@ -3,15 +3,17 @@
 //! A payment of an expired order needs its units again, and units in flight are the gate's knowledge: it is not
 //! recorded before the gate was asked for them. Must not: ask the gate.
 
+use engine::handover::{Claim, Grant};
 use engine::{
-    Accepted, Closing, Disposition, OrderId, OrderView, Pay, RefundReason, Refusal, SkuId, Status, rules,
+    Accepted, Closing, Disposition, OrderId, OrderView, Pay, Place, RefundReason, Refusal, SkuId, Status,
+    rules,
 };
 
+use super::Executed;
 use super::transaction::Transaction;
-use super::{Claim, Executed, Needed};
 
 /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
-pub(super) fn pay(transaction: &mut Transaction<'_>, pay: &Pay, claim: Claim) -> Executed {
+pub(super) fn pay(transaction: &mut Transaction<'_>, pay: &Pay, grant: Grant) -> Executed {
     if let Some(known) = transaction.known.payments.get(&pay.id) {
         return if known.pay == *pay {
             Executed::Accepted(Accepted::Payment { payment: known.clone(), replayed: true })
@@ -27,10 +29,10 @@ pub(super) fn pay(transaction: &mut Transaction<'_>, pay: &Pay, claim: Claim) ->
         None => Err(RefundReason::UnknownOrder),
         Some(order) => {
             let late = order.status == Status::Expired && pay.amount == order.amount();
-            if late && !is_asked(transaction, order.id.sku, claim) {
-                return Executed::NeedsClaim(Needed::Late(*order));
+            if late && !is_asked(transaction, order.id.sku, grant) {
+                return Executed::NeedsClaim(Claim::LatePayment(as_asked(transaction, order)));
             }
-            rules::pay(order.status, order.amount(), pay.amount, || late_units(transaction, order, claim))
+            rules::pay(order.status, order.amount(), pay.amount, || late_units(transaction, order, grant))
         }
     };
     let disposition = judged.map_or_else(Disposition::RefundDue, |_| Disposition::Applied);
@@ -41,12 +43,18 @@ pub(super) fn pay(transaction: &mut Transaction<'_>, pay: &Pay, claim: Claim) ->
     Executed::Accepted(Accepted::Payment { payment, replayed: false })
 }
 
+/// The order as it was asked for: what the gate must take again.
+fn as_asked(transaction: &Transaction<'_>, order: &OrderView) -> Place {
+    let fingerprint = transaction.known.orders[&order.id].fingerprint;
+    Place { id: order.id, buyer: order.buyer, quantity: order.quantity, fingerprint }
+}
+
 /// Whether the gate that there is was asked for the units.
-pub(super) fn is_asked(transaction: &mut Transaction<'_>, sku: SkuId, claim: Claim) -> bool {
-    match claim {
-        Claim::NotAsked => false,
-        Claim::Taken { epoch } => epoch == transaction.sku(sku).epoch,
-        Claim::SoldOut | Claim::OverLimit => true,
+pub(super) fn is_asked(transaction: &mut Transaction<'_>, sku: SkuId, grant: Grant) -> bool {
+    match grant {
+        Grant::NotAsked => false,
+        Grant::Taken { epoch } => epoch == transaction.sku(sku).epoch,
+        Grant::SoldOut | Grant::OverLimit => true,
     }
 }
 
@@ -54,17 +62,17 @@ pub(super) fn is_asked(transaction: &mut Transaction<'_>, sku: SkuId, claim: Cla
 fn late_units(
     transaction: &mut Transaction<'_>,
     order: &OrderView,
-    claim: Claim,
+    grant: Grant,
 ) -> Result<(), RefundReason> {
     let sku = order.id.sku;
     let limit = transaction.catalog.terms(sku).and_then(|terms| terms.limit);
     let units = transaction.units_of(sku, order.buyer);
     let available = transaction.sku(sku).stock.available();
     rules::pay_late(available, limit, units, order.quantity)?;
-    match claim {
-        Claim::Taken { .. } => Ok(()),
-        Claim::NotAsked | Claim::SoldOut => Err(RefundReason::ExpiredSoldOut),
-        Claim::OverLimit => Err(RefundReason::ExpiredOverLimit),
+    match grant {
+        Grant::Taken { .. } => Ok(()),
+        Grant::NotAsked | Grant::SoldOut => Err(RefundReason::ExpiredSoldOut),
+        Grant::OverLimit => Err(RefundReason::ExpiredOverLimit),
     }
 }
 

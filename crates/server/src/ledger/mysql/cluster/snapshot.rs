@@ -4,18 +4,20 @@
 //! are read later, in portions and without a lock, as they were at that entry: the ledger is append-only, so what
 //! came since is told by its number and left out. That comes to the gate by the outbox, under the new epoch.
 
-use engine::{BuyerId, Closing, Fingerprint, OrderId, Seq, SkuId, Stock, UnixMs};
+use engine::handover::{Mark, MarkState};
+use engine::{BuyerId, Closing, Fingerprint, OrderId, Place, Seq, SkuId, Stock, UnixMs};
 use mysql::from_row_opt;
 
+use super::known::Rejection;
 use super::reads::{Reads, rejection_row};
 use super::session::Failure;
 use super::sql::{hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::rows::closing;
 
-/// A SKU's state at an entry of the ledger.
+/// A SKU whose epoch was raised, as it was at that entry of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct Raised {
     pub sku: SkuId,
     /// Under which the gate is to be built.
     pub epoch: u64,
@@ -25,28 +27,7 @@ pub struct Snapshot {
     pub limit: Option<u32>,
 }
 
-/// What the gate must remember of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    pub id: OrderId,
-    pub buyer: BuyerId,
-    pub units: u32,
-    pub fingerprint: Fingerprint,
-    pub state: MarkState,
-}
-
-/// Where an order's units are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkState {
-    /// The order holds or owns them: they count to its buyer.
-    Settled,
-    /// They are on sale again.
-    Returned,
-    /// The ledger never took it.
-    Rejected,
-}
-
-/// All marks of a snapshot, portion by portion. It keeps its place, so a portion that failed can be asked for again.
+/// All marks of a SKU at that entry, portion by portion. It keeps its place, so a portion that failed can be asked for again.
 #[derive(Clone, Debug)]
 pub struct Marks {
     sku: SkuId,
@@ -58,7 +39,7 @@ pub struct Marks {
     done: bool,
 }
 
-impl Snapshot {
+impl Raised {
     /// Its marks, at most so many at a time.
     pub fn marks(&self, portion: usize) -> Marks {
         assert!(portion > 0, "a portion of nothing never ends");
@@ -132,28 +113,22 @@ type Placed = (OrderId, Option<Mark>);
 
 fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
     type Columns = (Vec<u8>, i64, i64, u32, i64, Option<u8>);
-    let (id, seq, buyer, units, fingerprint, kind): Columns = from_row_opt(row)?;
+    let (id, seq, buyer, quantity, fingerprint, kind): Columns = from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
     let state = if kind.and_then(closing).is_some_and(Closing::returns_units) {
         MarkState::Returned
     } else {
-        MarkState::Settled
+        MarkState::Sold
     };
-    let fingerprint = Fingerprint(unsigned(fingerprint));
-    let mark = Mark { id, buyer: BuyerId(unsigned(buyer)), units, fingerprint, state };
+    let (buyer, fingerprint) = (BuyerId(unsigned(buyer)), Fingerprint(unsigned(fingerprint)));
+    let mark = Mark { place: Place { id, buyer, quantity, fingerprint }, state };
     Ok((id, (unsigned(seq) <= as_of.0).then_some(mark)))
 }
 
 fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
-    let (id, rejection) = rejection_row(row)?;
-    let mark = Mark {
-        id,
-        buyer: rejection.buyer,
-        units: rejection.quantity,
-        fingerprint: rejection.fingerprint,
-        state: MarkState::Rejected,
-    };
-    Ok((id, Some(mark)))
+    let (id, Rejection { buyer, quantity, fingerprint, .. }) = rejection_row(row)?;
+    let place = Place { id, buyer, quantity, fingerprint };
+    Ok((id, Some(Mark { place, state: MarkState::RejectedReturned })))
 }
 
 impl SharedLedger {
@@ -163,20 +138,20 @@ impl SharedLedger {
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn raise_epochs(&mut self, skus: &[SkuId]) -> Result<Vec<Snapshot>, LedgerError> {
+    pub fn raise_epochs(&mut self, skus: &[SkuId]) -> Result<Vec<Raised>, LedgerError> {
         self.transact(UnixMs(0), |transaction| {
             transaction.read(Reads { skus: skus.iter().copied().collect(), ..Reads::default() })?;
             let seq = Seq(transaction.next_seq().0 - 1);
-            let mut snapshots = Vec::with_capacity(skus.len());
+            let mut raised = Vec::with_capacity(skus.len());
             for sku in skus {
                 let Some(terms) = transaction.catalog.terms(*sku) else { continue };
                 let state = transaction.sku(*sku);
                 state.epoch += 1;
                 state.changed = true;
                 let (epoch, stock) = (state.epoch, state.stock);
-                snapshots.push(Snapshot { sku: *sku, epoch, seq, stock, limit: terms.limit });
+                raised.push(Raised { sku: *sku, epoch, seq, stock, limit: terms.limit });
             }
-            Ok(snapshots)
+            Ok(raised)
         })
     }
 }

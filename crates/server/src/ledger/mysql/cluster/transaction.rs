@@ -3,6 +3,7 @@
 //! Events are carried out on what was read, as the book carries them out on its memory, so that the next order or
 //! command of the same batch sees them. Must not: decide anything; that is done by who records.
 
+use engine::handover::Change;
 use engine::{
     Adjust, BuyerId, Closing, Disposition, Entry, Event, OrderId, OrderView, Pay, Payment, PaymentView,
     Place, Refusal, Seq, SkuId, Status, Stock, UnixMs,
@@ -11,7 +12,7 @@ use engine::{
 use super::catalog::Catalog;
 use super::known::{Beside, BuyerUnits, Known, OrderRow, Rejection, SkuState};
 use super::leases::Lease;
-use super::outbox::{Change, correction_id};
+use super::outbox::correction_id;
 use super::reads::Reads;
 use super::session::{Failure, Session};
 
@@ -155,6 +156,7 @@ impl<'l> Transaction<'l> {
         let row = self.known.orders.get_mut(&id).expect("an order that was judged was read");
         row.closed = Some((how, at));
         let OrderRow { seq, buyer, quantity, fingerprint, .. } = *row;
+        let place = Place { id, buyer, quantity, fingerprint };
         self.push(Event::OrderClosed { order: seq, how });
         let sku = self.sku(id.sku);
         sku.stock.close(how, u64::from(quantity));
@@ -165,8 +167,7 @@ impl<'l> Transaction<'l> {
             if limited {
                 self.move_units(id.sku, buyer, |units| units.checked_add(quantity));
             }
-            let change = Change::TakeLate { order: id, buyer, units: quantity, fingerprint };
-            self.beside.outbox.push((id.sku, epoch, change));
+            self.beside.outbox.push((id.sku, epoch, Change::TakeLate(place)));
         } else if self.beside.holds_opened.remove(&seq).is_none() {
             self.beside.holds_closed.push(seq);
         }
@@ -174,8 +175,7 @@ impl<'l> Transaction<'l> {
             if limited {
                 self.move_units(id.sku, buyer, |units| units.checked_sub(quantity));
             }
-            let change = Change::Release { order: id, buyer, units: quantity, fingerprint };
-            self.beside.outbox.push((id.sku, epoch, change));
+            self.beside.outbox.push((id.sku, epoch, Change::Release(place)));
         }
     }
 

@@ -3,6 +3,7 @@
 use engine::{Entry, Event, Seq, UnixMs};
 
 use super::known::{Beside, Known, Rejection};
+use super::outbox::change_row;
 use super::session::Failure;
 use super::sql::{Script, hex, id_bytes, number, quoted, who_bytes};
 use super::transaction::Transaction;
@@ -97,7 +98,7 @@ fn write_holds(script: &mut Script, beside: &Beside) {
         "INSERT INTO outbox (sku, epoch, kind, hash, buyer, units, fingerprint) VALUES ",
         &beside.outbox,
         "",
-        |text, (sku, epoch, change)| change.row(text, *sku, *epoch),
+        |text, (sku, epoch, change)| change_row(text, *sku, *epoch, change),
     );
 }
 
