@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::answer::{Answering, Shape};
-use super::error::Problem;
-use super::fields::{Fields, Method};
-use super::pending::{Pending, Placed, Waiting};
-use super::route::Address;
-use super::service::{Call, HttpService, other};
+use crate::http::pending::{Pending, Placed, Waiting};
+use crate::http::route::Address;
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::error::Problem;
+use crate::http::wire::fields::{Fields, Method};
 use crate::intake::{Reply, Request as Command};
 use crate::net::{Answer, Replies, Request, ResponseWriter, Service, Ticket};
 
@@ -130,7 +130,8 @@ impl HttpService {
             }
             Waiting::DemoPayRead { order, buyer } => match reply {
                 Reply::Order(view) if self.client.reserve() => {
-                    let (command, waiting) = super::payments::demo_pay_paid(order, buyer, view.amount());
+                    let (command, waiting) =
+                        crate::http::routes::payments::demo_pay_paid(order, buyer, view.amount());
                     self.hand_over(ticket, command, Pending { waiting, origin });
                 }
                 Reply::Order(_) => {
@@ -219,7 +220,7 @@ impl Service for HttpService {
         if let Err(problem) = answered {
             let for_people = address.is_none_or(Address::is_page) && !request.path.starts_with("/api/");
             let published = address.is_some_and(Address::is_published);
-            if for_people && problem.status == 404 && super::pages::wants_html(&call) {
+            if for_people && problem.status == 404 && crate::http::pages::wants_html(&call) {
                 self.not_found_page(&mut out);
             } else {
                 let shape = if published { Shape::Published } else { Shape::Problem };

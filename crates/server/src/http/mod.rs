@@ -7,37 +7,23 @@
 //!
 //! Must not: block, change the book, or keep a request's buffers.
 
-mod address;
-mod answer;
 mod auth;
 mod dispatch;
-mod error;
-mod fields;
-mod operating;
-mod order_id;
-mod orders;
-mod page_files;
-mod page_shelf;
 mod pages;
-mod payments;
 mod pending;
 mod placing;
 mod published;
-mod published_reply;
 mod reads;
 mod route;
-mod sales;
+mod routes;
 mod service;
 mod shared;
-mod signature;
-mod submit;
 #[cfg(test)]
 mod tests;
-mod token;
 mod wire;
 
 pub use auth::AuthMode;
-pub use page_files::PageFiles;
+pub use pages::files::PageFiles;
 pub use reads::Reads;
 pub use service::HttpService;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};

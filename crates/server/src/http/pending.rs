@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use engine::{BuyerId, OrderId, SaleId};
 
-use super::published_reply::Echo;
+use crate::http::published::reply::Echo;
 use crate::net::Ticket;
 
 /// The route's part of an order's answer.

@@ -5,8 +5,8 @@
 
 use engine::{Adjust, ProductId, SaleId};
 
-use super::fields::Method;
-use super::wire::decimal;
+use crate::http::wire::decimal;
+use crate::http::wire::fields::Method;
 
 /// What an operator does to a whole sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

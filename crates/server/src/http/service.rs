@@ -5,15 +5,15 @@ use std::sync::Arc;
 use engine::{Refusal, UnixMs};
 use prometheus_client::metrics::counter::Counter;
 
-use super::answer::SoldOut;
-use super::error::Problem;
-use super::fields::{Fields, Method};
-use super::order_id::Ids;
-use super::page_shelf::LoopPages;
-use super::pending::{Pending, PendingTable, Waiting};
-use super::published_reply::Templates;
-use super::reads::Found;
-use super::shared::Shared;
+use crate::http::pages::shelf::LoopPages;
+use crate::http::pending::{Pending, PendingTable, Waiting};
+use crate::http::placing::order_id::Ids;
+use crate::http::published::reply::Templates;
+use crate::http::reads::Found;
+use crate::http::shared::Shared;
+use crate::http::wire::answer::SoldOut;
+use crate::http::wire::error::Problem;
+use crate::http::wire::fields::{Fields, Method};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Client, Envelope, Reply, Request as Command};
 use crate::metrics::Metrics;
@@ -133,7 +133,7 @@ impl HttpService {
     pub(super) fn read_ledger(
         &mut self,
         call: &Call<'_>,
-        question: super::reads::Question,
+        question: crate::http::reads::Question,
         waiting: Waiting,
     ) -> Result<Answer, Problem> {
         if !self.shared.reads.ask(self.client.event_loop(), call.ticket, question) {

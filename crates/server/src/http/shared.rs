@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use engine::SaleId;
 
-use super::auth::{Auth, AuthMode};
-use super::page_shelf::PageShelf;
-use super::reads::Reads;
-use super::signature::Checker;
 use crate::clock::Clock;
+use crate::http::auth::signature::Checker;
+use crate::http::auth::{Auth, AuthMode};
+use crate::http::pages::shelf::PageShelf;
+use crate::http::reads::Reads;
 use crate::intake::Health;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::problem;
 use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
-use crate::http::fields::Method;
-use crate::http::operating::OPEN_API;
 use crate::http::route::Address;
+use crate::http::routes::operating::OPEN_API;
+use crate::http::wire::fields::Method;
 use crate::ledger::Batch;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::net::{ResponseWriter, Service};

@@ -1,27 +1,30 @@
 //! Which page is served where. When one is rendered again is `page_shelf`'s.
 
+pub(super) mod files;
+pub(super) mod shelf;
+
 use std::sync::Arc;
 
 use engine::{ProductId, Refusal, SaleId};
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::page_shelf::PAGE_HEADERS;
-use super::route::Address;
-use super::service::{Call, HttpService};
-use super::token::BUYER_MAX;
-use super::wire::{decimal, parameter};
+use crate::http::auth::token::BUYER_MAX;
+use crate::http::pages::shelf::PAGE_HEADERS;
+use crate::http::route::Address;
+use crate::http::service::{Call, HttpService};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{decimal, parameter};
 use crate::net::Answer;
 
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Whether somebody is to read the answer.
-pub(super) fn wants_html(call: &Call<'_>) -> bool {
+pub(in crate::http) fn wants_html(call: &Call<'_>) -> bool {
     call.fields.accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 impl HttpService {
-    pub(super) fn page(
+    pub(in crate::http) fn page(
         &mut self,
         address: Address<'_>,
         call: &Call<'_>,
@@ -75,7 +78,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn not_found_page(&mut self, out: &mut Answering<'_, '_>) {
+    pub(in crate::http) fn not_found_page(&mut self, out: &mut Answering<'_, '_>) {
         let page = &self.shared.pages.not_found;
         let [policy, referrer] = PAGE_HEADERS;
         out.body_with(404, &[policy, referrer], page.content_type, &page.body);

@@ -5,14 +5,14 @@ use engine::{
 };
 use serde::{Deserialize, Deserializer};
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::orders::read_object;
-use super::pending::Waiting;
-use super::placing::key_of;
-use super::route::Steer;
-use super::service::{Call, HttpService, other};
-use super::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
+use crate::http::pending::Waiting;
+use crate::http::placing::key_of;
+use crate::http::route::Steer;
+use crate::http::routes::orders::read_object;
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
@@ -76,7 +76,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<N
 }
 
 impl HttpService {
-    pub(super) fn list_sales(
+    pub(in crate::http) fn list_sales(
         &mut self,
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
@@ -92,7 +92,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn show_sale(
+    pub(in crate::http) fn show_sale(
         &mut self,
         call: &Call<'_>,
         id: SaleId,
@@ -119,7 +119,11 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn stock(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
         let number = |name| {
             let text = parameter(call.request.query, name).unwrap_or_default();
             decimal(text).ok_or_else(|| Problem::invalid("sale and product must be numbers."))
@@ -141,7 +145,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let new: NewSale = read_object(call)?;
         let next = || self.catalog.sales.iter().map(|sale| sale.spec.id.0 + 1).max().unwrap_or(1);
@@ -169,7 +173,7 @@ impl HttpService {
         self.ask(call, Request::Execute(Command::CreateSale(spec)), Waiting::Sale { sale: id, status })
     }
 
-    pub(super) fn change_sale(&mut self, call: &Call<'_>, sale: SaleId) -> Result<Answer, Problem> {
+    pub(in crate::http) fn change_sale(&mut self, call: &Call<'_>, sale: SaleId) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let changed: ChangedSale = read_object(call)?;
         let change = SaleChange {
@@ -187,7 +191,7 @@ impl HttpService {
         self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
     }
 
-    pub(super) fn steer_sale(
+    pub(in crate::http) fn steer_sale(
         &mut self,
         call: &Call<'_>,
         sale: SaleId,
@@ -202,7 +206,7 @@ impl HttpService {
         self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
     }
 
-    pub(super) fn adjust_stock(
+    pub(in crate::http) fn adjust_stock(
         &mut self,
         call: &Call<'_>,
         sale: SaleId,
@@ -220,7 +224,7 @@ impl HttpService {
         self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
     }
 
-    pub(super) fn show_changed_sale(
+    pub(in crate::http) fn show_changed_sale(
         &mut self,
         sale: SaleId,
         status: u16,
@@ -233,7 +237,7 @@ impl HttpService {
         self.write_known_sale(sale, (status, Reader::Operator), self.shared.clock.now(), out)
     }
 
-    pub(super) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let sale = self.shared.options.shop_sale.filter(|_| self.shared.options.demo);
         let sale = sale.ok_or_else(Problem::demo_only)?;
         self.shared.auth.operator(&call.fields)?;
@@ -244,7 +248,7 @@ impl HttpService {
         self.ask(call, Request::SetBalance { sale, balance }, Waiting::Balance { balance })
     }
 
-    pub(super) fn show_balance(
+    pub(in crate::http) fn show_balance(
         &mut self,
         balance: u64,
         reply: Reply,

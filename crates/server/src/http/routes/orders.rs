@@ -5,14 +5,14 @@ use std::time::Duration;
 use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 
-use super::address::{DeliveryAddress, WireAddress};
-use super::answer::Answering;
-use super::error::Problem;
-use super::pending::{Placed, Waiting};
-use super::placing::{Standing, key_of};
-use super::reads::Question;
-use super::service::{Call, HttpService, other};
-use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
+use crate::http::pending::{Placed, Waiting};
+use crate::http::placing::{Standing, key_of};
+use crate::http::reads::Question;
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::address::{DeliveryAddress, WireAddress};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
 use crate::ledger::{Changes, OrderLine};
@@ -44,7 +44,7 @@ fn one() -> u32 {
 }
 
 /// A JSON object. The derive would read an array of values in order as well; the API has no such form.
-pub(super) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
+pub(in crate::http) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
     if call.fields.content_type.is_some_and(|found| !is_json(found)) {
         return Err(Problem::unsupported_media_type("application/json"));
     }
@@ -61,18 +61,18 @@ fn is_json(content_type: &str) -> bool {
 }
 
 /// The name of an order, from a path. What can't be one is told like one that there is not.
-pub(super) fn order_id(text: &str) -> Result<OrderId, Problem> {
+pub(in crate::http) fn order_id(text: &str) -> Result<OrderId, Problem> {
     text.parse().map_err(|engine::NotAnOrderId| Problem::from(Refusal::UnknownOrder))
 }
 
 impl HttpService {
     /// The buyer of a call that changes something: known, and not sent by another site's page.
-    pub(super) fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
+    pub(in crate::http) fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
         self.shared.auth.same_site(&call.fields, call.request.secure)?;
         self.shared.auth.buyer(&call.fields, call.now_s())
     }
 
-    pub(super) fn place_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn place_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let buyer = self.acting_buyer(call)?;
         let key = key_of(call)?;
         let order: NewOrder<'_> = read_object(call)?;
@@ -84,7 +84,7 @@ impl HttpService {
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
     /// `numbers` are what the route's request says beside it.
-    pub(super) fn keep_address(
+    pub(in crate::http) fn keep_address(
         &self,
         keyed: bool,
         quantity: u32,
@@ -98,7 +98,7 @@ impl HttpService {
 
     /// The first answer and every repetition of it: the order as it was placed. 201: it is in the ledger; 202:
     /// the broker has it, and the ledger will.
-    pub(super) fn show_placed(
+    pub(in crate::http) fn show_placed(
         &mut self,
         order: &OrderView,
         standing: Standing,
@@ -121,7 +121,7 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn read_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+    pub(in crate::http) fn read_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
         let wait = parameter(call.request.query, "wait").map_or(Some(0), decimal);
         let wait = wait.filter(|seconds| *seconds <= WAIT_S_MAX).map(Duration::from_secs);
         let wait = wait.ok_or_else(|| Problem::invalid("wait must be a number of seconds from 0 to 30."))?;
@@ -133,13 +133,17 @@ impl HttpService {
         self.ask(call, Request::Read { order: order_id(id)?, buyer, wait }, Waiting::Order)
     }
 
-    pub(super) fn cancel_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+    pub(in crate::http) fn cancel_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
         let buyer = self.acting_buyer(call)?;
         let command = Command::Cancel { order: order_id(id)?, buyer };
         self.ask(call, Request::Execute(command), Waiting::Order)
     }
 
-    pub(super) fn show_order(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(in crate::http) fn show_order(
+        &mut self,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         let (order, standing) = match reply {
             Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
                 (order, order.status.as_str())
@@ -154,7 +158,7 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn feed(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn feed(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let number = |name, default| match parameter(call.request.query, name) {
             None => Ok(default),
@@ -165,7 +169,7 @@ impl HttpService {
         self.read_ledger(call, question, Waiting::Ledger)
     }
 
-    pub(super) fn show_feed(&mut self, changes: &Changes, out: &mut Answering<'_, '_>) {
+    pub(in crate::http) fn show_feed(&mut self, changes: &Changes, out: &mut Answering<'_, '_>) {
         self.scratch.clear();
         Object::begin(&mut self.scratch)
             .list("orders", &changes.orders, write_line)

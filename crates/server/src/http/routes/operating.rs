@@ -4,20 +4,20 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::answer::{Answering, TEXT};
-use super::auth::COOKIE;
-use super::error::Problem;
-use super::pending::Waiting;
-use super::reads::{Found, Question};
-use super::service::{Call, HttpService, other};
-use super::wire::{Object, push_text};
+use crate::http::auth::COOKIE;
+use crate::http::pending::Waiting;
+use crate::http::reads::{Found, Question};
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Object, push_text};
 use crate::intake::catalog::{Catalog, Counters};
 use crate::intake::{Reply, Request};
 use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
 
 /// The API's description, compiled in; a test compares it with the routes.
-pub(super) const OPEN_API: &str = include_str!("openapi.json");
+pub(in crate::http) const OPEN_API: &str = include_str!("../openapi.json");
 
 /// Prometheus' text format in its standard form.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -25,7 +25,11 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const STOCK_METRICS_MAX: usize = 1100;
 
 impl HttpService {
-    pub(super) fn time(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn time(
+        &mut self,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
         self.scratch.clear();
         Object::begin(&mut self.scratch).number("now_ms", call.now.0).end();
         out.json(200, &self.scratch);
@@ -33,19 +37,23 @@ impl HttpService {
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
-    pub(super) fn open_api(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        out.cached(&[("Cache-Control", "public, max-age=300")], super::answer::JSON, OPEN_API.as_bytes());
+    pub(in crate::http) fn open_api(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        out.cached(
+            &[("Cache-Control", "public, max-age=300")],
+            crate::http::wire::answer::JSON,
+            OPEN_API.as_bytes(),
+        );
         Ok(Answer::Ready)
     }
 
     /// The loop lives, or it would not answer.
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
-    pub(super) fn health(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn health(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         out.body(200, TEXT, b"alive\n");
         Ok(Answer::Ready)
     }
 
-    pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if !self.shared.is_ready() {
             return Err(Problem::unavailable("The server is stopping."));
         }
@@ -59,7 +67,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn metrics(
+    pub(in crate::http) fn metrics(
         &mut self,
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
@@ -110,13 +118,17 @@ impl HttpService {
         writeln!(text, "doorbuster_build_info{{version=\"{version}\"}} 1")
     }
 
-    pub(super) fn audit(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn audit(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         self.read_ledger(call, Question::Audit, Waiting::Ledger)
     }
 
     /// Writes what the ledger's file said.
-    pub(super) fn found(&mut self, found: Found, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(in crate::http) fn found(
+        &mut self,
+        found: Found,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         match found {
             Found::Audit(audit) => {
                 self.scratch.clear();
@@ -135,12 +147,12 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         self.ask(call, Request::Reanchor, Waiting::Reanchor)
     }
 
-    pub(super) fn show_reanchored(
+    pub(in crate::http) fn show_reanchored(
         &mut self,
         reply: Reply,
         out: &mut Answering<'_, '_>,
@@ -152,7 +164,7 @@ impl HttpService {
     }
 
     /// Gives a browser a buyer's number of its own, once.
-    pub(super) fn demo_session(
+    pub(in crate::http) fn demo_session(
         &mut self,
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,

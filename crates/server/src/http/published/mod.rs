@@ -3,19 +3,22 @@
 //! Success replies of one SKU and address have one constant length: `ab` counts any other as failed. So ids
 //! and times have a fixed width, and the buyer's number is padded with spaces, which JSON allows.
 
+pub(super) mod reply;
+mod submit;
+
 use engine::{OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::address::{DeliveryAddress, PublishedAddress};
-use super::answer::{Answering, TEXT};
-use super::error::Problem;
-use super::orders::read_object;
-use super::pending::{Placed, Waiting};
-use super::placing::key_of;
-use super::published_reply::{Echo, receiver};
-use super::service::{Call, HttpService, other};
-use super::wire::{Number, decimal, parameter, push_number};
+use crate::http::pending::{Placed, Waiting};
+use crate::http::placing::key_of;
+use crate::http::published::reply::{Echo, receiver};
+use crate::http::routes::orders::read_object;
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::address::{DeliveryAddress, PublishedAddress};
+use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, decimal, parameter, push_number};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -37,7 +40,7 @@ struct Generate<'a> {
 }
 
 impl HttpService {
-    pub(super) fn generate_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn generate_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let buyer = self.acting_buyer(call)?;
         let key = key_of(call)?;
         let asked: Generate<'_> = read_object(call)?;
@@ -53,7 +56,7 @@ impl HttpService {
         self.place(call, admitted, 1, kept, Placed::Published(Box::new(echo)))
     }
 
-    pub(super) fn show_generated(
+    pub(in crate::http) fn show_generated(
         &mut self,
         order: &OrderView,
         echo: &Echo,
@@ -71,7 +74,7 @@ impl HttpService {
     }
 
     /// Sends one message, and is no order. For load tests: a shop has no use for it, and each message stays.
-    pub(super) fn pressure_mq(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn pressure_mq(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         if !self.shared.options.message_route {
             return Err(Problem::not_found());
         }
@@ -84,7 +87,11 @@ impl HttpService {
     }
 
     #[expect(clippy::unused_self, reason = "a route like any other")]
-    pub(super) fn show_message(&self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(in crate::http) fn show_message(
+        &self,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         match reply {
             Reply::Stored => {
                 out.json(200, SENT);
@@ -95,7 +102,7 @@ impl HttpService {
     }
 
     /// The stock of a product in the newest sale that has it, or in the sale that is named: digits only.
-    pub(super) fn cache_stock(
+    pub(in crate::http) fn cache_stock(
         &mut self,
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,

@@ -5,19 +5,19 @@
 
 use engine::{BuyerId, OrderView, ProductId};
 
-use super::answer::{Answering, TEXT};
-use super::error::Problem;
-use super::pending::Placed;
-use super::placing::key_of;
-use super::service::{Call, HttpService};
-use super::token::BUYER_MAX;
-use super::wire::{decimal, decode, parameter, push_order_id};
+use crate::http::auth::token::BUYER_MAX;
+use crate::http::pending::Placed;
+use crate::http::placing::key_of;
+use crate::http::service::{Call, HttpService};
+use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{decimal, decode, parameter, push_order_id};
 use crate::net::Answer;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 impl HttpService {
-    pub(super) fn submit_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn submit_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
         self.shared.auth.same_site(&call.fields, call.request.secure)?;
         let is_form =
@@ -41,7 +41,7 @@ impl HttpService {
         self.place(call, admitted, count, kept, Placed::Submit)
     }
 
-    pub(super) fn show_submitted(
+    pub(in crate::http) fn show_submitted(
         &mut self,
         order: &OrderView,
         replayed: bool,

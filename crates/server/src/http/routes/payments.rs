@@ -6,12 +6,12 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::orders::{order_id, read_object};
-use super::pending::Waiting;
-use super::service::{Call, HttpService, other};
-use super::wire::{Number, Object, decode_path};
+use crate::http::pending::Waiting;
+use crate::http::routes::orders::{order_id, read_object};
+use crate::http::service::{Call, HttpService, other};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, Object, decode_path};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -33,7 +33,7 @@ struct Callback<'a> {
 
 impl HttpService {
     /// The provider's callback: whatever it tells is recorded, also for an order that is not known.
-    pub(super) fn payment(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn payment(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let Some(checker) = &self.shared.payments else {
             let detail =
                 "This server has no payment secret, so callbacks are off: set auth.payment_secret_file.";
@@ -51,7 +51,11 @@ impl HttpService {
         self.ask(call, Request::Execute(Command::Pay(pay)), Waiting::Payment)
     }
 
-    pub(super) fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(in crate::http) fn show_payment(
+        &mut self,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         let Reply::Accepted(Accepted::Payment { payment, .. }) = reply else { return Err(other(reply)) };
         self.scratch.clear();
         write_payment(&mut self.scratch, &payment);
@@ -59,12 +63,12 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn refunds_due(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    pub(in crate::http) fn refunds_due(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         self.ask(call, Request::RefundsDue, Waiting::RefundsDue)
     }
 
-    pub(super) fn show_refunds_due(
+    pub(in crate::http) fn show_refunds_due(
         &mut self,
         reply: Reply,
         out: &mut Answering<'_, '_>,
@@ -76,7 +80,7 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn settle(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+    pub(in crate::http) fn settle(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
         self.shared.auth.operator(&call.fields)?;
         let payment =
             decode_path(id).ok_or_else(|| Problem::invalid("The payment's id is not encoded rightly."))?;
@@ -86,7 +90,7 @@ impl HttpService {
 
     /// Pays the buyer's own order without a provider. Three steps: the writer reads the order, is told of a
     /// payment of its amount, and reads it again.
-    pub(super) fn demo_pay(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+    pub(in crate::http) fn demo_pay(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
         if !self.shared.options.demo {
             return Err(Problem::demo_only());
         }
@@ -98,7 +102,7 @@ impl HttpService {
 }
 
 /// The second step of the demo's payment. One payment per order: pressing twice pays once.
-pub(super) fn demo_pay_paid(order: OrderId, buyer: BuyerId, amount: u64) -> (Request, Waiting) {
+pub(in crate::http) fn demo_pay_paid(order: OrderId, buyer: BuyerId, amount: u64) -> (Request, Waiting) {
     let pay = Pay { id: format!("demo-{order}").into(), order, amount };
     (Request::Execute(Command::Pay(pay)), Waiting::DemoPayPaid { order, buyer })
 }

@@ -3,22 +3,24 @@
 //!
 //! Must not: know how any route's answer looks.
 
+pub(super) mod order_id;
+
 use std::time::{Duration, Instant};
 
 use engine::{Accepted, BuyerId, Fingerprint, OrderId, Place, ProductId, Refusal, SaleId, SkuId};
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::order_id::{KEY_BYTES_MAX, Named};
-use super::pending::{Placed, Waiting};
-use super::service::{Call, HttpService};
+use crate::http::pending::{Placed, Waiting};
+use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
+use crate::http::service::{Call, HttpService};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
 use crate::intake::admission::Rejection;
 use crate::intake::{Judged, NewOrder, Reply, Request};
 use crate::net::Answer;
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(in crate::http) struct Admitted {
     id: OrderId,
     buyer: BuyerId,
     judged: Judged,
@@ -27,14 +29,14 @@ pub(super) struct Admitted {
 
 /// How far an accepted order has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(in crate::http) enum Standing {
     InLedger,
     /// With the broker.
     Pending,
 }
 
 /// The idempotency key, if there is one.
-pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
+pub(in crate::http) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
     let Some(key) = call.fields.idempotency_key else { return Ok(None) };
     let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
     if !visible || key.is_empty() || key.len() > KEY_BYTES_MAX {
@@ -46,7 +48,7 @@ pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
 impl HttpService {
     /// The first stage: finds the SKU, and judges a request without a key on committed state. One with a key
     /// may be known, so the writer judges it.
-    pub(super) fn admit(
+    pub(in crate::http) fn admit(
         &mut self,
         call: &Call<'_>,
         buyer: BuyerId,
@@ -93,7 +95,7 @@ impl HttpService {
     }
 
     /// The second stage: to the writer with it.
-    pub(super) fn place(
+    pub(in crate::http) fn place(
         &mut self,
         call: &Call<'_>,
         admitted: Admitted,
@@ -126,7 +128,7 @@ impl HttpService {
     }
 
     /// Counts an order out, by what the writer said.
-    pub(super) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
+    pub(in crate::http) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
         self.shared.admission.leave(buyer);
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took.as_secs_f64());
@@ -150,7 +152,7 @@ impl HttpService {
     }
 
     /// Writes what became of an order, in the way of its route.
-    pub(super) fn placed(
+    pub(in crate::http) fn placed(
         &mut self,
         route: Placed,
         reply: Reply,
@@ -159,7 +161,7 @@ impl HttpService {
         let (order, standing, replayed) = match reply {
             Reply::Accepted(Accepted::Order { order, replayed }) => (order, Standing::InLedger, replayed),
             Reply::Pending { order, replayed } => (order, Standing::Pending, replayed),
-            reply => return Err(super::service::other(reply)),
+            reply => return Err(crate::http::service::other(reply)),
         };
         match route {
             Placed::Own => self.show_placed(&order, standing, replayed, out),
