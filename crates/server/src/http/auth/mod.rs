@@ -11,6 +11,7 @@ use engine::BuyerId;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::http::auth::signature::Checker;
 use crate::http::auth::token::{BUYER_MAX, Verifier};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
@@ -41,18 +42,25 @@ enum Known {
     Cookie(hmac::Key),
 }
 
-/// Everything that tells who asks. Shared by all loops.
+/// Everything by which it is known who asks. Shared by all loops.
 #[derive(Debug)]
 pub(in crate::http) struct Auth {
     known: Known,
     /// A key of this run, and the tag of the operator's token under it: comparing tags takes the same time
     /// wherever the tokens differ, and however long they are.
     operator: Option<(hmac::Key, hmac::Tag)>,
+    /// Checks the payment provider's callbacks; `None`: they are off.
+    provider: Option<Checker>,
     allowed_origins: Vec<Arc<str>>,
 }
 
 impl Auth {
-    pub(in crate::http) fn new(mode: AuthMode, operator: Option<&[u8]>, allowed_origins: &[String]) -> Auth {
+    pub(in crate::http) fn new(
+        mode: AuthMode,
+        operator: Option<&[u8]>,
+        provider: Option<Checker>,
+        allowed_origins: &[String],
+    ) -> Auth {
         let sha256 = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
         let operator = operator.map(|token| {
             let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
@@ -66,7 +74,7 @@ impl Auth {
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        Auth { known, operator, allowed_origins }
+        Auth { known, operator, provider, allowed_origins }
     }
 
     /// The buyer who asks.
@@ -116,6 +124,19 @@ impl Auth {
     pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
         let (Some((key, tag)), Some(token)) = (&self.operator, bearer(fields)) else { return false };
         hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
+    }
+
+    /// Whether the payment provider sends this.
+    pub(in crate::http) fn provider(
+        &self,
+        fields: &Fields<'_>,
+        body: &[u8],
+        now_s: u64,
+    ) -> Result<(), Problem> {
+        let checker = self.provider.as_ref().ok_or_else(Problem::payments_off)?;
+        checker
+            .check(fields.signature, body, now_s)
+            .map_err(|unsigned| Problem::invalid_signature(unsigned.detail()))
     }
 
     /// Whether the page that sends this may act for its reader: our own pages, and those of the allowed
@@ -190,7 +211,7 @@ mod tests {
     use super::*;
 
     fn auth(mode: AuthMode) -> Auth {
-        Auth::new(mode, Some(b"operator's token"), &["https://shop.example".to_owned()])
+        Auth::new(mode, Some(b"operator's token"), None, &["https://shop.example".to_owned()])
     }
 
     #[test]
@@ -233,7 +254,7 @@ mod tests {
             let fields = Fields { authorization, ..Fields::default() };
             assert_eq!(auth.operator(&fields).is_ok(), fine, "{authorization:?}");
         }
-        let off = Auth::new(AuthMode::MemberId, None, &[]);
+        let off = Auth::new(AuthMode::MemberId, None, None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
         assert_eq!(off.operator(&fields), Err(Problem::operator_off()));
     }

@@ -7,52 +7,55 @@ use std::sync::Arc;
 
 use engine::{ProductId, Refusal, SaleId};
 
+use crate::http::HttpService;
 use crate::http::auth::token::BUYER_MAX;
+use crate::http::call::Call;
 use crate::http::pages::shelf::PAGE_HEADERS;
-use crate::http::route::Address;
-use crate::http::service::{Call, HttpService};
-use crate::http::wire::answer::Answering;
+use crate::http::route::{Handler, Route};
+use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{decimal, parameter};
 use crate::net::Answer;
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// Whether somebody is to read the answer.
-pub(in crate::http) fn wants_html(call: &Call<'_>) -> bool {
-    call.fields.accept.is_some_and(|accept| accept.contains("text/html"))
-}
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/", Handler::Anybody(HttpService::index_page)).problems(Shape::Page),
+    Route::get("/seckill_{sale}_{product}.html", Handler::Anybody(HttpService::sale_page))
+        .problems(Shape::Page),
+    Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(Shape::Page),
+    Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(Shape::Page),
+    Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(Shape::Page),
+    Route::get("/assets/{name*}", Handler::Anybody(HttpService::asset)),
+];
 
 impl HttpService {
-    pub(in crate::http) fn page(
-        &mut self,
-        address: Address<'_>,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
-        let shelf = &self.shared.pages;
-        match address {
-            Address::SalePage(sale, product) => return self.sale_page(sale, product, call, out),
-            Address::ProductPage => return self.product_page(call, out),
-            Address::Index => {
-                let page = self.pages.index(shelf, &self.catalog, call.now);
-                page.answer(&call.fields, out);
-            }
-            Address::OrderPage => shelf.order.answer(&call.fields, out),
-            Address::ApiPage => shelf.api.answer(&call.fields, out),
-            _ => shelf.asset(call.request.path).ok_or_else(Problem::not_found)?.answer(&call.fields, out),
-        }
+    fn index_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.pages.index(&self.shared.pages, &self.catalog, call.now).answer(&call.fields, out);
         Ok(Answer::Ready)
     }
 
-    fn sale_page(
-        &mut self,
-        sale: SaleId,
-        product: ProductId,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
-        let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
+    /// The same for every order: its script asks for the order.
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn order_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.order.answer(&call.fields, out);
+        Ok(Answer::Ready)
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn api_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.api.answer(&call.fields, out);
+        Ok(Answer::Ready)
+    }
+
+    fn asset(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let asset = self.shared.pages.asset(call.request.path).ok_or_else(Problem::not_found)?;
+        asset.answer(&call.fields, out);
+        Ok(Answer::Ready)
+    }
+
+    fn sale_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
         let page = self.pages.sale(&self.shared.pages, &self.catalog, sku, call.now);
         page.of_sale.answer(&call.fields, out);
         Ok(Answer::Ready)

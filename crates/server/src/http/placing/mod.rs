@@ -7,11 +7,12 @@ pub(super) mod order_id;
 
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, BuyerId, Fingerprint, OrderId, Place, ProductId, Refusal, SaleId, SkuId};
+use engine::{Accepted, BuyerId, Fingerprint, OrderId, OrderView, Place, ProductId, Refusal, SaleId, SkuId};
 
-use crate::http::pending::{Placed, Waiting};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::pending::Waiting;
 use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
-use crate::http::service::{Call, HttpService};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::Rejection;
@@ -27,12 +28,25 @@ pub(in crate::http) struct Admitted {
     received: Instant,
 }
 
-/// How far an accepted order has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Standing {
-    InLedger,
-    /// With the broker.
-    Pending,
+/// An order that was accepted, now or at an earlier request with the same key.
+#[derive(Debug)]
+pub(in crate::http) struct Placed {
+    pub(in crate::http) order: OrderView,
+    /// Otherwise the broker has it, and the ledger will.
+    pub(in crate::http) in_ledger: bool,
+    pub(in crate::http) replayed: bool,
+}
+
+impl Placed {
+    pub(in crate::http) fn of(reply: Reply) -> Result<Placed, Problem> {
+        match reply {
+            Reply::Accepted(Accepted::Order { order, replayed }) => {
+                Ok(Placed { order, in_ledger: true, replayed })
+            }
+            Reply::Pending { order, replayed } => Ok(Placed { order, in_ledger: false, replayed }),
+            reply => Err(reply.into()),
+        }
+    }
 }
 
 /// The idempotency key, if there is one.
@@ -94,19 +108,22 @@ impl HttpService {
         })
     }
 
-    /// The second stage: to the writer with it.
+    /// The second stage: to the writer with it. `show` writes the answer of the route.
     pub(in crate::http) fn place(
         &mut self,
         call: &Call<'_>,
         admitted: Admitted,
         quantity: u32,
         (address, fingerprint): (Option<Box<[u8]>>, Fingerprint),
-        route: Placed,
+        show: impl FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem>
+        + Send
+        + 'static,
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
         let place = Place { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, address, admission: judged };
-        let asked = self.ask(call, Request::Place(order), Waiting::Placing { buyer, received, route });
+        let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
+        let asked = self.ask_and_wait(call, Request::Place(order), waiting);
         if asked.is_err() {
             self.shared.admission.leave(buyer);
             self.shared.metrics.orders_rejected.inc();
@@ -148,25 +165,6 @@ impl HttpService {
             _ => {
                 metrics.orders_unknown.inc();
             }
-        }
-    }
-
-    /// Writes what became of an order, in the way of its route.
-    pub(in crate::http) fn placed(
-        &mut self,
-        route: Placed,
-        reply: Reply,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        let (order, standing, replayed) = match reply {
-            Reply::Accepted(Accepted::Order { order, replayed }) => (order, Standing::InLedger, replayed),
-            Reply::Pending { order, replayed } => (order, Standing::Pending, replayed),
-            reply => return Err(crate::http::service::other(reply)),
-        };
-        match route {
-            Placed::Own => self.show_placed(&order, standing, replayed, out),
-            Placed::Published(echo) => self.show_generated(&order, &echo, out),
-            Placed::Submit => self.show_submitted(&order, replayed, out),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The routes of our own API, a file for each kind of thing that they are about.
 
+pub(super) mod demo;
 pub(super) mod operating;
 pub(super) mod orders;
 pub(super) mod payments;

@@ -19,13 +19,22 @@ pub(in crate::http) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store")
 const EXPOSED: (&str, &str) =
     ("Access-Control-Expose-Headers", "Location, Retry-After, Idempotency-Replayed");
 
-/// In which shape a problem is told.
+/// How a problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Shape {
     /// RFC 9457.
     Problem,
+    /// The same; but what is not found is a page, where a person reads it.
+    Page,
     /// `{"code":500,"message":..,"data":null}`.
     Published,
+}
+
+impl Shape {
+    /// Of a path that leads nowhere.
+    pub(in crate::http) fn of_unknown(path: &str) -> Shape {
+        if path.starts_with("/api/") { Shape::Problem } else { Shape::Page }
+    }
 }
 
 /// Answers to sold out, the busiest of all, assembled once.
@@ -126,13 +135,13 @@ impl<'r, 'w> Answering<'r, 'w> {
     ) {
         if problem.code == "sold_out" && self.origin.is_none() {
             return match shape {
-                Shape::Problem => self.prepared(problem.status, &sold_out.problem),
+                Shape::Problem | Shape::Page => self.prepared(problem.status, &sold_out.problem),
                 Shape::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
         let content_type = match shape {
-            Shape::Problem => {
+            Shape::Problem | Shape::Page => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }

@@ -8,12 +8,14 @@ use std::borrow::Cow;
 use engine::Refusal;
 
 use crate::http::wire::Object;
+use crate::intake::Reply;
 use crate::intake::admission::Rejection;
+use crate::ledger::OpenError;
 
 /// Where the problem types live; the code with dashes follows.
 const TYPE_BASE: &str = "https://doorbuster.dev/problems/";
 
-/// After this many seconds a buyer who was told that we are busy, or that we do not know, may ask again.
+/// After this many seconds a buyer who was answered that we are busy, or that we do not know, may ask again.
 const RETRY_AFTER_S: u64 = 1;
 
 /// Why a request gets no better answer.
@@ -93,6 +95,20 @@ impl Problem {
 
     pub(in crate::http) fn demo_only() -> Problem {
         Problem::new(404, "demo_only", "Not found", "This call exists under --demo only.")
+    }
+
+    pub(in crate::http) fn payments_off() -> Problem {
+        let detail = "This server has no payment secret, so callbacks are off: set auth.payment_secret_file.";
+        Problem::new(403, "payments_off", "Payment callbacks are off", detail)
+    }
+
+    pub(in crate::http) fn invalid_signature(detail: &'static str) -> Problem {
+        Problem::new(401, "invalid_signature", "The callback is not signed rightly", detail)
+    }
+
+    pub(in crate::http) fn ledger_unreadable(error: &OpenError) -> Problem {
+        let detail = format!("The ledger can't be read now: {error}.");
+        Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
     }
 
     pub(in crate::http) fn forbidden_origin() -> Problem {
@@ -221,6 +237,26 @@ impl From<Rejection> for Problem {
     }
 }
 
+/// What a reply means that is not the one hoped for.
+impl From<Reply> for Problem {
+    fn from(reply: Reply) -> Problem {
+        match reply {
+            Reply::Refused(refusal) => refusal.into(),
+            Reply::Rejected(rejection) => rejection.into(),
+            Reply::Unknown => Problem::outcome_unknown(),
+            Reply::StillPending | Reply::Pending { .. } => Problem::still_pending(),
+            Reply::Lost(_) => Problem::lost(),
+            Reply::Unavailable => {
+                Problem::unavailable("What orders are kept in takes none at the moment; nothing was started.")
+            }
+            reply => {
+                debug_assert!(false, "the reply is to another request: {reply:?}");
+                Problem::outcome_unknown()
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_come_again_is_told_when() {
+    fn a_problem_that_passes_says_when_to_come_again() {
         for (rejection, status, seconds) in [
             (Rejection::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
             (Rejection::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),

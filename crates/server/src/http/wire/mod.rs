@@ -5,6 +5,7 @@
 
 pub(super) mod address;
 pub(super) mod answer;
+pub(super) mod body;
 pub(super) mod error;
 pub(super) mod fields;
 
