@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use server::net::{
-    Answer, EventLoop, Limits, Prepared, Replies, Request, ResponseWriter, Service, Stop, Ticket, Waker,
+    Answer, EventLoop, HttpRequest, Limits, Prepared, Replies, ResponseWriter, Service, Stop, Ticket, Waker,
     server_config,
 };
 
@@ -31,7 +31,12 @@ impl Service for Floor {
         64 * 1024
     }
 
-    fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer {
+    fn call(
+        &mut self,
+        request: &HttpRequest<'_>,
+        ticket: Ticket,
+        response: &mut ResponseWriter<'_>,
+    ) -> Answer {
         match request.path {
             "/later" => {
                 self.batch.push(ticket);

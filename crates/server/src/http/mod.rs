@@ -1,43 +1,262 @@
 //! The HTTP interface: routes, wire types, and the only map from errors to status codes.
 //!
-//! One [`HttpService`] runs on each event loop. It answers what committed state can answer at once, and hands
-//! everything else to the book writer in one batch per poll round; the ticket of a request remembers how its
-//! answer is to be written. Files follow the routes: `orders`, `sales`, `payments`, `published`, `submit`,
-//! `pages`, `operating`.
+//! One [`HttpService`] runs on each event loop. A request is parsed, its route found, and who asks; then the route's
+//! handler answers what committed state can answer at once, and hands everything else to the profile behind the
+//! mailbox, in one batch per poll round, together with what will write the answer. Every module that serves something
+//! has a table of its routes ([`route::Route`]); the router is made of these.
 //!
-//! Must not: block, change the book, or keep a request's buffers.
+//! Must not: block, change the book, know a profile, or keep a request's buffers.
 
-mod address;
-mod answer;
 mod auth;
-mod dispatch;
-mod error;
-mod fields;
-mod operating;
-mod order_id;
-mod orders;
-mod page_files;
-mod page_shelf;
+mod call;
+mod delivery;
 mod pages;
-mod payments;
 mod pending;
 mod placing;
 mod published;
-mod published_reply;
 mod reads;
 mod route;
-mod sales;
-mod service;
+mod router;
+mod routes;
 mod shared;
-mod signature;
-mod submit;
+mod tally;
 #[cfg(test)]
 mod tests;
-mod token;
 mod wire;
 
+use std::sync::Arc;
+
+use engine::BuyerId;
+
 pub use auth::AuthMode;
-pub use page_files::PageFiles;
+pub use pages::files::PageFiles;
 pub use reads::Reads;
-pub use service::HttpService;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};
+
+use call::Call;
+use pages::shelf::LoopPages;
+use pending::{Pending, PendingTable, Show, Waiting};
+use placing::order_id::Ids;
+use published::reply::Templates;
+use reads::{LedgerRead, ShowRead};
+use route::{Handler, Route};
+use router::{Params, ROUTER, Resource};
+use tally::Tally;
+use wire::answer::{Answering, Shape, SoldOut};
+use wire::error::Problem;
+use wire::fields::{Fields, Method};
+
+use crate::intake::catalog::Catalog;
+use crate::intake::{Client, Envelope, Reply, Request};
+use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
+
+/// The routes, as one event loop serves them.
+#[derive(Debug)]
+pub struct HttpService {
+    shared: Arc<Shared>,
+    client: Client,
+    catalog: Arc<Catalog>,
+    batch: Vec<Envelope>,
+    pending: PendingTable,
+    replies: Vec<(Ticket, Reply)>,
+    read: Vec<(Ticket, ShowRead)>,
+    /// Where an answer's body is assembled.
+    scratch: Vec<u8>,
+    ids: Ids,
+    tally: Tally,
+    templates: Templates,
+    pages: LoopPages,
+    sold_out: SoldOut,
+}
+
+impl HttpService {
+    /// One per event loop; `client` is that loop's.
+    pub fn new(shared: Arc<Shared>, client: Client) -> HttpService {
+        HttpService {
+            catalog: shared.shelf.current(),
+            batch: Vec::new(),
+            pending: PendingTable::default(),
+            replies: Vec::new(),
+            read: Vec::new(),
+            scratch: Vec::with_capacity(4096),
+            ids: Ids::new(shared.order_id_secret),
+            tally: Tally::new(&shared.metrics),
+            templates: Templates::default(),
+            pages: LoopPages::default(),
+            sold_out: SoldOut::new(),
+            client,
+            shared,
+        }
+    }
+
+    fn serve(
+        &mut self,
+        resource: &Resource,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        if let Some(name) = call.fields.unusable {
+            return Err(Problem::unusable_header(name));
+        }
+        match resource.route(call.method) {
+            Some(route) => self.handle(route, call, out),
+            None if call.method == Method::Options => {
+                options(resource, call, out);
+                Ok(Answer::Ready)
+            }
+            None => Err(Problem::method_not_allowed(resource.allow())),
+        }
+    }
+
+    /// Finds out who asks, and lets the route's handler answer.
+    fn handle(
+        &mut self,
+        route: &Route,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        route.when.check(&self.shared.options)?;
+        match route.handler {
+            Handler::Anybody(handler) => handler(self, call, out),
+            Handler::Buyer(handler) => {
+                let buyer = self.acting_buyer(call)?;
+                handler(self, call, buyer)
+            }
+            Handler::Operator(handler) => {
+                self.shared.auth.operator(&call.fields)?;
+                handler(self, call)
+            }
+            Handler::OperatorReads(handler) => {
+                self.shared.auth.operator(&call.fields)?;
+                self.read_ledger(call, route, handler(call)?)
+            }
+            Handler::Provider(handler) => {
+                self.shared.auth.provider(&call.fields, call.request.body, call.now_s())?;
+                handler(self, call)
+            }
+        }
+    }
+
+    /// The buyer of a call that changes something: known, and not sent by another site's page.
+    fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
+        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        self.shared.auth.buyer(&call.fields, call.now_s())
+    }
+
+    /// Asks the profile behind the mailbox; `show` writes what it replies.
+    fn ask(
+        &mut self,
+        call: &Call<'_>,
+        request: Request,
+        show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        let show: Show = Box::new(show);
+        self.ask_and_wait(call, request, Waiting::Reply(show))
+    }
+
+    fn ask_and_wait(
+        &mut self,
+        call: &Call<'_>,
+        request: Request,
+        waiting: Waiting,
+    ) -> Result<Answer, Problem> {
+        if !self.client.reserve() {
+            return Err(Problem::busy());
+        }
+        self.hand_over(call.ticket, request, Pending::new(call, waiting));
+        Ok(Answer::Later)
+    }
+
+    /// For a request that has a place reserved in the mailbox.
+    fn hand_over(&mut self, ticket: Ticket, request: Request, pending: Pending) {
+        self.pending.put(ticket, pending);
+        self.batch.push(Envelope { event_loop: self.client.event_loop(), ticket, request });
+    }
+
+    /// Asks the ledger itself.
+    fn read_ledger(&mut self, call: &Call<'_>, route: &Route, read: LedgerRead) -> Result<Answer, Problem> {
+        if !self.shared.reads.ask(self.client.event_loop(), call.ticket, route.path, read) {
+            return Err(Problem::busy());
+        }
+        self.pending.put(call.ticket, Pending::new(call, Waiting::Read));
+        Ok(Answer::Later)
+    }
+
+    fn write_problem(&mut self, problem: &Problem, call: &Call<'_>, out: &mut Answering<'_, '_>) {
+        if call.problems == Shape::Page && problem.status == 404 && call.wants_html() {
+            self.not_found_page(out);
+        } else {
+            out.problem(problem, call.problems, &self.sold_out, &mut self.scratch);
+        }
+    }
+}
+
+/// What may be asked here; for a page of an allowed origin also what it may send.
+fn options(resource: &Resource, call: &Call<'_>, out: &mut Answering<'_, '_>) {
+    let allow = resource.allow();
+    let mut headers = vec![("Allow", allow)];
+    if call.origin.is_some() {
+        headers.push(("Access-Control-Allow-Methods", allow));
+        headers.push(("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key"));
+        headers.push(("Access-Control-Max-Age", "600"));
+    }
+    out.empty(204, &headers);
+}
+
+impl Service for HttpService {
+    /// The large bound is the operator's alone: anybody else could have the server buffer that much for a 401.
+    fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
+        let options = &self.shared.options;
+        let large = ROUTER.find(path).is_some_and(|(resource, _)| resource.takes_large_bodies())
+            && self.shared.auth.is_operator(&Fields::of(headers));
+        if large { options.operator_body_bytes_max } else { options.body_bytes_max }
+    }
+
+    fn call(
+        &mut self,
+        request: &HttpRequest<'_>,
+        ticket: Ticket,
+        response: &mut ResponseWriter<'_>,
+    ) -> Answer {
+        // An answer that another loop has given already may be of a newer catalog than this loop has, and its
+        // reader may ask here next. One atomic load.
+        self.shared.shelf.refresh(&mut self.catalog);
+        let fields = Fields::of(request.headers);
+        let method = Method::of(request.method);
+        let origin = self.shared.auth.foreign_origin(&fields);
+        let mut out = Answering::new(response, origin.clone());
+        let now = self.shared.clock.now();
+        let found = ROUTER.find(request.path);
+        let (params, problems) = match &found {
+            Some((resource, params)) => (*params, resource.problems()),
+            None => (Params::default(), Shape::of_unknown(request.path)),
+        };
+        let call = Call { request, fields, method, params, ticket, now, origin, problems };
+        let answered = match found {
+            Some((resource, _)) => self.serve(resource, &call, &mut out),
+            None => Err(Problem::not_found()),
+        };
+        match answered {
+            Ok(Answer::Later) => return Answer::Later,
+            Ok(Answer::Ready) => {}
+            Err(problem) => self.write_problem(&problem, &call, &mut out),
+        }
+        self.tally.answered(out.status);
+        Answer::Ready
+    }
+
+    fn round_ended(&mut self) {
+        self.client.submit(&mut self.batch);
+    }
+
+    fn deliver(&mut self, replies: &mut Replies<'_>) {
+        self.deliver_to(replies);
+    }
+
+    fn protocol_error(&mut self, status: u16, detail: &str, response: &mut ResponseWriter<'_>) {
+        let mut out = Answering::new(response, None);
+        let problem = Problem::protocol(status, detail);
+        out.problem(&problem, Shape::Problem, &self.sold_out, &mut self.scratch);
+        self.tally.answered(out.status);
+    }
+}

@@ -1,59 +1,62 @@
-//! What each waiting request is waiting for: how its answer will be written when the writer has it.
+//! What each waiting request is waiting for: how its answer will be written when the reply is there.
 //!
 //! One place per connection, because a connection has one request in flight. If a connection is gone and its
 //! place is taken by another, what waits is kept aside until its answer comes, so that every order that was
 //! counted as in flight is counted out again.
+//!
+//! A route leaves a function behind that writes its answer. A box of a function that carries nothing allocates
+//! nothing, so the usual path does not.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{BuyerId, OrderId, SaleId};
+use engine::BuyerId;
 
-use super::published_reply::Echo;
+use super::HttpService;
+use super::call::Call;
+use super::placing::Placed;
+use super::wire::answer::{Answering, Shape};
+use super::wire::error::Problem;
+use crate::intake::{Reply, Request};
 use crate::net::Ticket;
 
-/// The route's part of an order's answer.
-#[derive(Debug)]
-pub(super) enum Placed {
-    Own,
-    Published(Box<Echo>),
-    Submit,
-}
+/// Writes the answer to a request, from the reply.
+pub(super) type Show =
+    Box<dyn FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send>;
 
-/// What a request waits for, and what its route needs to write the answer.
-#[derive(Debug)]
+/// Writes the answer to an order that was accepted.
+pub(super) type ShowPlaced =
+    Box<dyn FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem> + Send>;
+
+/// Says from a reply what is asked next.
+pub(super) type NextStep = Box<dyn FnOnce(Reply) -> Result<(Request, Waiting), Problem> + Send>;
+
+/// What a request waits for.
 pub(super) enum Waiting {
+    /// An order: it is counted as in flight until its reply is there, whoever waits still.
     Placing {
         buyer: BuyerId,
         received: Instant,
-        route: Placed,
+        show: ShowPlaced,
     },
-    /// One order, to be shown.
-    Order,
-    /// The demo's payment, step by step: the order is read, its amount is paid, and it is read again.
-    DemoPayRead {
-        order: OrderId,
-        buyer: BuyerId,
-    },
-    DemoPayPaid {
-        order: OrderId,
-        buyer: BuyerId,
-    },
-    Payment,
-    RefundsDue,
-    /// A sale that was created or changed, to be shown with this status.
-    Sale {
-        sale: SaleId,
-        status: u16,
-    },
-    Message,
-    Balance {
-        balance: u64,
-    },
-    Reanchor,
-    /// What the ledger's file says; what was asked comes back with it.
-    Ledger,
+    Reply(Show),
+    /// The reply to one of several requests that answer one call.
+    Step(NextStep),
+    /// The ledger's thread; what writes the answer comes from there.
+    Read,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiting::Placing { .. } => "Placing",
+            Waiting::Reply(_) => "Reply",
+            Waiting::Step(_) => "Step",
+            Waiting::Read => "Read",
+        })
+    }
 }
 
 /// A request that waits.
@@ -62,6 +65,14 @@ pub(super) struct Pending {
     pub(super) waiting: Waiting,
     /// The origin of another site whose page may read the answer.
     pub(super) origin: Option<Arc<str>>,
+    /// How its problems are reported.
+    pub(super) problems: Shape,
+}
+
+impl Pending {
+    pub(super) fn new(call: &Call<'_>, waiting: Waiting) -> Pending {
+        Pending { waiting, origin: call.origin.clone(), problems: call.problems }
+    }
 }
 
 /// All requests of one loop that wait.
@@ -99,13 +110,16 @@ impl PendingTable {
 mod tests {
     use super::*;
 
-    fn pending(balance: u64) -> Pending {
-        Pending { waiting: Waiting::Balance { balance }, origin: None }
+    /// One of several that wait, distinguished by their buyer.
+    fn pending(buyer: u64) -> Pending {
+        let show: ShowPlaced = Box::new(|_, _, _| Ok(()));
+        let waiting = Waiting::Placing { buyer: BuyerId(buyer), received: Instant::now(), show };
+        Pending { waiting, origin: None, problems: Shape::Problem }
     }
 
-    fn balance(pending: Option<Pending>) -> Option<u64> {
+    fn buyer(pending: Option<Pending>) -> Option<u64> {
         match pending?.waiting {
-            Waiting::Balance { balance } => Some(balance),
+            Waiting::Placing { buyer, .. } => Some(buyer.0),
             _ => None,
         }
     }
@@ -118,12 +132,12 @@ mod tests {
         table.put(ticket(0, 7), pending(7));
         table.put(ticket(2, 2), pending(2));
         table.put(ticket(2, 3), pending(3));
-        assert_eq!(balance(table.take(ticket(2, 1))), Some(1));
-        assert_eq!(balance(table.take(ticket(2, 1))), None);
-        assert_eq!(balance(table.take(ticket(2, 3))), Some(3));
-        assert_eq!(balance(table.take(ticket(2, 2))), Some(2));
-        assert_eq!(balance(table.take(ticket(0, 8))), None);
-        assert_eq!(balance(table.take(ticket(0, 7))), Some(7));
-        assert_eq!(balance(table.take(ticket(9, 9))), None);
+        assert_eq!(buyer(table.take(ticket(2, 1))), Some(1));
+        assert_eq!(buyer(table.take(ticket(2, 1))), None);
+        assert_eq!(buyer(table.take(ticket(2, 3))), Some(3));
+        assert_eq!(buyer(table.take(ticket(2, 2))), Some(2));
+        assert_eq!(buyer(table.take(ticket(0, 8))), None);
+        assert_eq!(buyer(table.take(ticket(0, 7))), Some(7));
+        assert_eq!(buyer(table.take(ticket(9, 9))), None);
     }
 }

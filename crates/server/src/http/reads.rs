@@ -1,92 +1,118 @@
-//! Questions that only the ledger can answer (the audit, the order feed), answered on a thread of its own: they
-//! block on the disk or on a server, and an audit reads everything.
+//! What only the ledger can answer (the audit, the order feed), read on a thread of its own: it blocks on the disk or
+//! on a server, and an audit reads everything.
 //!
-//! One question at a time, few waiting; one more is told to come again. Must not: change anything.
+//! One at a time, few waiting; with more, the client is asked to come again. Must not: change anything, or know what
+//! is read.
 
+use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::ledger::{Audit, Changes, OpenError, Source, mysql, sqlite};
+use super::HttpService;
+use super::wire::answer::Answering;
+use super::wire::error::Problem;
+use crate::ledger::{OpenError, Source};
 use crate::net::{Ticket, Waker};
 
-/// Questions that wait at one time.
+/// Reads that wait at one time.
 const WAITING_MAX: usize = 16;
 
-/// What can be asked of the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    Audit,
-    Feed { since: u64, entries_max: u64 },
+/// Reads the ledger, on the thread that may block.
+pub(super) type LedgerRead = Box<dyn FnOnce(&Source) -> Result<ShowRead, OpenError> + Send>;
+
+/// Writes the answer from what was read, on the event loop.
+pub(super) struct ShowRead(Box<WriteRead>);
+
+type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
+
+impl ShowRead {
+    pub(super) fn new(
+        write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
+    ) -> ShowRead {
+        ShowRead(Box::new(write))
+    }
+
+    pub(super) fn write(self, service: &mut HttpService, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+        (self.0)(service, out)
+    }
 }
 
-/// What the ledger says.
-#[derive(Debug)]
-pub(super) enum Found {
-    Audit(Audit),
-    Feed(Changes),
-    /// The cursor is not this ledger's; the text says what to do.
-    CursorAhead(String),
-    /// It could not be read; the text says why.
-    Failed(String),
+impl fmt::Debug for ShowRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShowRead")
+    }
 }
 
-#[derive(Debug)]
-struct Asked {
+/// A read that waits for the thread.
+struct WaitingRead {
     event_loop: usize,
     ticket: Ticket,
-    question: Question,
+    /// The route that asks, for the log.
+    route: &'static str,
+    read: LedgerRead,
 }
 
 #[derive(Debug)]
 struct Outbox {
     waker: Waker,
-    found: Mutex<Vec<(Ticket, Found)>>,
+    read: Mutex<Vec<(Ticket, ShowRead)>>,
 }
 
 /// The reading thread, as the event loops see it. It ends when this is dropped.
-#[derive(Debug)]
 pub struct Reads {
-    questions: Option<SyncSender<Asked>>,
+    waiting: Option<SyncSender<WaitingRead>>,
     outboxes: Arc<[Outbox]>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reads").field("outboxes", &self.outboxes).finish_non_exhaustive()
+    }
 }
 
 impl Reads {
     /// Starts the thread; `wakers` are those of the event loops, in order.
     pub fn start(ledger: Source, wakers: Vec<Waker>) -> Reads {
-        let outbox = |waker| Outbox { waker, found: Mutex::default() };
+        let outbox = |waker| Outbox { waker, read: Mutex::default() };
         let outboxes: Arc<[Outbox]> = wakers.into_iter().map(outbox).collect();
-        let (questions, asked) = sync_channel(WAITING_MAX);
+        let (sender, waiting) = sync_channel(WAITING_MAX);
         let answers = Arc::clone(&outboxes);
         let thread = std::thread::Builder::new()
             .name("ledger-reads".to_owned())
-            .spawn(move || answer_all(&ledger, &asked, &answers))
+            .spawn(move || read_all(&ledger, &waiting, &answers))
             .expect("the system starts a thread while the server starts");
-        Reads { questions: Some(questions), outboxes, thread: Some(thread) }
+        Reads { waiting: Some(sender), outboxes, thread: Some(thread) }
     }
 
-    /// Hands a question over; false: too many wait.
-    pub(super) fn ask(&self, event_loop: usize, ticket: Ticket, question: Question) -> bool {
-        let questions = self.questions.as_ref().expect("it is there until this is dropped");
-        match questions.try_send(Asked { event_loop, ticket, question }) {
+    /// Hands a read over; false: too many wait.
+    pub(super) fn ask(
+        &self,
+        event_loop: usize,
+        ticket: Ticket,
+        route: &'static str,
+        read: LedgerRead,
+    ) -> bool {
+        let waiting = self.waiting.as_ref().expect("it is there until this is dropped");
+        match waiting.try_send(WaitingRead { event_loop, ticket, route, read }) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
         }
     }
 
-    /// Takes what was found for this loop into the empty `into`.
-    pub(super) fn take(&self, event_loop: usize, into: &mut Vec<(Ticket, Found)>) {
-        debug_assert!(into.is_empty(), "what was found last was delivered");
-        let mut found = self.outboxes[event_loop].found.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *found, into);
+    /// Takes what was read for this loop into the empty `into`.
+    pub(super) fn take(&self, event_loop: usize, into: &mut Vec<(Ticket, ShowRead)>) {
+        debug_assert!(into.is_empty(), "what was read last was delivered");
+        let mut read = self.outboxes[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *read, into);
     }
 }
 
 impl Drop for Reads {
     fn drop(&mut self) {
-        // Without a sender the thread ends after the question that it is at.
-        self.questions = None;
+        // Without a sender the thread ends after what it is reading.
+        self.waiting = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -95,28 +121,15 @@ impl Drop for Reads {
     }
 }
 
-fn answer_all(ledger: &Source, asked: &Receiver<Asked>, outboxes: &[Outbox]) {
-    while let Ok(Asked { event_loop, ticket, question }) = asked.recv() {
-        let found = find(ledger, question).unwrap_or_else(|error| {
-            tracing::warn!(%error, ?question, "the ledger could not be read");
-            Found::Failed(error.to_string())
+/// A connection per read: they are rare, and a kept one would hold a place in the WAL's index.
+fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, outboxes: &[Outbox]) {
+    while let Ok(WaitingRead { event_loop, ticket, route, read }) = waiting.recv() {
+        let read = read(ledger).unwrap_or_else(|error| {
+            tracing::warn!(%error, route, "the ledger could not be read");
+            ShowRead::new(move |_, _| Err(Problem::ledger_unreadable(&error)))
         });
         let outbox = &outboxes[event_loop];
-        outbox.found.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, found));
+        outbox.read.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, read));
         outbox.waker.wake();
-    }
-}
-
-/// A connection per question: they are rare, and a kept one would hold a place in the WAL's index.
-fn find(ledger: &Source, question: Question) -> Result<Found, OpenError> {
-    match question {
-        Question::Audit => ledger.audit().map(Found::Audit),
-        Question::Feed { since, entries_max } => match ledger.changes(since, entries_max) {
-            Err(
-                ahead @ (OpenError::Sqlite(sqlite::OpenError::CursorAhead { .. })
-                | OpenError::MySql(mysql::OpenError::CursorAhead { .. })),
-            ) => Ok(Found::CursorAhead(ahead.to_string())),
-            found => found.map(Found::Feed),
-        },
     }
 }

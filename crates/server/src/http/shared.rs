@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use engine::SaleId;
 
-use super::auth::{Auth, AuthMode};
-use super::page_shelf::PageShelf;
-use super::reads::Reads;
-use super::signature::Checker;
 use crate::clock::Clock;
+use crate::http::auth::signature::Checker;
+use crate::http::auth::{Auth, AuthMode};
+use crate::http::pages::shelf::PageShelf;
+use crate::http::reads::Reads;
 use crate::intake::Health;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
@@ -67,7 +67,6 @@ pub struct Shared {
     pub net: Arc<NetStats>,
     pub(super) options: HttpOptions,
     pub(super) auth: Auth,
-    pub(super) payments: Option<Checker>,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
@@ -100,8 +99,12 @@ impl Shared {
             admission: parts.admission,
             metrics: parts.metrics,
             net: parts.net,
-            auth: Auth::new(options.auth.clone(), secrets.operator.as_deref(), &options.allowed_origins),
-            payments: secrets.payment.as_deref().map(checker),
+            auth: Auth::new(
+                options.auth.clone(),
+                secrets.operator.as_deref(),
+                secrets.payment.as_deref().map(checker),
+                &options.allowed_origins,
+            ),
             order_id_secret: secrets.order_id,
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,

@@ -18,7 +18,7 @@ use super::outbox::{Outbox, Sent};
 use super::response::{ResponseWriter, Shape};
 use super::shared::{Shared, millis};
 use super::transport::Transport;
-use super::{Answer, Request, Service, Ticket};
+use super::{Answer, HttpRequest, Service, Ticket};
 
 /// Reads of one connection in one round; then the others get their turn.
 const READS_PER_ROUND: u32 = 4;
@@ -310,7 +310,7 @@ impl Connection {
         self.shape = Shape { head_only: head.method == "HEAD", http10: head.http10, ..Shape::default() };
         self.shape.keep_alive = self.keeps_alive(last, shared);
         let generation = shared.next_generation();
-        let request = Request {
+        let request = HttpRequest {
             method: head.method,
             path: head.path,
             query: head.query,

@@ -56,7 +56,7 @@ pub enum Answer {
 
 /// One complete request, borrowed from the connection's input buffer. Percent-decoding is the service's.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct HttpRequest<'a> {
     pub method: &'a str,
     /// Without the query.
     pub path: &'a str,
@@ -70,7 +70,7 @@ pub struct Request<'a> {
     pub secure: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> HttpRequest<'a> {
     /// The first header of this name (case-insensitive) as text; `None` if absent or not UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.headers
@@ -87,7 +87,12 @@ pub trait Service {
     fn body_bytes_max(&self, method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize;
 
     /// Handles one complete request. Must not block.
-    fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer;
+    fn call(
+        &mut self,
+        request: &HttpRequest<'_>,
+        ticket: Ticket,
+        response: &mut ResponseWriter<'_>,
+    ) -> Answer;
 
     /// After all requests of one poll round were handed out: the place to pass a batch on.
     fn round_ended(&mut self);

@@ -7,16 +7,16 @@ use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, Sale
 
 use super::Response;
 use crate::clock::Clock;
-use crate::http::dispatch::Delivery;
+use crate::http::delivery::Delivery;
 use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
-use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request as Asked};
+use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::Batch;
 use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
-use crate::net::{Answer, EventLoop, NetStats, Request, ResponseWriter, Service, Stop, Ticket};
+use crate::net::{Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket};
 use crate::pages::{Pages, Session, Settings};
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -236,7 +236,7 @@ impl Shop {
         let (path, query) = sent.target.split_once('?').unwrap_or((&sent.target, ""));
         let headers: Vec<_> =
             sent.headers.iter().map(|(name, value)| httparse::Header { name, value }).collect();
-        let request = Request {
+        let request = HttpRequest {
             method: &sent.method,
             path,
             query,
@@ -273,14 +273,14 @@ impl Shop {
         self.mailbox.answer(0, &mut replies);
     }
 
-    fn carry_out(&mut self, asked: Asked) -> Reply {
+    fn carry_out(&mut self, request: Request) -> Reply {
         let now = self.shared.clock.now();
         let answer = |result| match result {
             Ok(accepted) => Reply::Accepted(accepted),
             Err(refusal) => Reply::Refused(refusal),
         };
-        match asked {
-            Asked::Place(NewOrder { place, admission: judged, .. }) => {
+        match request {
+            Request::Place(NewOrder { place, admission: judged, .. }) => {
                 if let Judged::ByTheWriter { over } = judged
                     && self.book.lookup(&place).is_none()
                 {
@@ -292,15 +292,15 @@ impl Shop {
                 }
                 answer(self.book.execute(now, Command::Place(place)))
             }
-            Asked::Execute(command) => answer(self.book.execute(now, command)),
-            Asked::Read { order, buyer, wait: _ } => match self.book.order(order) {
+            Request::Execute(command) => answer(self.book.execute(now, command)),
+            Request::Read { order, buyer, wait: _ } => match self.book.order(order) {
                 Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
                 _ => Reply::Refused(engine::Refusal::UnknownOrder),
             },
-            Asked::Message(_) => Reply::Stored,
-            Asked::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
-            Asked::SetBalance { .. } => Reply::BalanceSet { items: 2 },
-            Asked::Reanchor => Reply::Reanchored { difference_ms: -3 },
+            Request::Message(_) => Reply::Stored,
+            Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::SetBalance { .. } => Reply::BalanceSet { items: 2 },
+            Request::Reanchor => Reply::Reanchored { difference_ms: -3 },
         }
     }
 

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use server::net::{
-    Answer, EventLoop, Limits, NetStats, Replies, Request, ResponseWriter, Service, Stop, Ticket, Waker,
+    Answer, EventLoop, HttpRequest, Limits, NetStats, Replies, ResponseWriter, Service, Stop, Ticket, Waker,
 };
 
 /// Longer than anything here takes; only a failing test waits for it.
@@ -58,7 +58,12 @@ impl Service for Echo {
         if headers.iter().any(|header| header.name == "X-Word") { 2000 } else { 1000 }
     }
 
-    fn call(&mut self, request: &Request<'_>, ticket: Ticket, response: &mut ResponseWriter<'_>) -> Answer {
+    fn call(
+        &mut self,
+        request: &HttpRequest<'_>,
+        ticket: Ticket,
+        response: &mut ResponseWriter<'_>,
+    ) -> Answer {
         let body = String::from_utf8_lossy(request.body);
         let echo = format!("{} {} {} {body}", request.method, request.path, request.query);
         match request.path {

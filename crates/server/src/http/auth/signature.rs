@@ -5,11 +5,11 @@
 
 use ring::hmac;
 
-use super::wire::{decimal, read_hex};
+use crate::http::wire::{decimal, read_hex};
 
 /// Why a callback is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unsigned {
+pub(in crate::http) enum Unsigned {
     Missing,
     Malformed,
     /// Signed longer ago, or further ahead, than is tolerated.
@@ -18,7 +18,7 @@ pub(super) enum Unsigned {
 }
 
 impl Unsigned {
-    pub(super) fn detail(self) -> &'static str {
+    pub(in crate::http) fn detail(self) -> &'static str {
         match self {
             Unsigned::Missing => "The header Doorbuster-Signature is missing.",
             Unsigned::Malformed => {
@@ -34,17 +34,22 @@ impl Unsigned {
 
 /// Checks callbacks with one secret.
 #[derive(Debug)]
-pub(super) struct Checker {
+pub(in crate::http) struct Checker {
     key: hmac::Key,
     tolerance_s: u64,
 }
 
 impl Checker {
-    pub(super) fn new(secret: &[u8], tolerance_s: u64) -> Checker {
+    pub(in crate::http) fn new(secret: &[u8], tolerance_s: u64) -> Checker {
         Checker { key: hmac::Key::new(hmac::HMAC_SHA256, secret), tolerance_s }
     }
 
-    pub(super) fn check(&self, header: Option<&str>, body: &[u8], now_s: u64) -> Result<(), Unsigned> {
+    pub(in crate::http) fn check(
+        &self,
+        header: Option<&str>,
+        body: &[u8],
+        now_s: u64,
+    ) -> Result<(), Unsigned> {
         let (time, tag) = parse(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
         let mut signed = Vec::with_capacity(time.len() + 1 + body.len());
         signed.extend_from_slice(time.as_bytes());
@@ -79,8 +84,8 @@ fn parse(header: &str) -> Option<(&str, [u8; 32])> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::wire::push_hex;
     use super::*;
+    use crate::http::wire::push_hex;
 
     const SECRET: &[u8] = b"a secret of the provider";
     const BODY: &[u8] = br#"{"payment_id":"p1"}"#;

@@ -4,7 +4,7 @@
 
 /// A method, as far as routes tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(in crate::http) enum Method {
     /// HEAD too: the net layer leaves the body out.
     Get,
     Post,
@@ -14,7 +14,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn of(name: &str) -> Method {
+    pub(in crate::http) fn of(name: &str) -> Method {
         match name {
             "GET" | "HEAD" => Method::Get,
             "POST" => Method::Post,
@@ -32,25 +32,25 @@ const DECISIVE: [&str; 5] =
 
 /// The first header of each name, as text; `None` if it is absent or not UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Fields<'a> {
-    pub(super) accept: Option<&'a str>,
-    pub(super) accept_encoding: Option<&'a str>,
-    pub(super) authorization: Option<&'a str>,
-    pub(super) content_type: Option<&'a str>,
-    pub(super) cookie: Option<&'a str>,
-    pub(super) host: Option<&'a str>,
-    pub(super) idempotency_key: Option<&'a str>,
-    pub(super) if_none_match: Option<&'a str>,
-    pub(super) member_id: Option<&'a str>,
-    pub(super) origin: Option<&'a str>,
-    pub(super) sec_fetch_site: Option<&'a str>,
-    pub(super) signature: Option<&'a str>,
+pub(in crate::http) struct Fields<'a> {
+    pub(in crate::http) accept: Option<&'a str>,
+    pub(in crate::http) accept_encoding: Option<&'a str>,
+    pub(in crate::http) authorization: Option<&'a str>,
+    pub(in crate::http) content_type: Option<&'a str>,
+    pub(in crate::http) cookie: Option<&'a str>,
+    pub(in crate::http) host: Option<&'a str>,
+    pub(in crate::http) idempotency_key: Option<&'a str>,
+    pub(in crate::http) if_none_match: Option<&'a str>,
+    pub(in crate::http) member_id: Option<&'a str>,
+    pub(in crate::http) origin: Option<&'a str>,
+    pub(in crate::http) sec_fetch_site: Option<&'a str>,
+    pub(in crate::http) signature: Option<&'a str>,
     /// The name of a decisive header that is there twice or is no text: the request must be refused.
-    pub(super) unusable: Option<&'static str>,
+    pub(in crate::http) unusable: Option<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(headers: &[httparse::Header<'a>]) -> Fields<'a> {
+    pub(in crate::http) fn of(headers: &[httparse::Header<'a>]) -> Fields<'a> {
         let mut fields = Fields::default();
         for header in headers {
             // The length rules nearly all out before any letter is compared.

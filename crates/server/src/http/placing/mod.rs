@@ -3,38 +3,54 @@
 //!
 //! Must not: know how any route's answer looks.
 
+pub(super) mod order_id;
+
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, BuyerId, Fingerprint, OrderId, Place, ProductId, Refusal, SaleId, SkuId};
+use engine::{Accepted, BuyerId, Fingerprint, OrderId, OrderView, Place, ProductId, Refusal, SaleId, SkuId};
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::order_id::{KEY_BYTES_MAX, Named};
-use super::pending::{Placed, Waiting};
-use super::service::{Call, HttpService};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::pending::Waiting;
+use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::error::Problem;
 use crate::intake::admission::Rejection;
 use crate::intake::{Judged, NewOrder, Reply, Request};
 use crate::net::Answer;
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(in crate::http) struct Admitted {
     id: OrderId,
     buyer: BuyerId,
     judged: Judged,
     received: Instant,
 }
 
-/// How far an accepted order has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    InLedger,
-    /// With the broker.
-    Pending,
+/// An order that was accepted, now or at an earlier request with the same key.
+#[derive(Debug)]
+pub(in crate::http) struct Placed {
+    pub(in crate::http) order: OrderView,
+    /// Otherwise the broker has it, and the ledger will.
+    pub(in crate::http) in_ledger: bool,
+    pub(in crate::http) replayed: bool,
+}
+
+impl Placed {
+    pub(in crate::http) fn of(reply: Reply) -> Result<Placed, Problem> {
+        match reply {
+            Reply::Accepted(Accepted::Order { order, replayed }) => {
+                Ok(Placed { order, in_ledger: true, replayed })
+            }
+            Reply::Pending { order, replayed } => Ok(Placed { order, in_ledger: false, replayed }),
+            reply => Err(reply.into()),
+        }
+    }
 }
 
 /// The idempotency key, if there is one.
-pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
+pub(in crate::http) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
     let Some(key) = call.fields.idempotency_key else { return Ok(None) };
     let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
     if !visible || key.is_empty() || key.len() > KEY_BYTES_MAX {
@@ -46,7 +62,7 @@ pub(super) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
 impl HttpService {
     /// The first stage: finds the SKU, and judges a request without a key on committed state. One with a key
     /// may be known, so the writer judges it.
-    pub(super) fn admit(
+    pub(in crate::http) fn admit(
         &mut self,
         call: &Call<'_>,
         buyer: BuyerId,
@@ -92,19 +108,22 @@ impl HttpService {
         })
     }
 
-    /// The second stage: to the writer with it.
-    pub(super) fn place(
+    /// The second stage: to the writer with it. `show` writes the answer of the route.
+    pub(in crate::http) fn place(
         &mut self,
         call: &Call<'_>,
         admitted: Admitted,
         quantity: u32,
         (address, fingerprint): (Option<Box<[u8]>>, Fingerprint),
-        route: Placed,
+        show: impl FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem>
+        + Send
+        + 'static,
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
         let place = Place { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, address, admission: judged };
-        let asked = self.ask(call, Request::Place(order), Waiting::Placing { buyer, received, route });
+        let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
+        let asked = self.ask_and_wait(call, Request::Place(order), waiting);
         if asked.is_err() {
             self.shared.admission.leave(buyer);
             self.shared.metrics.orders_rejected.inc();
@@ -126,7 +145,7 @@ impl HttpService {
     }
 
     /// Counts an order out, by what the writer said.
-    pub(super) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
+    pub(in crate::http) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
         self.shared.admission.leave(buyer);
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took.as_secs_f64());
@@ -146,25 +165,6 @@ impl HttpService {
             _ => {
                 metrics.orders_unknown.inc();
             }
-        }
-    }
-
-    /// Writes what became of an order, in the way of its route.
-    pub(super) fn placed(
-        &mut self,
-        route: Placed,
-        reply: Reply,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        let (order, standing, replayed) = match reply {
-            Reply::Accepted(Accepted::Order { order, replayed }) => (order, Standing::InLedger, replayed),
-            Reply::Pending { order, replayed } => (order, Standing::Pending, replayed),
-            reply => return Err(super::service::other(reply)),
-        };
-        match route {
-            Placed::Own => self.show_placed(&order, standing, replayed, out),
-            Placed::Published(echo) => self.show_generated(&order, &echo, out),
-            Placed::Submit => self.show_submitted(&order, replayed, out),
         }
     }
 }

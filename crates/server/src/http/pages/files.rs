@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use engine::SkuId;
 
-use super::page_shelf::SkuPages;
+use crate::http::pages::shelf::SkuPages;
 use crate::http::shared::Shared;
 use crate::pages::Pages;
 

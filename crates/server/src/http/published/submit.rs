@@ -3,21 +3,26 @@
 //! Unlike the published program, which subtracts without looking, it refuses with 409 when the balance is
 //! short.
 
-use engine::{BuyerId, OrderView, ProductId};
+use engine::{BuyerId, ProductId};
 
-use super::answer::{Answering, TEXT};
-use super::error::Problem;
-use super::pending::Placed;
-use super::placing::key_of;
-use super::service::{Call, HttpService};
-use super::token::BUYER_MAX;
-use super::wire::{decimal, decode, parameter, push_order_id};
+use crate::http::HttpService;
+use crate::http::auth::token::BUYER_MAX;
+use crate::http::call::Call;
+use crate::http::placing::{Placed, key_of};
+use crate::http::route::{Handler, Route};
+use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{decimal, decode, parameter, push_order_id};
 use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] =
+    &[Route::post("/order/submit", Handler::Anybody(HttpService::submit_order))];
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 impl HttpService {
-    pub(super) fn submit_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    /// Everything is asked of a buyer, but the form names one: who asks is checked against it.
+    fn submit_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
         self.shared.auth.same_site(&call.fields, call.request.secure)?;
         let is_form =
@@ -38,13 +43,12 @@ impl HttpService {
         let key = key_of(call)?;
         let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);
-        self.place(call, admitted, count, kept, Placed::Submit)
+        self.place(call, admitted, count, kept, HttpService::show_submitted)
     }
 
-    pub(super) fn show_submitted(
+    fn show_submitted(
         &mut self,
-        order: &OrderView,
-        replayed: bool,
+        Placed { order, replayed, .. }: Placed,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         self.scratch.clear();

@@ -3,21 +3,27 @@
 //! Answers are written straight into a buffer that is used again, because the answer to an order is on the
 //! hot path: a dozen fields cost about 150 ns this way. Must not: know a route.
 
+pub(super) mod address;
+pub(super) mod answer;
+pub(super) mod body;
+pub(super) mod error;
+pub(super) mod fields;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use engine::OrderId;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-pub(super) use crate::net::push_number;
+pub(in crate::http) use crate::net::push_number;
 
 /// The largest number that is read from anybody: the ledger keeps numbers signed.
-pub(super) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
+pub(in crate::http) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
 
 /// A whole number in a JSON body, from 0 to [`NUMBER_MAX`]. Every number that can reach the ledger is read as
 /// one, so that none is too large to be written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Number(pub(super) u64);
+pub(in crate::http) struct Number(pub(in crate::http) u64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
@@ -44,19 +50,19 @@ impl Visitor<'_> for NumberVisitor {
 
 /// The fields of one JSON object, appended to a buffer. Names are our own and need no escaping.
 #[derive(Debug)]
-pub(super) struct Object<'a> {
+pub(in crate::http) struct Object<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
 }
 
 impl<'a> Object<'a> {
-    pub(super) fn begin(out: &'a mut Vec<u8>) -> Object<'a> {
+    pub(in crate::http) fn begin(out: &'a mut Vec<u8>) -> Object<'a> {
         out.push(b'{');
         Object { out, empty: true }
     }
 
     /// Writes the name; the value is the caller's to append.
-    pub(super) fn value(&mut self, name: &str) -> &mut Vec<u8> {
+    pub(in crate::http) fn value(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');
         }
@@ -67,34 +73,34 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    pub(super) fn text(&mut self, name: &str, text: &str) -> &mut Self {
+    pub(in crate::http) fn text(&mut self, name: &str, text: &str) -> &mut Self {
         push_text(self.value(name), text);
         self
     }
 
-    pub(super) fn number(&mut self, name: &str, number: u64) -> &mut Self {
+    pub(in crate::http) fn number(&mut self, name: &str, number: u64) -> &mut Self {
         push_number(self.value(name), number);
         self
     }
 
-    pub(super) fn number_or_null(&mut self, name: &str, number: Option<u64>) -> &mut Self {
+    pub(in crate::http) fn number_or_null(&mut self, name: &str, number: Option<u64>) -> &mut Self {
         match number {
             Some(number) => self.number(name, number),
             None => self.raw(name, b"null"),
         }
     }
 
-    pub(super) fn flag(&mut self, name: &str, flag: bool) -> &mut Self {
+    pub(in crate::http) fn flag(&mut self, name: &str, flag: bool) -> &mut Self {
         self.raw(name, if flag { b"true" } else { b"false" })
     }
 
     /// A value that is JSON already.
-    pub(super) fn raw(&mut self, name: &str, json: &[u8]) -> &mut Self {
+    pub(in crate::http) fn raw(&mut self, name: &str, json: &[u8]) -> &mut Self {
         self.value(name).extend_from_slice(json);
         self
     }
 
-    pub(super) fn order_id(&mut self, name: &str, id: OrderId) -> &mut Self {
+    pub(in crate::http) fn order_id(&mut self, name: &str, id: OrderId) -> &mut Self {
         let out = self.value(name);
         out.push(b'"');
         push_order_id(out, id);
@@ -103,7 +109,7 @@ impl<'a> Object<'a> {
     }
 
     /// A list of objects, each written by `each`.
-    pub(super) fn list<T>(
+    pub(in crate::http) fn list<T>(
         &mut self,
         name: &str,
         items: impl IntoIterator<Item = T>,
@@ -121,13 +127,13 @@ impl<'a> Object<'a> {
         self
     }
 
-    pub(super) fn end(&mut self) {
+    pub(in crate::http) fn end(&mut self) {
         self.out.push(b'}');
     }
 }
 
 /// The number with leading zeros, to a width that it must fit: for texts of one constant length.
-pub(super) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
+pub(in crate::http) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
     let begun = out.len();
     out.resize(begun + width, b'0');
     for digit in out[begun..].iter_mut().rev() {
@@ -138,7 +144,7 @@ pub(super) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-pub(super) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(in crate::http) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         out.push(HEX[usize::from(byte >> 4)]);
         out.push(HEX[usize::from(byte & 15)]);
@@ -146,7 +152,7 @@ pub(super) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Bytes from lower-case hexadecimal digits that fill `into` exactly.
-pub(super) fn read_hex(text: &str, into: &mut [u8]) -> bool {
+pub(in crate::http) fn read_hex(text: &str, into: &mut [u8]) -> bool {
     let nibble = |digit: u8| HEX.iter().position(|known| *known == digit).and_then(|n| u8::try_from(n).ok());
     if text.len() != into.len() * 2 {
         return false;
@@ -158,13 +164,13 @@ pub(super) fn read_hex(text: &str, into: &mut [u8]) -> bool {
     true
 }
 
-pub(super) fn push_order_id(out: &mut Vec<u8>, id: OrderId) {
+pub(in crate::http) fn push_order_id(out: &mut Vec<u8>, id: OrderId) {
     push_hex(out, &id.sku.0.to_be_bytes());
     push_hex(out, &id.hash.to_be_bytes());
 }
 
 /// A JSON string, with its quotes.
-pub(super) fn push_text(out: &mut Vec<u8>, text: &str) {
+pub(in crate::http) fn push_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\') {
@@ -185,7 +191,7 @@ pub(super) fn push_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// The value of a parameter in a query or in a form's body, still encoded; the first one of this name.
-pub(super) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a str> {
+pub(in crate::http) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a str> {
     encoded.split('&').find_map(|pair| {
         let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
         (found == name).then_some(value)
@@ -193,7 +199,7 @@ pub(super) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Undoes the encoding of a query's or a form's value: `+` is a space. `None` if it is broken or not UTF-8.
-pub(super) fn decode(encoded: &str) -> Option<Cow<'_, str>> {
+pub(in crate::http) fn decode(encoded: &str) -> Option<Cow<'_, str>> {
     if encoded.contains('+') {
         let spaced = encoded.replace('+', " ");
         return decode_path(&spaced).map(|decoded| Cow::Owned(decoded.into_owned()));
@@ -202,7 +208,7 @@ pub(super) fn decode(encoded: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Undoes percent-encoding, as in a path, where a `+` is a plus.
-pub(super) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
+pub(in crate::http) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains('%') {
         return Some(Cow::Borrowed(encoded));
     }
@@ -222,7 +228,7 @@ pub(super) fn decode_path(encoded: &str) -> Option<Cow<'_, str>> {
 
 /// A number up to [`NUMBER_MAX`], written in decimal digits and nothing else: no sign, no space. At most 19
 /// digits are looked at.
-pub(super) fn decimal(text: &str) -> Option<u64> {
+pub(in crate::http) fn decimal(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 19 && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok().filter(|number| *number <= NUMBER_MAX) } else { None }
 }

@@ -4,39 +4,48 @@
 
 use std::sync::Arc;
 
-use super::error::Problem;
-use super::wire::push_number;
+use crate::http::wire::error::Problem;
+use crate::http::wire::push_number;
 use crate::net::{Prepared, ResponseWriter};
 
-pub(super) const JSON: &str = "application/json";
+pub(in crate::http) const JSON: &str = "application/json";
 const PROBLEM_JSON: &str = "application/problem+json";
-pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+pub(in crate::http) const TEXT: &str = "text/plain; charset=utf-8";
 /// What a browser must not guess.
-pub(super) const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
-pub(super) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
+pub(in crate::http) const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+pub(in crate::http) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
 
 /// What a page of another site may read of an answer, beside its body.
 const EXPOSED: (&str, &str) =
     ("Access-Control-Expose-Headers", "Location, Retry-After, Idempotency-Replayed");
 
-/// In which shape a problem is told.
+/// How a problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::http) enum Shape {
     /// RFC 9457.
     Problem,
+    /// The same; but what is not found is a page, where a person reads it.
+    Page,
     /// `{"code":500,"message":..,"data":null}`.
     Published,
 }
 
+impl Shape {
+    /// Of a path that leads nowhere.
+    pub(in crate::http) fn of_unknown(path: &str) -> Shape {
+        if path.starts_with("/api/") { Shape::Problem } else { Shape::Page }
+    }
+}
+
 /// Answers to sold out, the busiest of all, assembled once.
 #[derive(Debug)]
-pub(super) struct SoldOut {
+pub(in crate::http) struct SoldOut {
     problem: Prepared,
     published: Prepared,
 }
 
 impl SoldOut {
-    pub(super) fn new() -> SoldOut {
+    pub(in crate::http) fn new() -> SoldOut {
         let problem = Problem::from(engine::Refusal::SoldOut);
         let (mut own, mut published) = (Vec::new(), Vec::new());
         problem.write(&mut own);
@@ -50,16 +59,19 @@ impl SoldOut {
 
 /// Writes one answer.
 #[derive(Debug)]
-pub(super) struct Answering<'r, 'w> {
+pub(in crate::http) struct Answering<'r, 'w> {
     writer: &'r mut ResponseWriter<'w>,
     /// The origin of another site whose page may read the answer.
     origin: Option<Arc<str>>,
     /// Of the answer that was written; 0 before.
-    pub(super) status: u16,
+    pub(in crate::http) status: u16,
 }
 
 impl<'r, 'w> Answering<'r, 'w> {
-    pub(super) fn new(writer: &'r mut ResponseWriter<'w>, origin: Option<Arc<str>>) -> Answering<'r, 'w> {
+    pub(in crate::http) fn new(
+        writer: &'r mut ResponseWriter<'w>,
+        origin: Option<Arc<str>>,
+    ) -> Answering<'r, 'w> {
         Answering { writer, origin, status: 0 }
     }
 
@@ -77,20 +89,20 @@ impl<'r, 'w> Answering<'r, 'w> {
         self.writer
     }
 
-    pub(super) fn json(&mut self, status: u16, body: &[u8]) {
+    pub(in crate::http) fn json(&mut self, status: u16, body: &[u8]) {
         self.json_with(status, &[], body);
     }
 
     /// Not to be stored by anybody: all our JSON is of the moment, and much of it is one buyer's.
-    pub(super) fn json_with(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) {
+    pub(in crate::http) fn json_with(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) {
         self.body_with(status, headers, JSON, body);
     }
 
-    pub(super) fn body(&mut self, status: u16, content_type: &str, body: &[u8]) {
+    pub(in crate::http) fn body(&mut self, status: u16, content_type: &str, body: &[u8]) {
         self.body_with(status, &[], content_type, body);
     }
 
-    pub(super) fn body_with(
+    pub(in crate::http) fn body_with(
         &mut self,
         status: u16,
         headers: &[(&str, &str)],
@@ -101,20 +113,20 @@ impl<'r, 'w> Answering<'r, 'w> {
     }
 
     /// With no other headers than these.
-    pub(super) fn cached(&mut self, headers: &[(&str, &str)], content_type: &str, body: &[u8]) {
+    pub(in crate::http) fn cached(&mut self, headers: &[(&str, &str)], content_type: &str, body: &[u8]) {
         self.head(200, headers).body(content_type, body);
     }
 
-    pub(super) fn empty(&mut self, status: u16, headers: &[(&str, &str)]) {
+    pub(in crate::http) fn empty(&mut self, status: u16, headers: &[(&str, &str)]) {
         self.head(status, headers).header(NO_STORE.0, NO_STORE.1).empty();
     }
 
-    pub(super) fn prepared(&mut self, status: u16, prepared: &Prepared) {
+    pub(in crate::http) fn prepared(&mut self, status: u16, prepared: &Prepared) {
         self.status = status;
         self.writer.prepared(prepared);
     }
 
-    pub(super) fn problem(
+    pub(in crate::http) fn problem(
         &mut self,
         problem: &Problem,
         shape: Shape,
@@ -123,13 +135,13 @@ impl<'r, 'w> Answering<'r, 'w> {
     ) {
         if problem.code == "sold_out" && self.origin.is_none() {
             return match shape {
-                Shape::Problem => self.prepared(problem.status, &sold_out.problem),
+                Shape::Problem | Shape::Page => self.prepared(problem.status, &sold_out.problem),
                 Shape::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
         let content_type = match shape {
-            Shape::Problem => {
+            Shape::Problem | Shape::Page => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }

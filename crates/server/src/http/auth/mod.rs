@@ -2,16 +2,20 @@
 //!
 //! Must not: know what is asked.
 
+pub(super) mod signature;
+pub(super) mod token;
+
 use std::sync::Arc;
 
 use engine::BuyerId;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::error::Problem;
-use super::fields::Fields;
-use super::token::{BUYER_MAX, Verifier};
-use super::wire::{decimal, push_hex, push_number, read_hex};
+use crate::http::auth::signature::Checker;
+use crate::http::auth::token::{BUYER_MAX, Verifier};
+use crate::http::wire::error::Problem;
+use crate::http::wire::fields::Fields;
+use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 
 /// How a buyer is known.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ pub enum AuthMode {
 }
 
 /// The demo's cookie.
-pub(super) const COOKIE: &str = "doorbuster_buyer";
+pub(in crate::http) const COOKIE: &str = "doorbuster_buyer";
 /// Demo buyers are numbered from here, above those that people type into load tools.
 const DEMO_BUYER_MIN: u64 = 1 << 40;
 /// Below this, so that a number survives JavaScript.
@@ -38,18 +42,25 @@ enum Known {
     Cookie(hmac::Key),
 }
 
-/// Everything that tells who asks. Shared by all loops.
+/// Everything by which it is known who asks. Shared by all loops.
 #[derive(Debug)]
-pub(super) struct Auth {
+pub(in crate::http) struct Auth {
     known: Known,
     /// A key of this run, and the tag of the operator's token under it: comparing tags takes the same time
     /// wherever the tokens differ, and however long they are.
     operator: Option<(hmac::Key, hmac::Tag)>,
+    /// Checks the payment provider's callbacks; `None`: they are off.
+    provider: Option<Checker>,
     allowed_origins: Vec<Arc<str>>,
 }
 
 impl Auth {
-    pub(super) fn new(mode: AuthMode, operator: Option<&[u8]>, allowed_origins: &[String]) -> Auth {
+    pub(in crate::http) fn new(
+        mode: AuthMode,
+        operator: Option<&[u8]>,
+        provider: Option<Checker>,
+        allowed_origins: &[String],
+    ) -> Auth {
         let sha256 = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
         let operator = operator.map(|token| {
             let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
@@ -63,11 +74,11 @@ impl Auth {
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        Auth { known, operator, allowed_origins }
+        Auth { known, operator, provider, allowed_origins }
     }
 
     /// The buyer who asks.
-    pub(super) fn buyer(&self, fields: &Fields<'_>, now_s: u64) -> Result<BuyerId, Problem> {
+    pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, now_s: u64) -> Result<BuyerId, Problem> {
         match &self.known {
             Known::Token(verifier) => {
                 let token = bearer(fields).ok_or_else(|| {
@@ -90,7 +101,7 @@ impl Auth {
     }
 
     /// The buyer whom the body of `/order/submit` names. A demo believes it; elsewhere it must be who asks.
-    pub(super) fn named_buyer(
+    pub(in crate::http) fn named_buyer(
         &self,
         fields: &Fields<'_>,
         named: BuyerId,
@@ -103,21 +114,34 @@ impl Auth {
     }
 
     /// Whether an operator asks.
-    pub(super) fn operator(&self, fields: &Fields<'_>) -> Result<(), Problem> {
+    pub(in crate::http) fn operator(&self, fields: &Fields<'_>) -> Result<(), Problem> {
         if self.operator.is_none() {
             return Err(Problem::operator_off());
         }
         if self.is_operator(fields) { Ok(()) } else { Err(Problem::operator_unauthorized()) }
     }
 
-    pub(super) fn is_operator(&self, fields: &Fields<'_>) -> bool {
+    pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
         let (Some((key, tag)), Some(token)) = (&self.operator, bearer(fields)) else { return false };
         hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
     }
 
+    /// Whether the payment provider sends this.
+    pub(in crate::http) fn provider(
+        &self,
+        fields: &Fields<'_>,
+        body: &[u8],
+        now_s: u64,
+    ) -> Result<(), Problem> {
+        let checker = self.provider.as_ref().ok_or_else(Problem::payments_off)?;
+        checker
+            .check(fields.signature, body, now_s)
+            .map_err(|unsigned| Problem::invalid_signature(unsigned.detail()))
+    }
+
     /// Whether the page that sends this may act for its reader: our own pages, and those of the allowed
     /// origins. What is no browser sends no origin, and has no reader's cookies to misuse.
-    pub(super) fn same_site(&self, fields: &Fields<'_>, secure: bool) -> Result<(), Problem> {
+    pub(in crate::http) fn same_site(&self, fields: &Fields<'_>, secure: bool) -> Result<(), Problem> {
         let fine = match fields.origin {
             Some(origin) => is_own(origin, fields.host, secure) || self.allowed(origin).is_some(),
             None => fields.sec_fetch_site != Some("cross-site"),
@@ -126,7 +150,7 @@ impl Auth {
     }
 
     /// The other site whose page asks, if it may.
-    pub(super) fn foreign_origin(&self, fields: &Fields<'_>) -> Option<Arc<str>> {
+    pub(in crate::http) fn foreign_origin(&self, fields: &Fields<'_>) -> Option<Arc<str>> {
         self.allowed(fields.origin?)
     }
 
@@ -135,7 +159,7 @@ impl Auth {
     }
 
     /// The value of the demo's cookie for a new buyer, or `None` if the browser has a good one.
-    pub(super) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
+    pub(in crate::http) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
         let Known::Cookie(key) = &self.known else { return Err(Problem::demo_only()) };
         if cookie_buyer(key, fields).is_some() {
             return Ok(None);
@@ -187,7 +211,7 @@ mod tests {
     use super::*;
 
     fn auth(mode: AuthMode) -> Auth {
-        Auth::new(mode, Some(b"operator's token"), &["https://shop.example".to_owned()])
+        Auth::new(mode, Some(b"operator's token"), None, &["https://shop.example".to_owned()])
     }
 
     #[test]
@@ -230,7 +254,7 @@ mod tests {
             let fields = Fields { authorization, ..Fields::default() };
             assert_eq!(auth.operator(&fields).is_ok(), fine, "{authorization:?}");
         }
-        let off = Auth::new(AuthMode::MemberId, None, &[]);
+        let off = Auth::new(AuthMode::MemberId, None, None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
         assert_eq!(off.operator(&fields), Err(Problem::operator_off()));
     }

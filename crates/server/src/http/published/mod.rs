@@ -3,21 +3,34 @@
 //! Success replies of one SKU and address have one constant length: `ab` counts any other as failed. So ids
 //! and times have a fixed width, and the buyer's number is padded with spaces, which JSON allows.
 
-use engine::{OrderView, ProductId, Refusal, SaleId};
+pub(super) mod reply;
+pub(super) mod submit;
+
+use engine::{BuyerId, OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::address::{DeliveryAddress, PublishedAddress};
-use super::answer::{Answering, TEXT};
-use super::error::Problem;
-use super::orders::read_object;
-use super::pending::{Placed, Waiting};
-use super::placing::key_of;
-use super::published_reply::{Echo, receiver};
-use super::service::{Call, HttpService, other};
-use super::wire::{Number, decimal, parameter, push_number};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::placing::key_of;
+use crate::http::published::reply::{Echo, receiver};
+use crate::http::route::{Handler, Route, When};
+use crate::http::wire::address::{DeliveryAddress, PublishedAddress};
+use crate::http::wire::answer::{Answering, Shape, TEXT};
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, decimal, parameter, push_number};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/seckillOrder/generateOrder", Handler::Buyer(HttpService::generate_order))
+        .problems(Shape::Published),
+    Route::post("/seckillOrder/pressureMQ", Handler::Buyer(HttpService::send_message))
+        .when(When::Messages)
+        .problems(Shape::Published),
+    Route::get("/cache/stock", Handler::Anybody(HttpService::cache_stock)),
+];
 
 /// Longest message body that is stored, in bytes: what the published command sends, eight times over.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -37,8 +50,7 @@ struct Generate<'a> {
 }
 
 impl HttpService {
-    pub(super) fn generate_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        let buyer = self.acting_buyer(call)?;
+    fn generate_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
         let key = key_of(call)?;
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
@@ -50,10 +62,12 @@ impl HttpService {
         let echo = Echo { order_id, order_item_id, pay_type, receiver: receiver(address.as_ref()) };
         // They are in the first answer, so a retry that says others is another request.
         let kept = self.keep_address(key.is_some(), 1, &echoed, address);
-        self.place(call, admitted, 1, kept, Placed::Published(Box::new(echo)))
+        self.place(call, admitted, 1, kept, move |service, placed, out| {
+            service.show_generated(&placed.order, &echo, out)
+        })
     }
 
-    pub(super) fn show_generated(
+    fn show_generated(
         &mut self,
         order: &OrderView,
         echo: &Echo,
@@ -71,35 +85,22 @@ impl HttpService {
     }
 
     /// Sends one message, and is no order. For load tests: a shop has no use for it, and each message stays.
-    pub(super) fn pressure_mq(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        if !self.shared.options.message_route {
-            return Err(Problem::not_found());
-        }
-        self.acting_buyer(call)?;
-        let body: &RawValue = read_object_text(call)?;
+    fn send_message(&mut self, call: &Call<'_>, _sender: BuyerId) -> Result<Answer, Problem> {
+        let body: &RawValue = read_object(call)?;
         if body.get().len() > MESSAGE_BYTES_MAX {
             return Err(Problem::invalid(format!("The message is longer than {MESSAGE_BYTES_MAX} bytes.")));
         }
-        self.ask(call, Request::Message(body.get().as_bytes().into()), Waiting::Message)
-    }
-
-    #[expect(clippy::unused_self, reason = "a route like any other")]
-    pub(super) fn show_message(&self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
-        match reply {
+        self.ask(call, Request::Message(body.get().as_bytes().into()), |_, reply, out| match reply {
             Reply::Stored => {
                 out.json(200, SENT);
                 Ok(())
             }
-            reply => Err(other(reply)),
-        }
+            reply => Err(reply.into()),
+        })
     }
 
     /// The stock of a product in the newest sale that has it, or in the sale that is named: digits only.
-    pub(super) fn cache_stock(
-        &mut self,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
+    fn cache_stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let number = |name| parameter(call.request.query, name).map(decimal);
         let Some(Some(product)) = number("productId") else {
             return Err(Problem::invalid("productId must be a number."));
@@ -115,8 +116,4 @@ impl HttpService {
         out.body(200, TEXT, &self.scratch);
         Ok(Answer::Ready)
     }
-}
-
-fn read_object_text<'a>(call: &Call<'a>) -> Result<&'a RawValue, Problem> {
-    read_object(call)
 }

@@ -6,9 +6,9 @@
 
 use engine::{OrderView, SkuId};
 
-use super::address::DeliveryAddress;
-use super::wire::{push_number, push_order_id, push_padded, push_text};
 use crate::calendar::date_of;
+use crate::http::wire::address::DeliveryAddress;
+use crate::http::wire::{push_number, push_order_id, push_padded, push_text};
 use crate::intake::catalog::Catalog;
 use crate::pages::amount;
 
@@ -17,15 +17,15 @@ const BUYER_DIGITS: usize = 19;
 
 /// What a reply repeats from its request: numbers, and the receiver as the fields of the reply.
 #[derive(Debug, Default)]
-pub(super) struct Echo {
-    pub(super) order_id: Option<u64>,
-    pub(super) order_item_id: Option<u64>,
-    pub(super) pay_type: Option<u64>,
-    pub(super) receiver: Vec<u8>,
+pub(in crate::http) struct Echo {
+    pub(in crate::http) order_id: Option<u64>,
+    pub(in crate::http) order_item_id: Option<u64>,
+    pub(in crate::http) pay_type: Option<u64>,
+    pub(in crate::http) receiver: Vec<u8>,
 }
 
 /// The receiver's fields of the reply, each with a comma before it.
-pub(super) fn receiver(address: Option<&DeliveryAddress<'_>>) -> Vec<u8> {
+pub(in crate::http) fn receiver(address: Option<&DeliveryAddress<'_>>) -> Vec<u8> {
     const FIELDS: [(&str, &str); 7] = [
         ("receiverName", "name"),
         ("receiverPhone", "phone"),
@@ -47,7 +47,7 @@ pub(super) fn receiver(address: Option<&DeliveryAddress<'_>>) -> Vec<u8> {
 
 /// The parts of a success reply that are the same for a SKU.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(in crate::http) struct Template {
     /// Of the order's item, after its serial number.
     item: Vec<u8>,
     /// Of the order, after its time and up to the pay type.
@@ -58,13 +58,13 @@ pub(super) struct Template {
 
 /// The templates of one event loop, made again when the catalog changes.
 #[derive(Debug, Default)]
-pub(super) struct Templates {
+pub(in crate::http) struct Templates {
     catalog_version: u64,
     by_sku: Vec<Option<Template>>,
 }
 
 impl Templates {
-    pub(super) fn of(&mut self, catalog: &Catalog, sku: SkuId) -> Option<&Template> {
+    pub(in crate::http) fn of(&mut self, catalog: &Catalog, sku: SkuId) -> Option<&Template> {
         if self.catalog_version != catalog.version {
             self.by_sku.clear();
             self.by_sku.resize_with(catalog.skus.len(), || None);
@@ -116,7 +116,7 @@ impl Template {
         Some(Template { item: of_item, amounts: amounts.into_bytes(), end })
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>, order: &OrderView, echo: &Echo) {
+    pub(in crate::http) fn write(&self, out: &mut Vec<u8>, order: &OrderView, echo: &Echo) {
         out.extend_from_slice(br#"{"code":200,"message":"Order accepted: pay in time and it is yours.","data":{"orderItemList":[{"id":"#);
         push_number_or_null(out, echo.order_item_id);
         out.extend_from_slice(br#","orderId":null,"orderSn":""#);

@@ -7,31 +7,33 @@ use std::borrow::Cow;
 
 use engine::Refusal;
 
-use super::wire::Object;
+use crate::http::wire::Object;
+use crate::intake::Reply;
 use crate::intake::admission::Rejection;
+use crate::ledger::OpenError;
 
 /// Where the problem types live; the code with dashes follows.
 const TYPE_BASE: &str = "https://doorbuster.dev/problems/";
 
-/// After this many seconds a buyer who was told that we are busy, or that we do not know, may ask again.
+/// After this many seconds a buyer who was answered that we are busy, or that we do not know, may ask again.
 const RETRY_AFTER_S: u64 = 1;
 
 /// Why a request gets no better answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) status: u16,
+pub(in crate::http) struct Problem {
+    pub(in crate::http) status: u16,
     /// Stable, with underscores.
-    pub(super) code: &'static str,
-    pub(super) title: &'static str,
+    pub(in crate::http) code: &'static str,
+    pub(in crate::http) title: &'static str,
     /// What happened and what to do about it, for a person.
-    pub(super) detail: Cow<'static, str>,
-    pub(super) retry_after_s: Option<u64>,
+    pub(in crate::http) detail: Cow<'static, str>,
+    pub(in crate::http) retry_after_s: Option<u64>,
     /// The methods that the address has, with 405 only.
-    pub(super) allow: Option<&'static str>,
+    pub(in crate::http) allow: Option<&'static str>,
 }
 
 impl Problem {
-    pub(super) fn new(
+    pub(in crate::http) fn new(
         status: u16,
         code: &'static str,
         title: &'static str,
@@ -41,21 +43,21 @@ impl Problem {
         Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None }
     }
 
-    pub(super) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
+    pub(in crate::http) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(400, "invalid_request", "The request is not understood", detail)
     }
 
     /// A header that says what to do or who asks, and can't be read.
-    pub(super) fn unusable_header(name: &'static str) -> Problem {
+    pub(in crate::http) fn unusable_header(name: &'static str) -> Problem {
         Problem::invalid(format!("The header {name} must be there once at most, and be text."))
     }
 
     /// A body that is not the JSON that it should be.
-    pub(super) fn json(error: &serde_json::Error) -> Problem {
+    pub(in crate::http) fn json(error: &serde_json::Error) -> Problem {
         Problem::new(400, "invalid_body", "The body is not understood", error.to_string())
     }
 
-    pub(super) fn not_found() -> Problem {
+    pub(in crate::http) fn not_found() -> Problem {
         Problem::new(
             404,
             "not_found",
@@ -64,79 +66,93 @@ impl Problem {
         )
     }
 
-    pub(super) fn method_not_allowed(allow: &'static str) -> Problem {
+    pub(in crate::http) fn method_not_allowed(allow: &'static str) -> Problem {
         let detail = format!("This address takes {allow} only.");
         let problem =
             Problem::new(405, "method_not_allowed", "This address does not take this method", detail);
         Problem { allow: Some(allow), ..problem }
     }
 
-    pub(super) fn unsupported_media_type(wanted: &'static str) -> Problem {
+    pub(in crate::http) fn unsupported_media_type(wanted: &'static str) -> Problem {
         let detail = format!("Send the body as {wanted}, and say so in Content-Type.");
         Problem::new(415, "unsupported_media_type", "The body's type is not understood", detail)
     }
 
-    pub(super) fn unauthorized(detail: &'static str) -> Problem {
+    pub(in crate::http) fn unauthorized(detail: &'static str) -> Problem {
         Problem::new(401, "unauthorized", "The buyer is not known", detail)
     }
 
-    pub(super) fn operator_unauthorized() -> Problem {
+    pub(in crate::http) fn operator_unauthorized() -> Problem {
         let detail = "Send Authorization: Bearer with the operator's token.";
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
     }
 
-    pub(super) fn operator_off() -> Problem {
+    pub(in crate::http) fn operator_off() -> Problem {
         let detail =
             "This server has no operator token, so its operator calls are off: set auth.operator_token_file.";
         Problem::new(403, "operator_off", "Operator calls are off", detail)
     }
 
-    pub(super) fn demo_only() -> Problem {
+    pub(in crate::http) fn demo_only() -> Problem {
         Problem::new(404, "demo_only", "Not found", "This call exists under --demo only.")
     }
 
-    pub(super) fn forbidden_origin() -> Problem {
+    pub(in crate::http) fn payments_off() -> Problem {
+        let detail = "This server has no payment secret, so callbacks are off: set auth.payment_secret_file.";
+        Problem::new(403, "payments_off", "Payment callbacks are off", detail)
+    }
+
+    pub(in crate::http) fn invalid_signature(detail: &'static str) -> Problem {
+        Problem::new(401, "invalid_signature", "The callback is not signed rightly", detail)
+    }
+
+    pub(in crate::http) fn ledger_unreadable(error: &OpenError) -> Problem {
+        let detail = format!("The ledger can't be read now: {error}.");
+        Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
+    }
+
+    pub(in crate::http) fn forbidden_origin() -> Problem {
         let detail =
             "Pages of this origin may not act for a buyer here; http.allowed_origins lists those that may.";
         Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
     }
 
-    pub(super) fn forbidden(detail: &'static str) -> Problem {
+    pub(in crate::http) fn forbidden(detail: &'static str) -> Problem {
         Problem::new(403, "forbidden", "This buyer may not do that", detail)
     }
 
-    pub(super) fn outcome_unknown() -> Problem {
+    pub(in crate::http) fn outcome_unknown() -> Problem {
         let detail = "It could not be learnt in time whether this happened. With the same key it is safe to ask \
                       again; without a key, look first what came of it.";
         Problem::new(503, "outcome_unknown", "The outcome is not known", detail)
     }
 
-    pub(super) fn still_pending() -> Problem {
+    pub(in crate::http) fn still_pending() -> Problem {
         let detail = "The order is accepted and on its way to the ledger; ask again in a moment.";
         let problem = Problem::new(409, "pending", "The order is pending", detail);
         Problem { retry_after_s: Some(RETRY_AFTER_S), ..problem }
     }
 
     /// Only after the gate lost memory: the units had been given to somebody else.
-    pub(super) fn lost() -> Problem {
+    pub(in crate::http) fn lost() -> Problem {
         let detail = "The order was accepted, but its units were not there any more; it is rejected.";
         Problem::new(409, "order_rejected", "The order is rejected", detail)
     }
 
-    pub(super) fn busy() -> Problem {
+    pub(in crate::http) fn busy() -> Problem {
         Problem::new(503, "busy", "Too busy", "Too much is waiting to be answered already; try again.")
     }
 
-    pub(super) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Problem {
+    pub(in crate::http) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(503, "unavailable", "Not serving", detail)
     }
 
-    pub(super) fn internal(detail: impl Into<Cow<'static, str>>) -> Problem {
+    pub(in crate::http) fn internal(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(500, "internal", "Something of ours failed", detail)
     }
 
     /// What the net layer found: by its status alone.
-    pub(super) fn protocol(status: u16, detail: &str) -> Problem {
+    pub(in crate::http) fn protocol(status: u16, detail: &str) -> Problem {
         let (code, title) = match status {
             408 => ("request_timeout", "The request took too long"),
             413 => ("body_too_large", "The body is too large"),
@@ -152,7 +168,7 @@ impl Problem {
     }
 
     /// As `application/problem+json`.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(in crate::http) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         let target = object.value("type");
         target.push(b'"');
@@ -164,7 +180,7 @@ impl Problem {
     }
 
     /// In the shape of the published interface, which knows one code for all that went wrong.
-    pub(super) fn write_published(&self, out: &mut Vec<u8>) {
+    pub(in crate::http) fn write_published(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         object.number("code", 500).text("message", &self.detail).raw("data", b"null").end();
     }
@@ -221,6 +237,26 @@ impl From<Rejection> for Problem {
     }
 }
 
+/// What a reply means that is not the one hoped for.
+impl From<Reply> for Problem {
+    fn from(reply: Reply) -> Problem {
+        match reply {
+            Reply::Refused(refusal) => refusal.into(),
+            Reply::Rejected(rejection) => rejection.into(),
+            Reply::Unknown => Problem::outcome_unknown(),
+            Reply::StillPending | Reply::Pending { .. } => Problem::still_pending(),
+            Reply::Lost(_) => Problem::lost(),
+            Reply::Unavailable => {
+                Problem::unavailable("What orders are kept in takes none at the moment; nothing was started.")
+            }
+            reply => {
+                debug_assert!(false, "the reply is to another request: {reply:?}");
+                Problem::outcome_unknown()
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_come_again_is_told_when() {
+    fn a_problem_that_passes_says_when_to_come_again() {
         for (rejection, status, seconds) in [
             (Rejection::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
             (Rejection::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),

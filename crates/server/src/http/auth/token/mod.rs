@@ -12,7 +12,7 @@ use engine::BuyerId;
 use ring::hmac;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::wire::decimal;
+use crate::http::wire::decimal;
 
 /// Longest token that is looked at, in bytes.
 const TOKEN_BYTES_MAX: usize = 2048;
@@ -21,11 +21,11 @@ const DECODED_BYTES_MAX: usize = TOKEN_BYTES_MAX / 4 * 3;
 /// `{"alg":"HS256","typ":"JWT"}`, as most libraries write it: recognised without decoding.
 const USUAL_HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 /// Buyers are kept as signed 64-bit numbers in the ledger.
-pub(super) const BUYER_MAX: u64 = i64::MAX as u64;
+pub(in crate::http) const BUYER_MAX: u64 = i64::MAX as u64;
 
 /// Why a token is not believed. Told to its bearer: none of this helps to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Untrusted {
+pub(in crate::http) enum Untrusted {
     Malformed,
     /// Signed in a way other than HS256, or by an extension that must be understood.
     Algorithm,
@@ -37,7 +37,7 @@ pub(super) enum Untrusted {
 }
 
 impl Untrusted {
-    pub(super) fn detail(self) -> &'static str {
+    pub(in crate::http) fn detail(self) -> &'static str {
         match self {
             Untrusted::Malformed => "The token is not a JSON Web Token.",
             Untrusted::Algorithm => "The token must be signed with HS256.",
@@ -51,19 +51,19 @@ impl Untrusted {
 
 /// Checks tokens with one secret.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub(in crate::http) struct Verifier {
     key: hmac::Key,
     /// The claim that holds the buyer's number.
     claim: String,
 }
 
 impl Verifier {
-    pub(super) fn new(secret: &[u8], claim: String) -> Verifier {
+    pub(in crate::http) fn new(secret: &[u8], claim: String) -> Verifier {
         Verifier { key: hmac::Key::new(hmac::HMAC_SHA256, secret), claim }
     }
 
     /// The buyer that the token speaks of. No leeway: the shop's clock is to be right.
-    pub(super) fn verify(&self, token: &str, now_s: u64) -> Result<BuyerId, Untrusted> {
+    pub(in crate::http) fn verify(&self, token: &str, now_s: u64) -> Result<BuyerId, Untrusted> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Untrusted::Malformed);
         }
@@ -227,5 +227,4 @@ impl<'de> serde::Deserialize<'de> for Seconds {
 }
 
 #[cfg(test)]
-#[path = "tests/token.rs"]
 mod tests;

@@ -5,17 +5,31 @@ use engine::{
 };
 use serde::{Deserialize, Deserializer};
 
-use super::answer::Answering;
-use super::error::Problem;
-use super::orders::read_object;
-use super::pending::Waiting;
-use super::placing::key_of;
-use super::route::Steer;
-use super::service::{Call, HttpService, other};
-use super::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::placing::key_of;
+use crate::http::route::{BodyLimit, Handler, Route};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)),
+    Route::post("/api/v1/sales", Handler::Operator(HttpService::create_sale)).body(BodyLimit::Operator),
+    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)),
+    Route::patch("/api/v1/sales/{sale}", Handler::Operator(HttpService::change_sale))
+        .body(BodyLimit::Operator),
+    Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(HttpService::pause_sale)),
+    Route::post("/api/v1/sales/{sale}/resume", Handler::Operator(HttpService::resume_sale)),
+    Route::post("/api/v1/sales/{sale}/end", Handler::Operator(HttpService::end_sale)),
+    Route::post("/api/v1/sales/{sale}/items/{product}/restock", Handler::Operator(HttpService::restock)),
+    Route::post("/api/v1/sales/{sale}/items/{product}/correct", Handler::Operator(HttpService::correct)),
+    Route::get("/api/v1/stock", Handler::Anybody(HttpService::stock)),
+];
 
 const MS_PER_S: u64 = 1000;
 
@@ -64,23 +78,13 @@ struct Units {
     units: Number,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Balance {
-    balance: Number,
-}
-
-/// Tells null from absent: serde calls this only if the field is there.
+/// Distinguishes null from absent: serde calls this only if the field is there.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Number>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 impl HttpService {
-    pub(super) fn list_sales(
-        &mut self,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
+    fn list_sales(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let reader = self.reader(call);
         self.scratch.clear();
         Object::begin(&mut self.scratch)
@@ -92,13 +96,9 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn show_sale(
-        &mut self,
-        call: &Call<'_>,
-        id: SaleId,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
-        self.write_known_sale(id, (200, self.reader(call)), call.now, out).map(|()| Answer::Ready)
+    fn show_sale(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.write_known_sale(call.params.sale, (200, self.reader(call)), call.now, out)
+            .map(|()| Answer::Ready)
     }
 
     fn reader(&self, call: &Call<'_>) -> Reader {
@@ -119,7 +119,7 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let number = |name| {
             let text = parameter(call.request.query, name).unwrap_or_default();
             decimal(text).ok_or_else(|| Problem::invalid("sale and product must be numbers."))
@@ -141,8 +141,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
+    fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let new: NewSale = read_object(call)?;
         let next = || self.catalog.sales.iter().map(|sale| sale.spec.id.0 + 1).max().unwrap_or(1);
         let id = SaleId(new.id.map_or_else(next, |id| id.0));
@@ -166,11 +165,10 @@ impl HttpService {
             items: new.items.into_iter().map(NewItem::into_spec).collect(),
         };
         let status = if self.catalog.sale(id).is_some() { 200 } else { 201 };
-        self.ask(call, Request::Execute(Command::CreateSale(spec)), Waiting::Sale { sale: id, status })
+        self.change(call, Command::CreateSale(spec), (id, status))
     }
 
-    pub(super) fn change_sale(&mut self, call: &Call<'_>, sale: SaleId) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
+    fn change_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let changed: ChangedSale = read_object(call)?;
         let change = SaleChange {
             title: changed.title,
@@ -183,78 +181,54 @@ impl HttpService {
                 "Name at least one of title, starts_at_ms, ends_at_ms and payment_s.",
             ));
         }
-        let command = Command::ChangeSale { sale, change };
-        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+        let sale = call.params.sale;
+        self.change(call, Command::ChangeSale { sale, change }, (sale, 200))
     }
 
-    pub(super) fn steer_sale(
-        &mut self,
-        call: &Call<'_>,
-        sale: SaleId,
-        steer: Steer,
-    ) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
-        let command = match steer {
-            Steer::Pause => Command::Pause(sale),
-            Steer::Resume => Command::Resume(sale),
-            Steer::End => Command::End(sale),
-        };
-        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+    fn pause_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.change(call, Command::Pause(call.params.sale), (call.params.sale, 200))
     }
 
-    pub(super) fn adjust_stock(
-        &mut self,
-        call: &Call<'_>,
-        sale: SaleId,
-        product: ProductId,
-        how: Adjust,
-    ) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
+    fn resume_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.change(call, Command::Resume(call.params.sale), (call.params.sale, 200))
+    }
+
+    fn end_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.change(call, Command::End(call.params.sale), (call.params.sale, 200))
+    }
+
+    fn restock(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.adjust_stock(call, Adjust::Restock)
+    }
+
+    fn correct(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.adjust_stock(call, Adjust::Correct)
+    }
+
+    fn adjust_stock(&mut self, call: &Call<'_>, how: Adjust) -> Result<Answer, Problem> {
         let key = key_of(call)?.ok_or_else(|| {
             let detail = "Send an Idempotency-Key: without one a repeated call would move the stock twice.";
             Problem::new(400, "key_required", "An idempotency key is needed", detail)
         })?;
         let Units { units: Number(units) } = read_object(call)?;
-        let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
+        let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
         let command = Command::Adjust { sku, how, units, key: key.into() };
-        self.ask(call, Request::Execute(command), Waiting::Sale { sale, status: 200 })
+        self.change(call, command, (call.params.sale, 200))
     }
 
-    pub(super) fn show_changed_sale(
+    /// Carries a change out, and shows the sale as it is then, with this status.
+    fn change(
         &mut self,
-        sale: SaleId,
-        status: u16,
-        reply: Reply,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        if !matches!(reply, Reply::Accepted(_)) {
-            return Err(other(reply));
-        }
-        self.write_known_sale(sale, (status, Reader::Operator), self.shared.clock.now(), out)
-    }
-
-    pub(super) fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        let sale = self.shared.options.shop_sale.filter(|_| self.shared.options.demo);
-        let sale = sale.ok_or_else(Problem::demo_only)?;
-        self.shared.auth.operator(&call.fields)?;
-        let Balance { balance: Number(balance) } = read_object(call)?;
-        if balance > engine::limits::TOTAL_MAX / 2 {
-            return Err(Problem::invalid("The balance is more than a good may have."));
-        }
-        self.ask(call, Request::SetBalance { sale, balance }, Waiting::Balance { balance })
-    }
-
-    pub(super) fn show_balance(
-        &mut self,
-        balance: u64,
-        reply: Reply,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        let Reply::BalanceSet { items } = reply else { return Err(other(reply)) };
-        self.scratch.clear();
-        Object::begin(&mut self.scratch).number("items", items as u64).number("balance", balance).end();
-        out.json(200, &self.scratch);
-        Ok(())
+        call: &Call<'_>,
+        command: Command,
+        (sale, status): (SaleId, u16),
+    ) -> Result<Answer, Problem> {
+        self.ask(call, Request::Execute(command), move |service, reply, out| {
+            if !matches!(reply, Reply::Accepted(_)) {
+                return Err(reply.into());
+            }
+            service.write_known_sale(sale, (status, Reader::Operator), service.shared.clock.now(), out)
+        })
     }
 }
 

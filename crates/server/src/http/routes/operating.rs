@@ -1,23 +1,32 @@
-//! What operators and their tools ask: health, metrics, the audit, the clock; the API's description; and the
-//! demo's sessions.
+//! What operators and their tools ask: health, metrics, the audit, the clock; and the API's description.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::answer::{Answering, TEXT};
-use super::auth::COOKIE;
-use super::error::Problem;
-use super::pending::Waiting;
-use super::reads::{Found, Question};
-use super::service::{Call, HttpService, other};
-use super::wire::{Object, push_text};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::reads::{LedgerRead, ShowRead};
+use crate::http::route::{Handler, Route};
+use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Object, push_text};
 use crate::intake::catalog::{Catalog, Counters};
 use crate::intake::{Reply, Request};
 use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
 
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::get("/healthz", Handler::Anybody(HttpService::health)),
+    Route::get("/readyz", Handler::Anybody(HttpService::ready)),
+    Route::get("/metrics", Handler::Anybody(HttpService::metrics)),
+    Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
+    Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
+    Route::get("/api/v1/audit", Handler::OperatorReads(read_audit)),
+    Route::post("/api/v1/clock/re-anchor", Handler::Operator(HttpService::reanchor)),
+];
+
 /// The API's description, compiled in; a test compares it with the routes.
-pub(super) const OPEN_API: &str = include_str!("openapi.json");
+pub(in crate::http) const OPEN_API: &str = include_str!("../openapi.json");
 
 /// Prometheus' text format in its standard form.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -25,7 +34,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const STOCK_METRICS_MAX: usize = 1100;
 
 impl HttpService {
-    pub(super) fn time(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    fn time(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.scratch.clear();
         Object::begin(&mut self.scratch).number("now_ms", call.now.0).end();
         out.json(200, &self.scratch);
@@ -33,19 +42,23 @@ impl HttpService {
     }
 
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
-    pub(super) fn open_api(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        out.cached(&[("Cache-Control", "public, max-age=300")], super::answer::JSON, OPEN_API.as_bytes());
+    fn open_api(&mut self, _call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        out.cached(
+            &[("Cache-Control", "public, max-age=300")],
+            crate::http::wire::answer::JSON,
+            OPEN_API.as_bytes(),
+        );
         Ok(Answer::Ready)
     }
 
     /// The loop lives, or it would not answer.
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a route like any other")]
-    pub(super) fn health(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    fn health(&mut self, _call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         out.body(200, TEXT, b"alive\n");
         Ok(Answer::Ready)
     }
 
-    pub(super) fn ready(&self, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+    fn ready(&mut self, _call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if !self.shared.is_ready() {
             return Err(Problem::unavailable("The server is stopping."));
         }
@@ -59,11 +72,7 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    pub(super) fn metrics(
-        &mut self,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
+    fn metrics(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if self.shared.options.metrics_token_required {
             self.shared.auth.operator(&call.fields)?;
         }
@@ -110,67 +119,27 @@ impl HttpService {
         writeln!(text, "doorbuster_build_info{{version=\"{version}\"}} 1")
     }
 
-    pub(super) fn audit(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
-        self.read_ledger(call, Question::Audit, Waiting::Ledger)
+    fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.ask(call, Request::Reanchor, |service, reply, out| {
+            let Reply::Reanchored { difference_ms } = reply else { return Err(reply.into()) };
+            let now_ms = service.shared.clock.now().0;
+            let body = format!("{{\"now_ms\":{now_ms},\"difference_ms\":{difference_ms}}}");
+            out.json(200, body.as_bytes());
+            Ok(())
+        })
     }
+}
 
-    /// Writes what the ledger's file said.
-    pub(super) fn found(&mut self, found: Found, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
-        match found {
-            Found::Audit(audit) => {
-                self.scratch.clear();
-                write_audit(&mut self.scratch, &audit);
-                out.json(200, &self.scratch);
-            }
-            Found::Feed(changes) => self.show_feed(&changes, out),
-            Found::CursorAhead(why) => {
-                return Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", why));
-            }
-            Found::Failed(why) => {
-                let detail = format!("The ledger can't be read now: {why}.");
-                return Err(Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
-        self.ask(call, Request::Reanchor, Waiting::Reanchor)
-    }
-
-    pub(super) fn show_reanchored(
-        &mut self,
-        reply: Reply,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        let Reply::Reanchored { difference_ms } = reply else { return Err(other(reply)) };
-        let body = format!("{{\"now_ms\":{},\"difference_ms\":{difference_ms}}}", self.shared.clock.now().0);
-        out.json(200, body.as_bytes());
-        Ok(())
-    }
-
-    /// Gives a browser a buyer's number of its own, once.
-    pub(super) fn demo_session(
-        &mut self,
-        call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
-        if !self.shared.options.demo {
-            return Err(Problem::demo_only());
-        }
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        match self.shared.auth.new_session(&call.fields)? {
-            None => out.empty(204, &[]),
-            Some(value) => {
-                let secure = if call.request.secure { "; Secure" } else { "" };
-                let cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
-                out.empty(204, &[("Set-Cookie", &cookie)]);
-            }
-        }
-        Ok(Answer::Ready)
-    }
+fn read_audit(_call: &Call<'_>) -> Result<LedgerRead, Problem> {
+    Ok(Box::new(|ledger| {
+        let audit = ledger.audit()?;
+        Ok(ShowRead::new(move |service, out| {
+            service.scratch.clear();
+            write_audit(&mut service.scratch, &audit);
+            out.json(200, &service.scratch);
+            Ok(())
+        }))
+    }))
 }
 
 fn write_audit(out: &mut Vec<u8>, audit: &Audit) {

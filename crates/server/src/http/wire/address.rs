@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::error::Problem;
+use crate::http::wire::error::Problem;
 
 /// Longest field as JSON text, in bytes.
 const FIELD_BYTES_MAX: usize = 512;
@@ -18,7 +18,7 @@ const NAMES: [&str; 8] = ["name", "phone", "country", "province", "city", "distr
 /// The address of our own API.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WireAddress<'a> {
+pub(in crate::http) struct WireAddress<'a> {
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -40,7 +40,7 @@ pub(super) struct WireAddress<'a> {
 /// The address of the published interface. Its other fields (ids of the shop's address book) are passed over.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PublishedAddress<'a> {
+pub(in crate::http) struct PublishedAddress<'a> {
     #[serde(borrow)]
     city: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -59,31 +59,31 @@ pub(super) struct PublishedAddress<'a> {
 
 /// A checked address; each field is a JSON string with its quotes, in the order of `NAMES`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DeliveryAddress<'a>([Option<&'a str>; 8]);
+pub(in crate::http) struct DeliveryAddress<'a>([Option<&'a str>; 8]);
 
 impl<'a> DeliveryAddress<'a> {
-    pub(super) fn own(wire: &WireAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
+    pub(in crate::http) fn own(wire: &WireAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
         let WireAddress { name, phone, country, province, city, district, detail, post_code } = wire;
         check([*name, *phone, *country, *province, *city, *district, *detail, *post_code])
     }
 
-    pub(super) fn published(wire: &PublishedAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
+    pub(in crate::http) fn published(wire: &PublishedAddress<'a>) -> Result<DeliveryAddress<'a>, Problem> {
         let PublishedAddress { city, detail_address, name, phone_number, post_code, province, region } = wire;
         check([*name, *phone_number, None, *province, *city, *region, *detail_address, *post_code])
     }
 
-    pub(super) fn fields(&self) -> impl Iterator<Item = Option<&'a str>> {
+    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = Option<&'a str>> {
         self.0.into_iter()
     }
 
     /// A field by its name in our own API, as JSON.
-    pub(super) fn field(&self, name: &str) -> &'a str {
+    pub(in crate::http) fn field(&self, name: &str) -> &'a str {
         let position = NAMES.iter().position(|known| *known == name).expect("routes name fields that exist");
         self.0[position].unwrap_or("null")
     }
 
     /// The object that is kept with the order.
-    pub(super) fn to_json(self) -> Box<[u8]> {
+    pub(in crate::http) fn to_json(self) -> Box<[u8]> {
         let bytes: usize = self.fields().flatten().map(|field| field.len() + 16).sum();
         let mut out = Vec::with_capacity(bytes + 2);
         out.push(b'{');

@@ -5,18 +5,27 @@ use std::time::Duration;
 use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 
-use super::address::{DeliveryAddress, WireAddress};
-use super::answer::Answering;
-use super::error::Problem;
-use super::pending::{Placed, Waiting};
-use super::placing::{Standing, key_of};
-use super::reads::Question;
-use super::service::{Call, HttpService, other};
-use super::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::placing::{Placed, key_of};
+use crate::http::reads::{LedgerRead, ShowRead};
+use crate::http::route::{Handler, Route};
+use crate::http::wire::address::{DeliveryAddress, WireAddress};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
-use crate::ledger::{Changes, OrderLine};
+use crate::ledger::{Changes, OpenError, OrderLine, mysql, sqlite};
 use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
+    Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
+    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)),
+    Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
+];
 
 /// Longest wait that a reader may ask for, in seconds: for an order that is pending.
 const WAIT_S_MAX: u64 = 30;
@@ -43,48 +52,24 @@ fn one() -> u32 {
     1
 }
 
-/// A JSON object. The derive would read an array of values in order as well; the API has no such form.
-pub(super) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
-    if call.fields.content_type.is_some_and(|found| !is_json(found)) {
-        return Err(Problem::unsupported_media_type("application/json"));
-    }
-    let body = call.request.body;
-    if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(Problem::new(400, "invalid_body", "The body is not understood", "Send a JSON object."));
-    }
-    serde_json::from_slice(body).map_err(|error| Problem::json(&error))
-}
-
-fn is_json(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
-}
-
-/// The name of an order, from a path. What can't be one is told like one that there is not.
-pub(super) fn order_id(text: &str) -> Result<OrderId, Problem> {
+/// The name of an order, from a path. What can't be one is answered like one that does not exist.
+pub(in crate::http) fn order_id(text: &str) -> Result<OrderId, Problem> {
     text.parse().map_err(|engine::NotAnOrderId| Problem::from(Refusal::UnknownOrder))
 }
 
 impl HttpService {
-    /// The buyer of a call that changes something: known, and not sent by another site's page.
-    pub(super) fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        self.shared.auth.buyer(&call.fields, call.now_s())
-    }
-
-    pub(super) fn place_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        let buyer = self.acting_buyer(call)?;
+    fn place_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
         let key = key_of(call)?;
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
         let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
-        self.place(call, admitted, order.quantity, kept, Placed::Own)
+        self.place(call, admitted, order.quantity, kept, HttpService::show_placed)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
     /// `numbers` are what the route's request says beside it.
-    pub(super) fn keep_address(
+    pub(in crate::http) fn keep_address(
         &self,
         keyed: bool,
         quantity: u32,
@@ -98,22 +83,17 @@ impl HttpService {
 
     /// The first answer and every repetition of it: the order as it was placed. 201: it is in the ledger; 202:
     /// the broker has it, and the ledger will.
-    pub(super) fn show_placed(
+    fn show_placed(
         &mut self,
-        order: &OrderView,
-        standing: Standing,
-        replayed: bool,
+        Placed { order, in_ledger, replayed }: Placed,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
-        let (status, text) = match standing {
-            Standing::InLedger => (201, order.status.as_str()),
-            Standing::Pending => (202, PENDING),
-        };
+        let (status, text) = if in_ledger { (201, order.status.as_str()) } else { (202, PENDING) };
         self.scratch.clear();
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, order, text)?;
+        write_order(&mut self.scratch, &self.catalog, &order, text)?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
@@ -121,7 +101,8 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn read_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
+    /// For its buyer, and for operators.
+    fn read_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let wait = parameter(call.request.query, "wait").map_or(Some(0), decimal);
         let wait = wait.filter(|seconds| *seconds <= WAIT_S_MAX).map(Duration::from_secs);
         let wait = wait.ok_or_else(|| Problem::invalid("wait must be a number of seconds from 0 to 30."))?;
@@ -130,23 +111,27 @@ impl HttpService {
         } else {
             Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
         };
-        self.ask(call, Request::Read { order: order_id(id)?, buyer, wait }, Waiting::Order)
+        let order = order_id(call.params.name)?;
+        self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)
     }
 
-    pub(super) fn cancel_order(&mut self, call: &Call<'_>, id: &str) -> Result<Answer, Problem> {
-        let buyer = self.acting_buyer(call)?;
-        let command = Command::Cancel { order: order_id(id)?, buyer };
-        self.ask(call, Request::Execute(command), Waiting::Order)
+    fn cancel_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+        let command = Command::Cancel { order: order_id(call.params.name)?, buyer };
+        self.ask(call, Request::Execute(command), HttpService::show_order)
     }
 
-    pub(super) fn show_order(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(in crate::http) fn show_order(
+        &mut self,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         let (order, standing) = match reply {
             Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
                 (order, order.status.as_str())
             }
             Reply::Pending { order, .. } => (order, PENDING),
             Reply::Lost(order) => (order, LOST),
-            reply => return Err(other(reply)),
+            reply => return Err(reply.into()),
         };
         self.scratch.clear();
         write_order(&mut self.scratch, &self.catalog, &order, standing)?;
@@ -154,18 +139,7 @@ impl HttpService {
         Ok(())
     }
 
-    pub(super) fn feed(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.shared.auth.operator(&call.fields)?;
-        let number = |name, default| match parameter(call.request.query, name) {
-            None => Ok(default),
-            Some(text) => decimal(text).ok_or_else(|| Problem::invalid(format!("{name} must be a number."))),
-        };
-        let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
-        let question = Question::Feed { since: number("since", 0)?, entries_max };
-        self.read_ledger(call, question, Waiting::Ledger)
-    }
-
-    pub(super) fn show_feed(&mut self, changes: &Changes, out: &mut Answering<'_, '_>) {
+    fn show_feed(&mut self, changes: &Changes, out: &mut Answering<'_, '_>) {
         self.scratch.clear();
         Object::begin(&mut self.scratch)
             .list("orders", &changes.orders, write_line)
@@ -174,6 +148,29 @@ impl HttpService {
             .end();
         out.json(200, &self.scratch);
     }
+}
+
+/// A page of the feed of changed orders, from a cursor.
+fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
+    let number = |name, default| match parameter(call.request.query, name) {
+        None => Ok(default),
+        Some(text) => decimal(text).ok_or_else(|| Problem::invalid(format!("{name} must be a number."))),
+    };
+    let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
+    let since = number("since", 0)?;
+    Ok(Box::new(move |ledger| match ledger.changes(since, entries_max) {
+        Ok(changes) => Ok(ShowRead::new(move |service, out| {
+            service.show_feed(&changes, out);
+            Ok(())
+        })),
+        Err(
+            ahead @ (OpenError::Sqlite(sqlite::OpenError::CursorAhead { .. })
+            | OpenError::MySql(mysql::OpenError::CursorAhead { .. })),
+        ) => Ok(ShowRead::new(move |_, _| {
+            Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", ahead.to_string()))
+        })),
+        Err(error) => Err(error),
+    }))
 }
 
 /// An order, with what the catalog knows of its SKU.
@@ -222,7 +219,7 @@ fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
         .number("placed_at_ms", line.placed_at.0)
         .number_or_null("closed_at_ms", line.closed_at.map(|at| at.0));
     match &line.address {
-        // It was checked and written by us, but a file can be edited: then it is told as text.
+        // It was checked and written by us, but a file can be edited: then it is shown as text.
         Some(json) if serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok() => {
             object.raw("address", json.as_bytes());
         }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 
-use crate::http::answer::{Answering, NOSNIFF};
-use crate::http::fields::Fields;
+use crate::http::wire::answer::{Answering, NOSNIFF};
+use crate::http::wire::fields::Fields;
 use crate::intake::catalog::{Catalog, Sale};
 use crate::net::Prepared;
 use crate::pages::{
@@ -22,7 +22,7 @@ use crate::pages::{
 };
 
 /// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
-pub(super) const PAGE_HEADERS: [(&str, &str); 2] =
+pub(in crate::http) const PAGE_HEADERS: [(&str, &str); 2] =
     [("Content-Security-Policy", CONTENT_SECURITY_POLICY), ("Referrer-Policy", "same-origin")];
 /// How long a page stays although the stock's state has changed.
 const STALE_STOCK_MS: u64 = 1000;
@@ -32,8 +32,8 @@ const PAGE_CACHE_CONTROL: &str = "public, max-age=1";
 
 /// A page with its answers: plain, compressed, and "you have it".
 #[derive(Debug)]
-pub(super) struct KeptPage {
-    pub(super) rendered: Rendered,
+pub(in crate::http) struct KeptPage {
+    pub(in crate::http) rendered: Rendered,
     plain: Prepared,
     gzip: Prepared,
     known: Prepared,
@@ -62,7 +62,7 @@ impl KeptPage {
         }
     }
 
-    pub(super) fn answer(&self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
+    pub(in crate::http) fn answer(&self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
         if fields.if_none_match.is_some_and(|tags| self.rendered.is_known_to(tags)) {
             out.prepared(304, &self.known);
         } else if fields.accept_encoding.is_some_and(takes_gzip) {
@@ -93,14 +93,14 @@ struct State {
 
 /// What a page shows, by the description's identity: the catalog shares it until the sale is changed.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(in crate::http) struct Shown {
     spec: Arc<SaleSpec>,
     state: State,
 }
 
 impl Shown {
     /// Whether a page of this shows what the sale is now.
-    pub(super) fn is_now(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> bool {
+    pub(in crate::http) fn is_now(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> bool {
         let (spec, state) = shown(catalog, sku, now);
         Arc::ptr_eq(&self.spec, spec) && self.state == state
     }
@@ -116,11 +116,11 @@ fn shown(catalog: &Catalog, sku: SkuId, now: UnixMs) -> (&Arc<SaleSpec>, State) 
 
 /// The page of a SKU, and the one for a member, which its member is written into.
 #[derive(Debug)]
-pub(super) struct SkuPages {
-    pub(super) shown: Shown,
+pub(in crate::http) struct SkuPages {
+    pub(in crate::http) shown: Shown,
     rendered_at: UnixMs,
-    pub(super) of_sale: KeptPage,
-    pub(super) for_member: ProductPage,
+    pub(in crate::http) of_sale: KeptPage,
+    pub(in crate::http) for_member: ProductPage,
 }
 
 impl SkuPages {
@@ -146,17 +146,17 @@ struct ShownIndex {
 
 /// Pages of all loops.
 #[derive(Debug)]
-pub(super) struct PageShelf {
-    pub(super) pages: Pages,
-    pub(super) order: KeptPage,
-    pub(super) api: KeptPage,
-    pub(super) not_found: Rendered,
+pub(in crate::http) struct PageShelf {
+    pub(in crate::http) pages: Pages,
+    pub(in crate::http) order: KeptPage,
+    pub(in crate::http) api: KeptPage,
+    pub(in crate::http) not_found: Rendered,
     assets: HashMap<String, KeptPage>,
     by_sku: Mutex<HashMap<SkuId, Arc<SkuPages>>>,
 }
 
 impl PageShelf {
-    pub(super) fn new(pages: Pages) -> PageShelf {
+    pub(in crate::http) fn new(pages: Pages) -> PageShelf {
         let assets = pages
             .assets()
             .map(|(path, asset)| (path.to_owned(), KeptPage::new(asset.clone(), ASSET_CACHE_CONTROL)));
@@ -170,12 +170,12 @@ impl PageShelf {
         }
     }
 
-    pub(super) fn asset(&self, path: &str) -> Option<&KeptPage> {
+    pub(in crate::http) fn asset(&self, path: &str) -> Option<&KeptPage> {
         self.assets.get(path)
     }
 
     /// The page of a SKU as it should be now; rendered if no loop has done it, in a millisecond or two.
-    pub(super) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
+    pub(in crate::http) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
         let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = by_sku.get(&sku).filter(|kept| kept.is_fresh(catalog, sku, now)) {
             return Arc::clone(kept);
@@ -213,13 +213,13 @@ impl PageShelf {
 
 /// What one loop has got from the shelf.
 #[derive(Debug, Default)]
-pub(super) struct LoopPages {
+pub(in crate::http) struct LoopPages {
     by_sku: Vec<Option<Arc<SkuPages>>>,
     index: Option<(ShownIndex, KeptPage)>,
 }
 
 impl LoopPages {
-    pub(super) fn sale(
+    pub(in crate::http) fn sale(
         &mut self,
         shelf: &PageShelf,
         catalog: &Catalog,
@@ -235,7 +235,7 @@ impl LoopPages {
         place.insert(fresh.unwrap_or_else(|| shelf.sku(catalog, sku, now)))
     }
 
-    pub(super) fn index(&mut self, shelf: &PageShelf, catalog: &Catalog, now: UnixMs) -> &KeptPage {
+    pub(in crate::http) fn index(&mut self, shelf: &PageShelf, catalog: &Catalog, now: UnixMs) -> &KeptPage {
         let phases = catalog.sales.iter().map(|sale| sale.phase(now)).collect();
         let total = catalog.skus.iter().map(|sku| sku.counters.total()).sum();
         let shown = ShownIndex { catalog_version: catalog.version, phases, total };
@@ -247,7 +247,7 @@ impl LoopPages {
 
 /// How much of a SKU is left, as far as its page shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StockState {
+pub(in crate::http) enum StockState {
     Plenty,
     AlmostGone,
     SoldOut,
@@ -255,7 +255,7 @@ pub(super) enum StockState {
 
 impl StockState {
     /// The page's script draws the line at the same place.
-    pub(super) fn of(available: u64, total: u64) -> StockState {
+    pub(in crate::http) fn of(available: u64, total: u64) -> StockState {
         if available == 0 {
             StockState::SoldOut
         } else if available <= (total / 10).max(10) && available < total {

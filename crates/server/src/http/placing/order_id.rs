@@ -12,11 +12,11 @@ use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24x128};
 
 /// Longest idempotency key, in bytes.
-pub(super) const KEY_BYTES_MAX: usize = 64;
+pub(in crate::http) const KEY_BYTES_MAX: usize = 64;
 
 /// Makes the ids of one event loop.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(in crate::http) struct Ids {
     /// From the ledger.
     secret: [u8; 16],
     /// Of this loop and this run: hashes the counter of orders without a key.
@@ -26,25 +26,25 @@ pub(super) struct Ids {
 
 /// What an order is named after.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Named<'a> {
-    pub(super) sku: SkuId,
-    pub(super) sale: SaleId,
-    pub(super) product: ProductId,
-    pub(super) buyer: BuyerId,
-    pub(super) key: &'a str,
+pub(in crate::http) struct Named<'a> {
+    pub(in crate::http) sku: SkuId,
+    pub(in crate::http) sale: SaleId,
+    pub(in crate::http) product: ProductId,
+    pub(in crate::http) buyer: BuyerId,
+    pub(in crate::http) key: &'a str,
 }
 
 impl Ids {
     /// # Panics
     /// If the system has no entropy: nothing could be signed or named then.
-    pub(super) fn new(secret: [u8; 16]) -> Ids {
+    pub(in crate::http) fn new(secret: [u8; 16]) -> Ids {
         let mut run_secret = [0; 16];
         SystemRandom::new().fill(&mut run_secret).expect("the system gives entropy");
         Ids { secret, run_secret, without_key: 0 }
     }
 
     /// The id of what a buyer asks for under a key. Every part has a fixed width, but for the last.
-    pub(super) fn keyed(&self, named: &Named<'_>) -> OrderId {
+    pub(in crate::http) fn keyed(&self, named: &Named<'_>) -> OrderId {
         let mut hasher = SipHasher24x128::new_with_key(&self.secret);
         for number in [named.sale.0, named.product.0, named.buyer.0] {
             // Little-endian on every machine: a ledger may move to another one.
@@ -55,7 +55,7 @@ impl Ids {
     }
 
     /// An id that was never given before and can't be guessed, for a request without a key.
-    pub(super) fn random(&mut self, sku: SkuId) -> OrderId {
+    pub(in crate::http) fn random(&mut self, sku: SkuId) -> OrderId {
         self.without_key += 1;
         let mut hasher = SipHasher24x128::new_with_key(&self.run_secret);
         hasher.write_u64(self.without_key);
@@ -64,7 +64,7 @@ impl Ids {
 
     /// A hash of everything that the request asked for, part by part. A route has always the same count of
     /// numbers, each of a fixed width.
-    pub(super) fn fingerprint<'a>(
+    pub(in crate::http) fn fingerprint<'a>(
         &self,
         quantity: u32,
         numbers: &[Option<u64>],

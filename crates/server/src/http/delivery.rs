@@ -1,0 +1,98 @@
+//! From what comes back to the request that waits for it: its answer is written by what it left behind.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::HttpService;
+use super::pending::{Pending, Waiting};
+use super::placing::Placed;
+use super::wire::answer::{Answering, Shape};
+use super::wire::error::Problem;
+use crate::intake::Reply;
+use crate::net::{Replies, ResponseWriter, Ticket};
+
+/// Where answers that come later go: the event loop, or a test.
+pub(super) trait Delivery {
+    /// False, and `write` is not called, if nobody waits any more.
+    fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool;
+}
+
+impl Delivery for Replies<'_> {
+    fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool {
+        Replies::reply(self, ticket, write)
+    }
+}
+
+/// Whose answer is written, and how.
+struct Reader {
+    ticket: Ticket,
+    origin: Option<Arc<str>>,
+    problems: Shape,
+}
+
+impl HttpService {
+    /// Delivers what the profile replied and what was read from the ledger since.
+    pub(super) fn deliver_to(&mut self, delivery: &mut impl Delivery) {
+        let mut replies = std::mem::take(&mut self.replies);
+        self.client.take(&mut replies);
+        if !replies.is_empty() {
+            self.shared.shelf.refresh(&mut self.catalog);
+            let answered = Instant::now();
+            for (ticket, reply) in replies.drain(..) {
+                self.deliver_one(ticket, reply, answered, delivery);
+            }
+        }
+        self.replies = replies;
+        let mut read = std::mem::take(&mut self.read);
+        self.shared.reads.take(self.client.event_loop(), &mut read);
+        for (ticket, show) in read.drain(..) {
+            let Some(Pending { origin, problems, .. }) = self.pending.take(ticket) else { continue };
+            self.write_later(Reader { ticket, origin, problems }, delivery, |service, out| {
+                show.write(service, out)
+            });
+        }
+        self.read = read;
+    }
+
+    fn deliver_one(&mut self, ticket: Ticket, reply: Reply, answered: Instant, delivery: &mut impl Delivery) {
+        let Some(Pending { waiting, origin, problems }) = self.pending.take(ticket) else {
+            debug_assert!(false, "an answer came that nobody had asked for");
+            return;
+        };
+        let reader = Reader { ticket, origin, problems };
+        match waiting {
+            // Counted out whether or not anybody waits for the answer still.
+            Waiting::Placing { buyer, received, show } => {
+                self.count_placed(buyer, &reply, answered.duration_since(received));
+                self.write_later(reader, delivery, |service, out| show(service, Placed::of(reply)?, out));
+            }
+            Waiting::Reply(show) => {
+                self.write_later(reader, delivery, |service, out| show(service, reply, out));
+            }
+            Waiting::Step(next) => match next(reply) {
+                Ok((request, waiting)) if self.client.reserve() => {
+                    let Reader { ticket, origin, problems } = reader;
+                    self.hand_over(ticket, request, Pending { waiting, origin, problems });
+                }
+                Ok(_) => self.write_later(reader, delivery, |_, _| Err(Problem::busy())),
+                Err(problem) => self.write_later(reader, delivery, |_, _| Err(problem)),
+            },
+            Waiting::Read => unreachable!("what is read from the ledger does not come through the mailbox"),
+        }
+    }
+
+    fn write_later(
+        &mut self,
+        reader: Reader,
+        delivery: &mut impl Delivery,
+        write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>,
+    ) {
+        delivery.reply(reader.ticket, |writer| {
+            let mut out = Answering::new(writer, reader.origin);
+            if let Err(problem) = write(self, &mut out) {
+                out.problem(&problem, reader.problems, &self.sold_out, &mut self.scratch);
+            }
+            self.tally.answered(out.status);
+        });
+    }
+}

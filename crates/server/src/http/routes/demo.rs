@@ -1,0 +1,85 @@
+//! What exists in a demo only: a buyer's number for every browser, a button that pays, and a shop that is filled.
+
+use std::time::Duration;
+
+use engine::{BuyerId, Command, Pay};
+use serde::Deserialize;
+
+use crate::http::HttpService;
+use crate::http::auth::COOKIE;
+use crate::http::call::Call;
+use crate::http::pending::Waiting;
+use crate::http::route::{Handler, Route, When};
+use crate::http::routes::orders::order_id;
+use crate::http::wire::answer::Answering;
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, Object};
+use crate::intake::{Reply, Request};
+use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::post("/api/v1/demo/session", Handler::Anybody(HttpService::demo_session)).when(When::Demo),
+    Route::post("/api/v1/demo/load", Handler::Operator(HttpService::demo_load)).when(When::Demo),
+    Route::post("/api/v1/orders/{id?}/pay", Handler::Buyer(HttpService::demo_pay)).when(When::Demo),
+];
+
+/// How long the button that pays waits for an order that is pending.
+const PENDING_WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Balance {
+    balance: Number,
+}
+
+impl HttpService {
+    /// Gives a browser a buyer's number of its own, once.
+    fn demo_session(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        match self.shared.auth.new_session(&call.fields)? {
+            None => out.empty(204, &[]),
+            Some(value) => {
+                let secure = if call.request.secure { "; Secure" } else { "" };
+                let cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
+                out.empty(204, &[("Set-Cookie", &cookie)]);
+            }
+        }
+        Ok(Answer::Ready)
+    }
+
+    fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let sale = self.shared.options.shop_sale.ok_or_else(Problem::demo_only)?;
+        let Balance { balance: Number(balance) } = read_object(call)?;
+        if balance > engine::limits::TOTAL_MAX / 2 {
+            return Err(Problem::invalid("The balance is more than a good may have."));
+        }
+        self.ask(call, Request::SetBalance { sale, balance }, move |service, reply, out| {
+            let Reply::BalanceSet { items } = reply else { return Err(reply.into()) };
+            service.scratch.clear();
+            Object::begin(&mut service.scratch)
+                .number("items", items as u64)
+                .number("balance", balance)
+                .end();
+            out.json(200, &service.scratch);
+            Ok(())
+        })
+    }
+
+    /// Pays the buyer's own order without a provider. Three steps: the order is read, a payment of its amount is
+    /// recorded, and it is read again. One payment per order: pressing twice pays once.
+    fn demo_pay(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+        let order = order_id(call.params.name)?;
+        let read = move |wait| Request::Read { order, buyer: Some(buyer), wait };
+        let pay = Waiting::Step(Box::new(move |reply| {
+            let Reply::Order(view) = reply else { return Err(reply.into()) };
+            let pay = Pay { id: format!("demo-{order}").into(), order, amount: view.amount() };
+            let read_again = Waiting::Step(Box::new(move |reply| {
+                let Reply::Accepted(_) = reply else { return Err(reply.into()) };
+                Ok((read(Duration::ZERO), Waiting::Reply(Box::new(HttpService::show_order))))
+            }));
+            Ok((Request::Execute(Command::Pay(pay)), read_again))
+        }));
+        self.ask_and_wait(call, read(PENDING_WAIT), pay)
+    }
+}

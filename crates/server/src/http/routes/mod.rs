@@ -1,0 +1,7 @@
+//! The routes of our own API, a file for each kind of thing that they are about.
+
+pub(super) mod demo;
+pub(super) mod operating;
+pub(super) mod orders;
+pub(super) mod payments;
+pub(super) mod sales;

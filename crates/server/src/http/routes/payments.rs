@@ -1,0 +1,99 @@
+//! Payments: the provider's signed callback, and the refunds that are due.
+
+use engine::{Accepted, Command, Disposition, Pay, PaymentView};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::route::{Handler, Route};
+use crate::http::wire::answer::Answering;
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, Object, decode_path};
+use crate::intake::{Reply, Request};
+use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::post("/api/v1/payments", Handler::Provider(HttpService::record_payment)),
+    Route::get("/api/v1/payments/refunds-due", Handler::Operator(HttpService::list_refunds_due)),
+    Route::post("/api/v1/payments/{payment?}/settle", Handler::Operator(HttpService::settle)),
+];
+
+/// Longest payment id, in bytes, and so the longest that can be settled.
+const PAYMENT_ID_BYTES_MAX: usize = engine::limits::KEY_BYTES_MAX;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Callback<'a> {
+    #[serde(borrow)]
+    payment_id: Cow<'a, str>,
+    #[serde(borrow)]
+    order: Cow<'a, str>,
+    amount: Number,
+}
+
+impl HttpService {
+    /// The provider's callback: whatever it reports is recorded, also for an order that is not known.
+    fn record_payment(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let callback: Callback<'_> = read_object(call)?;
+        let order = callback.order.parse().map_err(|engine::NotAnOrderId| {
+            Problem::invalid("order must be an order's id: 40 hexadecimal digits.")
+        })?;
+        check_payment_id(&callback.payment_id)?;
+        let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount.0 };
+        self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
+    }
+
+    fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+        let Reply::Accepted(Accepted::Payment { payment, .. }) = reply else { return Err(reply.into()) };
+        self.scratch.clear();
+        write_payment(&mut self.scratch, &payment);
+        out.json(200, &self.scratch);
+        Ok(())
+    }
+
+    fn list_refunds_due(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.ask(call, Request::RefundsDue, |service, reply, out| {
+            let Reply::RefundsDue(payments) = reply else { return Err(reply.into()) };
+            service.scratch.clear();
+            Object::begin(&mut service.scratch).list("payments", &payments, write_payment).end();
+            out.json(200, &service.scratch);
+            Ok(())
+        })
+    }
+
+    fn settle(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let payment = decode_path(call.params.name)
+            .ok_or_else(|| Problem::invalid("The payment's id is not encoded rightly."))?;
+        check_payment_id(&payment)?;
+        let command = Command::Settle { payment: payment.into() };
+        self.ask(call, Request::Execute(command), HttpService::show_payment)
+    }
+}
+
+fn check_payment_id(id: &str) -> Result<(), Problem> {
+    if (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len()) {
+        return Ok(());
+    }
+    Err(Problem::invalid("The payment's id must have 1 to 64 bytes."))
+}
+
+fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {
+    let (result, reason) = match payment.disposition {
+        Disposition::Applied => ("paid", None),
+        Disposition::RefundDue(reason) => ("refund_due", Some(reason)),
+        Disposition::Settled(reason) => ("settled", Some(reason)),
+    };
+    let mut object = Object::begin(out);
+    object
+        .text("payment_id", &payment.pay.id)
+        .order_id("order", payment.pay.order)
+        .number("amount", payment.pay.amount)
+        .text("result", result);
+    match reason {
+        Some(reason) => object.text("reason", reason.as_str()),
+        None => object.raw("reason", b"null"),
+    };
+    object.number("recorded_at_ms", payment.at.0).end();
+}
