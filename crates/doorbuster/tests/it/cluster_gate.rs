@@ -1,5 +1,5 @@
-//! A gate that is there and can't be used, or that is away: what operators are told about it, and that buyers are
-//! never told it is sold out.
+//! A gate that is there and can't be used, or that is away: what operators see of it, and that buyers are
+//! never answered sold out.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -46,10 +46,10 @@ fn redis(engines: &Engines, command: &str) {
 }
 
 /// Asks until the answer is as it should be.
-fn until(what: &str, mut told: impl FnMut() -> (bool, String)) {
+fn until(what: &str, mut look: impl FnMut() -> (bool, String)) {
     let started = Instant::now();
     loop {
-        let (is, text) = told();
+        let (is, text) = look();
         if is {
             return;
         }
@@ -89,7 +89,7 @@ fn a_full_redis_is_not_ready_and_says_why_as_long_as_it_is_full() {
         let (status, body) = get(&server, "/readyz");
         (status == 503 && body.contains("its memory is full"), body)
     });
-    // Orders come all the while, and several looks at Redis: nobody contradicts what was told.
+    // Orders come all the while, and several looks at Redis: nothing contradicts what was logged.
     let started = Instant::now();
     let mut member = 1;
     while started.elapsed().as_secs() < 3 {
