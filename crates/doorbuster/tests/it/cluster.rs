@@ -12,8 +12,9 @@ use crate::exchange::{Connection, Response};
 use crate::run;
 use crate::serving::{OPERATOR, Serving};
 
-/// Longer than any step takes on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Longer than any step takes on the busiest machine; only a failing test waits for it. The longest one is the first
+/// start, which brings the demo's thousand goods into the ledger and to the gate.
+pub(crate) const SOON: Duration = Duration::from_secs(300);
 
 /// A configuration with a database, a topic and keys of its own.
 pub(crate) fn configure(directory: &Path, name: &str, more: &str) {
@@ -48,7 +49,7 @@ pub(crate) fn serve(directory: &Path) -> Serving {
     Serving::start(command)
 }
 
-pub(crate) fn ask(
+pub(crate) fn ask_once(
     server: &Serving,
     method: &str,
     path: &str,
@@ -59,44 +60,75 @@ pub(crate) fn ask(
     connection.exchange(method, path, headers, body).unwrap()
 }
 
-/// A buyer's request; without a key if that is empty.
-fn buyer(server: &Serving, member: u64, key: &str, method: &str, path: &str, body: &Value) -> Response {
+/// Asks again while the answer is 503, as it tells its reader to do: each of its bounds (the broker's acknowledgement
+/// within a second, say) is missed on a machine that is busy enough. All that is asked for here is safe to repeat.
+fn ask(server: &Serving, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+    let started = Instant::now();
+    loop {
+        let response = ask_once(server, method, path, headers, body);
+        if response.status != 503 {
+            return response;
+        }
+        assert!(started.elapsed() < SOON, "{method} {path}: {response:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A request about an order of this buyer.
+fn buyer(server: &Serving, member: u64, method: &str, path: &str) -> Response {
     let member = member.to_string();
+    ask(server, method, path, &[("memberId", member.as_str())], "")
+}
+
+/// Without a key if that is empty; the answer whatever it is.
+pub(crate) fn place_once(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
+    let (member, order) = (member.to_string(), json!({"sale": 3, "product": product, "quantity": quantity}));
     let mut headers = vec![("memberId", member.as_str()), ("Content-Type", "application/json")];
     if !key.is_empty() {
         headers.push(("Idempotency-Key", key));
     }
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    ask(server, method, path, &headers, &body)
+    ask_once(server, "POST", "/api/v1/orders", &headers, &order.to_string())
 }
 
-pub(crate) fn place(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
-    let order = json!({"sale": 3, "product": product, "quantity": quantity});
-    buyer(server, member, key, "POST", "/api/v1/orders", &order)
-}
-
-/// Places as soon as the gate is built.
-pub(crate) fn place_first(server: &Serving, member: u64, key: &str, product: u64) -> String {
+/// Under a key, until it is known what came of it.
+fn place(server: &Serving, member: u64, key: &str, product: u64, quantity: u32) -> Response {
+    assert!(!key.is_empty(), "without a key it can't be asked again");
     let started = Instant::now();
     loop {
-        let placed = place(server, member, key, product, 1);
-        if placed.status == 202 {
-            return id(&placed);
+        let placed = place_once(server, member, key, product, quantity);
+        if placed.status != 503 {
+            return placed;
         }
-        assert!(placed.status == 503 && started.elapsed() < SOON, "{} {}", placed.status, placed.body);
+        assert!(started.elapsed() < SOON, "{placed:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Places one unit, which is accepted (as soon as the gate is built); the order's id. It may be in the ledger already
+/// when it is first known to be accepted.
+#[track_caller]
+pub(crate) fn accepted(server: &Serving, member: u64, key: &str, product: u64) -> String {
+    let placed = place(server, member, key, product, 1);
+    assert!(matches!(placed.status, 201 | 202), "{placed:?}");
+    id(&placed)
 }
 
 fn id(response: &Response) -> String {
     response.json()["id"].as_str().unwrap_or_else(|| panic!("no order: {}", response.body)).to_owned()
 }
 
-/// The order as the ledger has it, read by a long poll.
+/// The order as the ledger has it, read by long polls.
 fn read(server: &Serving, member: u64, order: &str) -> Value {
-    let response = buyer(server, member, "", "GET", &format!("/api/v1/orders/{order}?wait=20"), &Value::Null);
-    assert_eq!(response.status, 200, "{}", response.body);
-    response.json()
+    let started = Instant::now();
+    loop {
+        let response = buyer(server, member, "GET", &format!("/api/v1/orders/{order}?wait=20"));
+        assert_eq!(response.status, 200, "{}", response.body);
+        let order = response.json();
+        if order["status"] != "pending" {
+            return order;
+        }
+        assert!(started.elapsed() < SOON, "it does not come into the ledger: {order}");
+    }
 }
 
 fn operator(server: &Serving, path: &str, key: &str, body: &str) -> Response {
@@ -129,10 +161,8 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     configure(dir.path(), "pair", "");
     let (a, b) = (serve(dir.path()), serve(dir.path()));
 
-    let first = place_first(&a, 1, "k", 30);
-    let again = place(&b, 1, "k", 30, 1);
-    assert!(matches!(again.status, 201 | 202), "{}", again.body);
-    assert_eq!(id(&again), first);
+    let first = accepted(&a, 1, "k", 30);
+    assert_eq!(accepted(&b, 1, "k", 30), first);
     assert_eq!(code(&place(&b, 1, "k", 30, 2)), "key_conflict");
     assert_eq!(code(&place(&b, 1, "other", 30, 1)), "over_limit");
     assert_eq!(read(&b, 1, &first)["status"], "held");
@@ -141,19 +171,19 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     while place(&a, 1, "k", 30, 1).status != 201 {
         assert!(started.elapsed() < SOON, "the gate never hears of it");
     }
-    let strange = buyer(&b, 2, "", "GET", &format!("/api/v1/orders/{first}"), &Value::Null);
+    let strange = buyer(&b, 2, "GET", &format!("/api/v1/orders/{first}"));
     assert_eq!(strange.status, 404);
 
-    let paid = buyer(&b, 1, "", "POST", &format!("/api/v1/orders/{first}/pay"), &Value::Null);
+    let paid = buyer(&b, 1, "POST", &format!("/api/v1/orders/{first}/pay"));
     assert_eq!((paid.status, &paid.json()["status"]), (200, &json!("paid")), "{}", paid.body);
-    let cancelled = buyer(&a, 1, "", "POST", &format!("/api/v1/orders/{first}/cancel"), &Value::Null);
+    let cancelled = buyer(&a, 1, "POST", &format!("/api/v1/orders/{first}/cancel"));
     assert_eq!(code(&cancelled), "not_cancellable");
 
     // Cancelled while it may still be pending: it waits for the ledger, and the limit is free again.
-    let second = id(&place(&b, 2, "", 30, 1));
-    let cancelled = buyer(&a, 2, "", "POST", &format!("/api/v1/orders/{second}/cancel"), &Value::Null);
+    let second = accepted(&b, 2, "one", 30);
+    let cancelled = buyer(&a, 2, "POST", &format!("/api/v1/orders/{second}/cancel"));
     assert_eq!(cancelled.json()["status"], "cancelled", "{}", cancelled.body);
-    assert_eq!(place(&b, 2, "", 30, 1).status, 202);
+    accepted(&b, 2, "another", 30);
     audit(dir.path());
 }
 
@@ -162,33 +192,32 @@ fn what_an_operator_does_on_one_server_holds_on_every_other() {
     let dir = tempfile::tempdir().unwrap();
     configure(dir.path(), "steered", "");
     let (a, b) = (serve(dir.path()), serve(dir.path()));
-    place_first(&a, 1, "", 29);
+    accepted(&a, 1, "k", 29);
 
     assert_eq!(operator(&a, "/api/v1/sales/3/pause", "p", "").status, 200);
-    assert_eq!(code(&place(&b, 2, "", 29, 1)), "paused");
+    assert_eq!(code(&place(&b, 2, "k", 29, 1)), "paused");
     assert_eq!(operator(&b, "/api/v1/sales/3/resume", "r", "").status, 200);
-    assert_eq!(place(&a, 2, "", 29, 1).status, 202);
+    accepted(&a, 2, "k", 29);
 
     // 100 units, one each: 99 are taken away again, so one buyer fits, and after a restock one more.
-    place_first(&a, 3, "", 30);
+    accepted(&a, 3, "k", 30);
     let correct = "/api/v1/sales/3/items/30/correct";
     assert_eq!(operator(&a, correct, "c", r#"{"units": 98}"#).status, 200);
     assert_eq!(operator(&b, correct, "c", r#"{"units": 98}"#).status, 200, "the same again");
     assert_eq!(code(&operator(&b, correct, "d", r#"{"units": 2}"#)), "correction_too_large");
-    let last = place(&b, 4, "", 30, 1);
-    assert_eq!(last.status, 202, "{}", last.body);
-    assert_eq!(code(&place(&a, 5, "", 30, 1)), "sold_out");
+    accepted(&b, 4, "k", 30);
+    assert_eq!(code(&place(&a, 5, "k", 30, 1)), "sold_out");
     let restock = "/api/v1/sales/3/items/30/restock";
     assert_eq!(operator(&b, restock, "s", r#"{"units": 1}"#).status, 200);
     assert_eq!(operator(&a, restock, "s", r#"{"units": 1}"#).status, 200, "the same again");
     // A flag of sold out is a lease: no server refuses for longer than that.
     let started = Instant::now();
-    while place(&a, 5, "", 30, 1).status != 202 {
+    while !matches!(place(&a, 5, "k", 30, 1).status, 201 | 202) {
         assert!(started.elapsed() < SOON, "the restock did not reach the other server");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(operator(&a, "/api/v1/sales/3/end", "e", "").status, 200);
-    assert_eq!(code(&place(&b, 6, "", 29, 1)), "ended");
+    assert_eq!(code(&place(&b, 6, "k", 29, 1)), "ended");
     audit(dir.path());
 }
 
@@ -197,19 +226,19 @@ fn a_late_payment_takes_its_units_again_if_there_are_any() {
     let dir = tempfile::tempdir().unwrap();
     configure(dir.path(), "late", "[sale]\npayment_s = 1\n");
     let (a, b) = (serve(dir.path()), serve(dir.path()));
-    let order = place_first(&a, 1, "", 30);
+    let order = accepted(&a, 1, "k", 30);
     let started = Instant::now();
     while read(&b, 1, &order)["status"] != "expired" {
         assert!(started.elapsed() < SOON, "it did not expire");
         std::thread::sleep(Duration::from_millis(50));
     }
     let pay = |server: &Serving, member: u64, order: &str| {
-        buyer(server, member, "", "POST", &format!("/api/v1/orders/{order}/pay"), &Value::Null)
+        buyer(server, member, "POST", &format!("/api/v1/orders/{order}/pay"))
     };
     let paid = pay(&b, 1, &order);
     assert_eq!(paid.json()["status"], "paid", "{}", paid.body);
     assert_eq!(pay(&a, 1, &order).json()["status"], "paid", "reported twice");
-    assert_eq!(code(&place(&a, 1, "", 30, 1)), "over_limit", "the gate knows of it");
+    assert_eq!(code(&place(&a, 1, "another", 30, 1)), "over_limit", "the gate knows of it");
     let output = audit(dir.path());
     assert!(output.contains("ok: every invariant holds"), "{output}");
 }
@@ -219,13 +248,13 @@ fn a_drained_server_loses_nothing_and_the_other_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     configure(dir.path(), "drained", "");
     let (a, b) = (serve(dir.path()), serve(dir.path()));
-    place_first(&a, 0, "", 29);
-    let orders: Vec<_> = (1..=200).map(|member| (member, id(&place(&a, member, "k", 29, 1)))).collect();
+    accepted(&a, 0, "k", 29);
+    let orders: Vec<_> = (1..=200).map(|member| (member, accepted(&a, member, "k", 29))).collect();
     assert_eq!(a.stop(), 0);
     for (member, order) in &orders {
         assert_eq!(read(&b, *member, order)["status"], "held");
     }
-    assert_eq!(place(&b, 201, "", 29, 1).status, 202);
+    accepted(&b, 201, "k", 29);
     let audited = audit(dir.path());
     assert!(audited.contains("202 orders"), "{audited}");
     assert_eq!(b.stop(), 0);
