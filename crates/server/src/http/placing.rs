@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, BuyerId, Fingerprint, OrderId, Place, ProductId, Refusal, SaleId, SkuId};
+use engine::{Accepted, BuyerId, Fingerprint, OrderId, Placement, ProductId, Refusal, SaleId, SkuId};
 
 use super::answer::Answering;
 use super::error::Problem;
@@ -102,7 +102,7 @@ impl HttpService {
         route: Placed,
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
-        let place = Place { id, buyer, quantity, fingerprint };
+        let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, address, admission: judged };
         let asked = self.ask(call, Request::Place(order), Waiting::Placing { buyer, received, route });
         if asked.is_err() {
