@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
@@ -103,7 +103,12 @@ fn reserve_for(gate: &mut Gate, time: Duration, next: &mut u128) -> Result<u128,
 }
 
 /// Ids are scattered like hashes, and never the same twice: the factor is odd.
-fn place(number: u128) -> Place {
+fn place(number: u128) -> Placement {
     let hash = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    Place { id: OrderId { sku: SKUS[0], hash }, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(7) }
+    Placement {
+        id: OrderId { sku: SKUS[0], hash },
+        buyer: BuyerId(1),
+        quantity: 1,
+        fingerprint: Fingerprint(7),
+    }
 }

@@ -8,12 +8,12 @@
 //! An epoch is one life of a SKU's gate: 0 before it was first built, then counted up by the ledger with each rebuild.
 //! Units are pieces of one SKU.
 
-use crate::{BuyerId, OrderId, Place, SkuId, UnixMs};
+use crate::{BuyerId, OrderId, Placement, SkuId, UnixMs};
 
 /// An order whose units the gate has taken, on its way to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    pub place: Place,
+    pub place: Placement,
     /// Of the SKU's gate when it took the units.
     pub epoch: u64,
     /// By the gate's clock.
@@ -52,7 +52,7 @@ pub struct Settle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// A late payment takes the units of its expired order again.
-    LatePayment(Place),
+    LatePayment(Placement),
     /// An operator takes units off sale. `id`: of the claim among the orders of its SKU, a hash of the operator's key.
     Correction { id: OrderId, units: u64 },
 }
@@ -84,12 +84,12 @@ pub enum Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The order was cancelled or has expired: its units are on sale again.
-    Release(Place),
+    Release(Placement),
     /// The ledger took an order of an older epoch, of which this gate does not know: its units leave the sale, into a
     /// debt if need be.
-    Take(Place),
+    Take(Placement),
     /// The ledger took a late payment. Its units were claimed at the gate before, but that gate may be gone.
-    TakeLate(Place),
+    TakeLate(Placement),
     /// An operator put more units on sale.
     Restock { units: u64 },
     /// An operator took units off sale. `id`: of the claim at the gate, which may be gone as well.
@@ -139,7 +139,7 @@ pub enum MarkState {
 /// count its units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    pub place: Place,
+    pub place: Placement,
     pub state: MarkState,
 }
 

@@ -21,7 +21,7 @@ pub struct BuyerId(pub u64);
 
 /// The position of an [`crate::Entry`] in the ledger. One sequence for all entries of whatever kind, without
 /// gaps, so that a number alone names a consistent state of the whole ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Seq(pub u64);
 
 /// Milliseconds since 1970 (UTC), by the server's clock.

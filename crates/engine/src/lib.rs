@@ -6,8 +6,11 @@
 //! asserted here, in production too.
 #![forbid(unsafe_code)]
 
+pub mod balance;
 mod book;
 mod buyers;
+mod command;
+mod entry;
 pub mod handover;
 mod id;
 mod order;
@@ -15,15 +18,20 @@ mod payment;
 mod refusal;
 pub mod rules;
 mod sale;
+mod sales;
 mod sharded;
 mod stock;
+pub mod working_set;
 
-pub use book::{Accepted, Book, Command, Entry, Event, Inconsistent};
+pub use book::{Book, LedgerKind};
+pub use command::{Accepted, Command};
+pub use entry::{Entry, Event, Inconsistent};
 pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
-pub use order::{Closing, OrderView, Place, Status};
+pub use order::{Closing, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, RefundReason};
 pub use refusal::Refusal;
 pub use sale::{ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
+pub use sales::{Sale, Sales, Terms};
 pub use stock::{Adjust, Stock};

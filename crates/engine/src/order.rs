@@ -2,9 +2,9 @@
 
 use crate::{BuyerId, Fingerprint, OrderId, Seq, SkuId, UnixMs};
 
-/// A request for units, complete but for the time.
+/// A placement: a request for units, complete but for the time. [`crate::Command::Place`] asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Placement {
     pub id: OrderId,
     pub buyer: BuyerId,
     pub quantity: u32,
@@ -63,7 +63,7 @@ impl Closing {
     }
 }
 
-/// An order in the book. 80 bytes: there are millions.
+/// An order as a state keeps it. 80 bytes: a book has millions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub(crate) hash: u128,
@@ -87,6 +87,26 @@ impl Order {
 
     pub(crate) fn pay_by(&self) -> UnixMs {
         self.placed_at.plus(u64::from(self.payment_ms))
+    }
+
+    pub(crate) fn placement(&self) -> Placement {
+        let Order { buyer, quantity, fingerprint, .. } = *self;
+        Placement { id: self.id(), buyer, quantity, fingerprint }
+    }
+
+    pub(crate) fn view(&self, unit_price: u64, refund_due: bool) -> OrderView {
+        OrderView {
+            id: self.id(),
+            seq: self.seq,
+            buyer: self.buyer,
+            quantity: self.quantity,
+            unit_price,
+            status: self.status,
+            placed_at: self.placed_at,
+            pay_by: (self.payment_ms > 0).then(|| self.pay_by()),
+            closed_at: (self.status != Status::Held && self.payment_ms > 0).then_some(self.closed_at),
+            refund_due,
+        }
     }
 }
 

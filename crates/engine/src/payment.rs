@@ -1,4 +1,4 @@
-//! Payments: what a provider told us, and what it paid for.
+//! Payments: what a provider reported, and what it paid for.
 
 use crate::{OrderId, Seq, UnixMs};
 
@@ -51,16 +51,7 @@ pub enum Disposition {
     Settled(RefundReason),
 }
 
-/// A payment in the book.
-#[derive(Clone, Debug)]
-pub(crate) struct Recorded {
-    pub(crate) pay: Pay,
-    pub(crate) seq: Seq,
-    pub(crate) at: UnixMs,
-    pub(crate) disposition: Disposition,
-}
-
-/// A payment to read.
+/// A payment as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentView {
     pub pay: Pay,

@@ -166,42 +166,6 @@ impl Phase {
     }
 }
 
-/// A sale in the book.
-#[derive(Clone, Debug)]
-pub(crate) struct Sale {
-    pub(crate) spec: SaleSpec,
-    /// Of its first item; the others follow.
-    pub(crate) first_sku: SkuId,
-    pub(crate) paused: bool,
-    pub(crate) ended: bool,
-}
-
-impl Sale {
-    pub(crate) fn phase(&self, now: UnixMs) -> Phase {
-        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
-    }
-
-    /// Checks a change against the sale as it is now.
-    pub(crate) fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
-        let invalid = |why| Err(Refusal::InvalidChange(why));
-        if self.phase(now) == Phase::Ended {
-            return Err(Refusal::Ended);
-        }
-        if change.starts_at.is_some() && now >= self.spec.starts_at {
-            return invalid("the sale has started: its start can't be moved any more");
-        }
-        if change.payment_ms.is_some() && self.spec.payment == Payment::OnPlacing {
-            return invalid("the orders of this sale are paid on placing: it has no payment time");
-        }
-        let mut changed = self.spec.clone();
-        apply_change(&mut changed, change);
-        if changed.ends_at <= now {
-            return invalid("the new end is past: end the sale instead");
-        }
-        changed.check()
-    }
-}
-
 pub(crate) fn apply_change(spec: &mut SaleSpec, change: &SaleChange) {
     if let Some(title) = &change.title {
         spec.title.clone_from(title);

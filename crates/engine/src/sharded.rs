@@ -4,11 +4,17 @@
 //! order is taken, in the middle of a rush. In 256 parts each growth moves a 256th, and because entries fall
 //! into the parts at random, the parts fill up, and grow, at different moments. Costs 12 KiB when empty.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use hashbrown::HashTable;
 
 const PARTS: usize = 256;
+
+type FixedHash = BuildHasherDefault<DefaultHasher>;
+
+/// A map whose hasher has fixed keys: the engine has no entropy.
+pub(crate) type FixedMap<K, V> = HashMap<K, V, FixedHash>;
 
 /// Entries found by a 64-bit hash that the caller gives; equality is the caller's too.
 #[derive(Clone, Debug)]
@@ -59,7 +65,7 @@ fn part(hash: u64) -> usize {
 
 /// The hash of a key. The keys of the hasher are fixed: the engine has no entropy.
 pub(crate) fn hash_of(key: impl Hash) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
+    FixedHash::default().hash_one(key)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve};
 
@@ -127,10 +127,10 @@ fn measure(
     })
 }
 
-fn place(number: u32) -> Place {
+fn place(number: u32) -> Placement {
     // Scattered like hashes, and never the same twice.
     let hash = (u128::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    Place { id: OrderId { sku: SKU, hash }, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(7) }
+    Placement { id: OrderId { sku: SKU, hash }, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(7) }
 }
 
 /// `requests` per call, as a relay would hand them over that drains a queue.

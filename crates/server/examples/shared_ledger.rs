@@ -6,11 +6,14 @@
 
 use std::time::Instant;
 
+use engine::handover::Grant;
 use engine::handover::Reservation;
+use engine::working_set::{Operation, Outcome};
 use engine::{
-    BuyerId, Fingerprint, ItemSpec, OrderId, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
+    BuyerId, Command, Fingerprint, ItemSpec, OrderId, Payment, Placement, ProductId, SaleId, SaleSpec, SkuId,
+    UnixMs,
 };
-use server::ledger::mysql::cluster::{Operation, Outcome, Progress, SharedLedger};
+use server::ledger::mysql::cluster::{Progress, SharedLedger};
 use server::ledger::mysql::{Limits, Options, Tls};
 
 const NOW: UnixMs = UnixMs(1_000);
@@ -75,7 +78,12 @@ fn create(ledger: &mut SharedLedger, skus: u32, limited: bool) {
         open_holds_per_buyer_max: None,
         items: (0..u64::from(skus)).map(item).collect(),
     };
-    ledger.execute(NOW, &[Operation::CreateSale(spec)]).expect("the sale can be");
+    ledger
+        .execute(
+            NOW,
+            &[Operation::of(Command::CreateSale(spec), Grant::NotAsked).expect("it places nothing")],
+        )
+        .expect("the sale can be");
 }
 
 /// Ids as random as a keyed hash, buyers all different.
@@ -87,7 +95,7 @@ fn order(number: u64, skus: u32) -> Reservation {
     };
     let sku = SkuId(u32::try_from(mixed(1) % u64::from(skus)).expect("below the number of SKUs"));
     let hash = (u128::from(mixed(2)) << 64) | u128::from(mixed(3));
-    let place = Place {
+    let place = Placement {
         id: OrderId { sku, hash },
         buyer: BuyerId(number),
         quantity: 1,

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use engine::{
-    Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId, SaleId, SaleSpec,
-    Seq, UnixMs,
+    Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement, ProductId, SaleId,
+    SaleSpec, Seq, UnixMs,
 };
 use server::ledger::Batch;
 use server::ledger::sqlite::{Options, SqliteLedger, Synchronous};
@@ -36,7 +36,7 @@ impl Writer {
     fn place(&mut self, number: u64, address: Option<&str>) {
         let sku = self.book.sku(SaleId(3), ProductId(30)).unwrap();
         let id = OrderId { sku, hash: number.into() };
-        let place = Place { id, buyer: BuyerId(number), quantity: 1, fingerprint: Fingerprint(number) };
+        let place = Placement { id, buyer: BuyerId(number), quantity: 1, fingerprint: Fingerprint(number) };
         self.write(Command::Place(place), address);
     }
 

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::{Book, BuyerId, Disposition, OrderId};
-use crate::Status;
+use super::Book;
+use crate::rules::rows::Rows;
+use crate::{BuyerId, Disposition, OrderId, SkuId, Status};
 
 impl Book {
     /// Checks every invariant by counting again from the orders and payments.
@@ -33,12 +34,12 @@ impl Book {
                 Status::Paid => sold[sku] += u64::from(order.quantity),
                 Status::Cancelled | Status::Expired => {}
             }
-            if self.find(order.id()) != Some(index) {
+            if self.find(order.id()).map(|found| found as usize) != Some(index) {
                 broken.push(format!("order {} stands there twice", order.id()));
             }
         }
         for (number, sku) in self.skus.iter().enumerate() {
-            let stock = sku.stock;
+            let stock = sku.row.stock;
             if stock.available() + stock.held() + stock.sold() != stock.total() {
                 broken.push(format!("SKU {number}: available + held + sold is not the total: {stock:?}"));
             }
@@ -48,8 +49,9 @@ impl Book {
                     held[number], sold[number]
                 ));
             }
-            if sku.orders != orders[number] {
-                broken.push(format!("SKU {number}: {} orders, but counted {}", orders[number], sku.orders));
+            if sku.row.orders != orders[number] {
+                broken
+                    .push(format!("SKU {number}: {} orders, but counted {}", orders[number], sku.row.orders));
             }
         }
     }
@@ -59,17 +61,18 @@ impl Book {
         let mut units: HashMap<(u32, BuyerId), u32> = HashMap::new();
         let mut holds: HashMap<(u32, BuyerId), u32> = HashMap::new();
         for order in &self.orders {
-            let sku = self.sku_of(order);
-            if sku.limit.is_some() && matches!(order.status, Status::Held | Status::Paid) {
+            let terms = self.sales.terms(order.sku).expect("an order has a SKU");
+            if terms.limit.is_some() && matches!(order.status, Status::Held | Status::Paid) {
                 *units.entry((order.sku.0, order.buyer)).or_insert(0) += order.quantity;
             }
-            let bounded = self.sales[sku.sale as usize].spec.open_holds_per_buyer_max.is_some();
+            let bounded = self.sales.of(terms).spec.open_holds_per_buyer_max.is_some();
             if bounded && order.status == Status::Held {
-                *holds.entry((sku.sale, order.buyer)).or_insert(0) += 1;
+                *holds.entry((terms.sale, order.buyer)).or_insert(0) += 1;
             }
         }
         for ((sku, buyer), count) in &units {
-            if self.skus[*sku as usize].limit.is_some_and(|limit| *count > limit) {
+            if self.sales.terms(SkuId(*sku)).and_then(|terms| terms.limit).is_some_and(|limit| *count > limit)
+            {
                 broken.push(format!("SKU {sku}: buyer {} has {count} units, over the limit", buyer.0));
             }
         }
@@ -101,7 +104,7 @@ impl Book {
         let mut paid_by = vec![0u32; self.orders.len()];
         for payment in &self.payments {
             match (payment.disposition, self.find(payment.pay.order)) {
-                (Disposition::Applied, Some(index)) => paid_by[index] += 1,
+                (Disposition::Applied, Some(index)) => paid_by[index as usize] += 1,
                 (Disposition::Applied, None) => {
                     broken.push(format!("payment {} paid for an unknown order", payment.pay.id));
                 }
@@ -131,8 +134,7 @@ impl Book {
 mod tests {
     use super::*;
     use crate::{
-        Command, Fingerprint, ItemSpec, Pay, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, Stock,
-        UnixMs,
+        Command, Fingerprint, ItemSpec, Pay, Payment, Placement, ProductId, SaleId, SaleSpec, Stock, UnixMs,
     };
 
     /// Two holds, a paid order and a refund that is due.
@@ -160,7 +162,7 @@ mod tests {
         book.execute(UnixMs(0), Command::CreateSale(spec)).expect("the sale can be");
         for hash in 1..=3 {
             let id = OrderId { sku: SkuId(0), hash };
-            let place = Place { id, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(0) };
+            let place = Placement { id, buyer: BuyerId(1), quantity: 1, fingerprint: Fingerprint(0) };
             book.place(UnixMs(1), &place).expect("there are units");
         }
         for (id, amount) in [("p", 5), ("q", 4)] {
@@ -175,8 +177,8 @@ mod tests {
         assert_eq!(sound().check_invariants(), Ok(()));
         type Damage = fn(&mut Book);
         let rows: [(&str, Damage); 11] = [
-            ("its orders hold", |book| book.skus[0].stock = Stock::new(9)),
-            ("3 orders, but counted 2", |book| book.skus[0].orders -= 1),
+            ("its orders hold", |book| book.skus[0].row.stock = Stock::new(9)),
+            ("3 orders, but counted 2", |book| book.skus[0].row.orders -= 1),
             ("stands there twice", |book| book.orders[2].hash = 1),
             ("over the limit", |book| book.orders[0].quantity = 3),
             ("units per buyer differ", |book| book.units.add(0, BuyerId(2), 1)),

@@ -192,7 +192,7 @@ fn what_does_not_exist_is_refused() {
             "unknown_sku",
         ),
         (
-            Command::Place(engine::Place {
+            Command::Place(engine::Placement {
                 id: engine::OrderId { sku: SkuId(u32::MAX), hash: 1 },
                 ..crate::shop::request(1, 1, 1)
             }),

@@ -2,8 +2,8 @@
 //! and say why, whatever it holds; nothing in a file may reach an assertion of the engine.
 
 use engine::{
-    Adjust, Book, Closing, Disposition, Entry, Event, Inconsistent, Payment, RefundReason, SaleChange,
-    SaleId, Seq, SkuId, UnixMs, limits,
+    Adjust, Book, Closing, Disposition, Entry, Event, Inconsistent, LedgerKind, Payment, RefundReason,
+    SaleChange, SaleId, Seq, SkuId, UnixMs, limits,
 };
 
 use crate::shop::{
@@ -48,7 +48,7 @@ fn refused(ledger: &[Entry]) -> Result<(), Inconsistent> {
     let mut book = Book::new();
     for entry in ledger {
         let before = (book.next_seq(), book.last_at(), book.orders_len(), book.stock(SkuId(0)));
-        if let Err(inconsistent) = book.replay(entry) {
+        if let Err(inconsistent) = book.replay(LedgerKind::Book, entry) {
             let after = (book.next_seq(), book.last_at(), book.orders_len(), book.stock(SkuId(0)));
             assert_eq!(before, after, "a refused entry has changed the book");
             return Err(inconsistent);

@@ -2,8 +2,8 @@
 //! with the invariants and a replay of its journal.
 
 use engine::{
-    Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemSpec, OrderId, OrderView,
-    Pay, Payment, Place, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+    Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemSpec, LedgerKind, OrderId,
+    OrderView, Pay, Payment, Placement, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -56,8 +56,8 @@ pub(crate) fn id(key: u128) -> OrderId {
     OrderId { sku: SKU, hash: key }
 }
 
-pub(crate) fn request(key: u128, buyer: u64, quantity: u32) -> Place {
-    Place { id: id(key), buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
+pub(crate) fn request(key: u128, buyer: u64, quantity: u32) -> Placement {
+    Placement { id: id(key), buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
 }
 
 pub(crate) fn place(key: u128, buyer: u64, quantity: u32) -> Do {
@@ -162,7 +162,7 @@ pub(crate) fn replayed(ledger: &[Entry]) -> Book {
     let mut book = Book::new();
     book.reserve_orders(ledger.len());
     for entry in ledger {
-        book.replay(entry).expect("a journal is consistent");
+        book.replay(LedgerKind::Book, entry).expect("a journal is consistent");
     }
     book
 }

@@ -1,9 +1,9 @@
 //! What a seeded history does next: a generator that aims at the edges (tiny stocks, few buyers, keys that
-//! come again, payments that are early, late, wrong or told twice). It must not judge: the model says what a
+//! come again, payments that are early, late, wrong or reported twice). It must not judge: the model says what a
 //! command comes to.
 
 use engine::{
-    Adjust, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId, SaleChange,
+    Adjust, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement, ProductId, SaleChange,
     SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
@@ -25,7 +25,7 @@ impl Random {
         self.next() % bound
     }
 
-    fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
@@ -53,6 +53,8 @@ pub(crate) struct Shape {
     pub(crate) sales_permille: u64,
     /// A sale lasts up to this long; a step takes 2 ms on average.
     pub(crate) sale_ms_max: u64,
+    /// Whether sales may bound the open holds of a buyer.
+    pub(crate) open_holds: bool,
 }
 
 #[derive(Debug)]
@@ -125,7 +127,10 @@ impl Draw {
             } else {
                 Payment::WithinMs(1 + random.below(30))
             },
-            open_holds_per_buyer_max: random.percent(50).then(|| 1 + random.small(3)),
+            open_holds_per_buyer_max: random
+                .percent(50)
+                .then(|| 1 + random.small(3))
+                .filter(|_| self.shape.open_holds),
             items: (1..=items)
                 .map(|product| ItemSpec {
                     product: ProductId(product),
@@ -171,7 +176,7 @@ impl Draw {
     }
 
     /// The request that belongs to a key: the same each time, so that a key that comes again is a retry.
-    fn request(sku: SkuId, key: u64) -> Place {
+    fn request(sku: SkuId, key: u64) -> Placement {
         let mut of_key = Random(key ^ (u64::from(sku.0) << 40));
         let quantity = match of_key.below(40) {
             0 => 0,
@@ -179,7 +184,7 @@ impl Draw {
             2 => 5,
             _ => 1 + of_key.small(3),
         };
-        Place {
+        Placement {
             id: OrderId { sku, hash: u128::from(of_key.next()) },
             buyer: BuyerId(1 + of_key.below(4)),
             quantity,
@@ -187,7 +192,7 @@ impl Draw {
         }
     }
 
-    fn place(&mut self, model: &Model) -> Place {
+    fn place(&mut self, model: &Model) -> Placement {
         self.keys_from += u64::from(self.random.percent(25));
         let sku = self.sku(model);
         let mut place = Draw::request(sku, self.keys_from + self.random.below(24));
@@ -204,7 +209,7 @@ impl Draw {
     }
 
     /// One of the latest orders, or one that may come later.
-    fn some_order(&mut self, model: &Model) -> Place {
+    fn some_order(&mut self, model: &Model) -> Placement {
         let len = model.orders.len();
         if len == 0 || self.random.percent(16) {
             if self.random.percent(50) {

@@ -5,15 +5,17 @@
 mod coverage;
 mod draw;
 mod model;
+mod tables;
+mod transactions;
 
-use engine::{Accepted, Book, Disposition, Entry, Refusal, SaleView, SkuId, UnixMs};
+use engine::{Accepted, Book, Disposition, Entry, LedgerKind, Refusal, SaleView, SkuId, UnixMs};
 
 use crate::coverage::Coverage;
 use crate::draw::{Draw, Random, Shape, Step};
 use crate::model::Model;
 
-const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160 };
-const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500 };
+const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, open_holds: true };
+const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, open_holds: true };
 /// Steps between two whole comparisons of a long history; odd, so that they fall on any kind of command.
 const LONG_INTERVAL: u64 = 9_973;
 
@@ -42,7 +44,7 @@ fn single_histories_follow_the_model_in_every_step() {
         (1, Shape { steps: 1_500, ..LONG }, 1),
         (2, Shape { steps: 1_500, ..SHORT }, 1),
         // Sales so short that most of what happens to an order happens after its sale.
-        (3, Shape { steps: 600, sales_permille: 40, sale_ms_max: 12 }, 1),
+        (3, Shape { steps: 600, sales_permille: 40, sale_ms_max: 12, open_holds: true }, 1),
     ];
     for (seed, shape, interval) in rows {
         one_history(seed, shape, interval, &mut Coverage::default());
@@ -166,7 +168,7 @@ fn assert_touched(book: &mut Book, before: &[[u64; 4]]) {
 fn replayed(journal: &[Entry]) -> Book {
     let mut book = Book::new();
     for entry in journal {
-        book.replay(entry).expect("a journal is consistent");
+        book.replay(LedgerKind::Book, entry).expect("a journal is consistent");
     }
     book
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, OrderView, Pay, Payment, PaymentView, Place,
-    RefundReason, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, OrderView, Pay, Payment, PaymentView,
+    Placement, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -22,7 +22,7 @@ pub(crate) struct ModelSale {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelOrder {
-    pub(crate) place: Place,
+    pub(crate) place: Placement,
     pub(crate) seq: Seq,
     pub(crate) status: Status,
     placed_at: u64,
@@ -55,6 +55,8 @@ pub(crate) struct Model {
     adjustments: Vec<(SkuId, Box<str>, Adjust, u64)>,
     /// Events so far.
     pub(crate) events: u64,
+    /// Why a gate refuses the units of a late payment, if it does.
+    pub(crate) gate_refuses: Option<RefundReason>,
 }
 
 impl Model {
@@ -155,6 +157,25 @@ impl Model {
         Ok(Accepted::Sale(id))
     }
 
+    /// Whether a payment is of the whole amount of an order that has expired, and was not recorded before.
+    pub(crate) fn is_late(&self, pay: &Pay) -> bool {
+        let order = self.by_id.get(&pay.order).map(|index| self.orders[*index]);
+        let expired = order.filter(|order| order.status == Status::Expired);
+        let is_new = (1..=64).contains(&pay.id.len()) && !self.payment_by_id.contains_key(&pay.id);
+        is_new && expired.is_some_and(|order| self.amount(&order.place) == pay.amount)
+    }
+
+    /// Whether a correction would be made.
+    pub(crate) fn would_correct(&self, sku: SkuId, units: u64, key: &str) -> bool {
+        let is_new = !self.adjustments.iter().any(|done| done.0 == sku && *done.1 == *key);
+        let known = sku.0 < self.skus_len();
+        known && is_new && (1..=64).contains(&key.len()) && units > 0 && units <= self.stock(sku)[1]
+    }
+
+    pub(crate) fn is_order(&self, id: OrderId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
     fn adjust(&mut self, sku: SkuId, how: Adjust, units: u64, key: &str) -> Result<Accepted, Refusal> {
         if sku.0 as usize >= self.skus.len() {
             return Err(Refusal::UnknownSku);
@@ -181,7 +202,7 @@ impl Model {
         Ok(Accepted::Stock(sku))
     }
 
-    fn place(&mut self, now: u64, place: &Place) -> Result<Accepted, Refusal> {
+    fn place(&mut self, now: u64, place: &Placement) -> Result<Accepted, Refusal> {
         if let Some(index) = self.by_id.get(&place.id) {
             let same = self.orders[*index].place == *place;
             let order = self.as_placed(*index);
@@ -209,7 +230,7 @@ impl Model {
         Ok(Accepted::Order { order: self.as_placed(index), replayed: false })
     }
 
-    fn may_place(&self, now: u64, place: &Place) -> Result<(), Refusal> {
+    fn may_place(&self, now: u64, place: &Placement) -> Result<(), Refusal> {
         let sku = self.skus.get(place.id.sku.0 as usize).ok_or(Refusal::UnknownSku)?;
         let sale = &self.sales[sku.sale];
         if self.over(now, sku.sale) {
@@ -243,7 +264,7 @@ impl Model {
         }
     }
 
-    fn breaks_limit(&self, place: &Place) -> bool {
+    fn breaks_limit(&self, place: &Placement) -> bool {
         let sku = self.skus[place.id.sku.0 as usize];
         let Some(limit) = self.sales[sku.sale].spec.items[sku.item].limit else { return false };
         let has: u64 = self.taking[place.id.sku.0 as usize]
@@ -337,7 +358,7 @@ impl Model {
             Status::Cancelled => Some(RefundReason::Cancelled),
             Status::Expired if left < u64::from(place.quantity) => Some(RefundReason::ExpiredSoldOut),
             Status::Expired if self.breaks_limit(&place) => Some(RefundReason::ExpiredOverLimit),
-            Status::Expired => None,
+            Status::Expired => self.gate_refuses,
         }
     }
 
@@ -390,7 +411,7 @@ impl Model {
         [total, total - held - sold, held, sold]
     }
 
-    pub(crate) fn amount(&self, place: &Place) -> u64 {
+    pub(crate) fn amount(&self, place: &Placement) -> u64 {
         let sku = self.skus[place.id.sku.0 as usize];
         self.sales[sku.sale].spec.items[sku.item].price * u64::from(place.quantity)
     }
@@ -402,7 +423,7 @@ impl Model {
             seq,
             buyer: place.buyer,
             quantity: place.quantity,
-            unit_price: self.amount(&Place { quantity: 1, ..place }),
+            unit_price: self.amount(&Placement { quantity: 1, ..place }),
             status,
             placed_at: UnixMs(placed_at),
             pay_by: pay_by.map(UnixMs),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::working_set::Outcome;
 use engine::{SaleId, SkuId};
 
 use super::counts::Counts;
@@ -17,7 +18,7 @@ use crate::intake::Mailbox;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
-use crate::ledger::mysql::cluster::{LedgerError, Outcome, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
 

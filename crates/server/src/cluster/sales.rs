@@ -1,12 +1,10 @@
 //! The sales as the ledger has them, on one server: what its catalog is made of, and what each slot of the gate is
 //! told.
 //!
-//! Only the entries about sales are followed: the book that they are replayed into holds no order and no true stock.
-
-use std::collections::HashMap;
+//! Only the entries about sales are followed: the registry that they are replayed into knows no order and no stock.
 
 use engine::handover::SaleState;
-use engine::{Book, Entry, Event, ProductId, SaleId, Seq, SkuId};
+use engine::{ProductId, Sale, SaleId, Seq, SkuId};
 
 use crate::cluster::ask::refresh::publish_stocks;
 use crate::intake::catalog::{Catalog, Shelf};
@@ -22,19 +20,11 @@ pub(super) struct Slot {
 }
 
 /// The sales of the ledger, up to some entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sales {
-    book: Book,
-    /// Of the last entry that was followed.
+    registry: engine::Sales,
+    /// Of the last entry that was followed, whether it made sense or not.
     after: Seq,
-    /// The number in the ledger of each sale's last entry: newer states have higher ones.
-    versions: HashMap<SaleId, u64>,
-}
-
-impl Default for Sales {
-    fn default() -> Sales {
-        Sales { book: Book::of_queue(), after: Seq(0), versions: HashMap::new() }
-    }
 }
 
 impl Sales {
@@ -47,58 +37,37 @@ impl Sales {
         // Read before anything is followed, and told before anybody sees a new SKU: one without stock looks sold out.
         let stocks = ledger.stocks()?;
         for entry in entries {
-            self.follow(entry);
+            self.after = entry.seq;
+            // The audit tells it too; selling goes on as the sale was before.
+            if let Err(error) = self.registry.replay(&entry) {
+                tracing::error!(%error, seq = entry.seq.0, "the ledger's sale events do not follow");
+            }
         }
-        let catalog = Catalog::of(&self.book, &shelf.current());
+        let catalog = Catalog::of(&self.registry, &shelf.current());
         publish_stocks(&catalog, &stocks);
         shelf.publish(catalog);
         Ok(true)
     }
 
-    fn follow(&mut self, entry: Entry) {
-        let sale = match &entry.event {
-            Event::SaleCreated(spec) => spec.id,
-            Event::SaleChanged { sale, .. }
-            | Event::SalePaused(sale)
-            | Event::SaleResumed(sale)
-            | Event::SaleEnded(sale) => *sale,
-            _ => return,
-        };
-        match self.book.replay_sale(&entry) {
-            Ok(()) => drop(self.versions.insert(sale, entry.seq.0)),
-            // The audit tells it too; selling goes on as the sale was before.
-            Err(error) => {
-                tracing::error!(%error, seq = entry.seq.0, "the ledger's sale events do not follow")
-            }
-        }
-        self.after = entry.seq;
-        let mut journal = Vec::new();
-        self.book.drain_journal(&mut journal);
-        self.book.drain_touched(|_, _| {});
-    }
-
     /// The slots of all sales, in the order of their SKUs' numbers.
     pub(super) fn slots(&self) -> Vec<Slot> {
-        self.book.sales().flat_map(|sale| self.slots_of(sale.spec.id)).collect()
+        self.registry.iter().flat_map(slots_of).collect()
     }
 
     /// The slots of one sale; none if the sale is unknown.
     pub(super) fn slots_of(&self, sale: SaleId) -> Vec<Slot> {
-        let Some(view) = self.book.sale(sale) else { return Vec::new() };
-        let version = self.versions.get(&sale).copied().unwrap_or(0);
-        let numbers = view.first_sku.0..;
-        numbers
-            .zip(&view.spec.items)
-            .map(|(number, item)| {
-                let state = SaleState {
-                    version,
-                    starts_at: view.spec.starts_at,
-                    ends_at: view.spec.ends_at,
-                    paused: view.paused,
-                    ended: view.ended,
-                };
-                Slot { sku: SkuId(number), state, limit: item.limit, product: item.product }
-            })
-            .collect()
+        self.registry.get(sale).map_or_else(Vec::new, |sale| slots_of(sale).collect())
     }
+}
+
+fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
+    let state = SaleState {
+        version: sale.version.0,
+        starts_at: sale.spec.starts_at,
+        ends_at: sale.spec.ends_at,
+        paused: sale.paused,
+        ended: sale.ended,
+    };
+    let items = sale.skus().zip(&sale.spec.items);
+    items.map(move |(sku, item)| Slot { sku, state, limit: item.limit, product: item.product })
 }

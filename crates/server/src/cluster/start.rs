@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use engine::working_set::{Executed, Operation};
 use engine::{Command, Refusal};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -21,7 +22,7 @@ use crate::gate::{Gate, GateConfig, GateTls};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::cluster::{Executed, LedgerError, Operation, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::net::Stop;
 use crate::queue::{self, Admin, Consumer, Producer, Topics};
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use engine::{BuyerId, Command, OrderId, Place, SaleId};
+use engine::{BuyerId, Command, OrderId, Placement, SaleId};
 
 use super::answers::ReplyTo;
 
@@ -20,7 +20,7 @@ pub(super) enum Question {
     /// A retry whose key the gate does not hold open: what was answered under it?
     Replay {
         to: ReplyTo,
-        place: Place,
+        place: Placement,
     },
     /// `until`: how long an order that is pending is waited for.
     Read {

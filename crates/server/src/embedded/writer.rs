@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Place, Refusal, Seq, UnixMs};
+use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
 use crate::intake::admission::Permitted;
@@ -85,7 +85,7 @@ impl Writer {
         options: Options,
     ) -> Writer {
         shared.clock.advance_to(book.last_at());
-        let catalog = shared.shelf.publish(Catalog::of(&book, &shared.shelf.current()));
+        let catalog = shared.shelf.publish(Catalog::of(book.registry(), &shared.shelf.current()));
         let replies = (0..mailbox.event_loops()).map(|_| Vec::new()).collect();
         let mut writer = Writer {
             book,
@@ -316,7 +316,7 @@ impl Writer {
                     | Event::SaleEnded(_)
             )
         });
-        let catalog = sales_changed.then(|| Catalog::of(&self.book, &self.catalog));
+        let catalog = sales_changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
         if let Some(catalog) = catalog {
@@ -340,7 +340,7 @@ impl Writer {
     /// Publishes the stock of every SKU and the sales: at start and after a reload.
     fn publish_all(&mut self) {
         self.book.drain_touched(|_, _| {});
-        self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
+        self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
             sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
@@ -448,7 +448,7 @@ impl Writer {
         }
     }
 
-    fn reserve(&mut self, now: UnixMs, order: Permitted<(Place, Option<Box<[u8]>>)>) -> Reply {
+    fn reserve(&mut self, now: UnixMs, order: Permitted<(Placement, Option<Box<[u8]>>)>) -> Reply {
         let (place, address) = order.into_order();
         let placed = self.book.place(now, &place);
         if let (Ok((order, false)), Some(address)) = (&placed, address) {

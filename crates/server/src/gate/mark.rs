@@ -1,7 +1,7 @@
 //! The bytes of a mark, as the scripts write them (redis/lua/prelude.lua).
 
 use engine::handover::{Claim, MarkState};
-use engine::{BuyerId, Fingerprint, Place, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, Placement, SkuId, UnixMs};
 
 use super::{Found, Open, OpenRecord, id_of};
 
@@ -13,7 +13,7 @@ const UNITS_MAX: u32 = (1 << 24) - 1;
 
 pub(crate) type Body = [u8; BODY_BYTES];
 
-pub(crate) fn place_body(place: &Place) -> Body {
+pub(crate) fn place_body(place: &Placement) -> Body {
     let mut body = [0; BODY_BYTES];
     body[..8].copy_from_slice(&place.fingerprint.0.to_be_bytes());
     body[8..11].copy_from_slice(&place.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
@@ -70,7 +70,7 @@ impl<'a> MarkBytes<'a> {
     /// `None`: the bytes are no mark of an order or a claim.
     pub(crate) fn found(&self, sku: SkuId, hash: &[u8]) -> Option<Found> {
         let id = id_of(sku, hash)?;
-        let place = || Place {
+        let place = || Placement {
             id,
             buyer: self.buyer(),
             quantity: self.order_units(),

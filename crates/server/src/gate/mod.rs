@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use engine::handover::{Claim, MarkState, SaleState};
-use engine::{OrderId, Place, Refusal, SkuId, UnixMs};
+use engine::{OrderId, Placement, Refusal, SkuId, UnixMs};
 
 pub use self::redis::Gate;
 pub use error::{Closed, GateError, Why};
@@ -113,7 +113,7 @@ pub struct Answer<T> {
 /// A request for units; `record` is kept while the reservation is open and given back with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve<'a> {
-    pub place: Place,
+    pub place: Placement,
     pub record: &'a [u8],
 }
 
@@ -201,7 +201,7 @@ impl OpenRecord {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    Order(Place),
+    Order(Placement),
     Claim(Claim),
 }
 

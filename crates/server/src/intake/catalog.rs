@@ -126,10 +126,10 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog of a book, keeping the counters that readers already hold.
-    pub fn of(book: &engine::Book, before: &Catalog) -> Catalog {
+    /// The catalog of the sales, keeping the counters that readers already hold.
+    pub fn of(sales: &engine::Sales, before: &Catalog) -> Catalog {
         let mut catalog = Catalog { version: before.version + 1, ..Catalog::default() };
-        for (position, view) in book.sales().enumerate() {
+        for (position, view) in sales.iter().enumerate() {
             for (item, spec) in view.spec.items.iter().enumerate() {
                 let number = catalog.skus.len();
                 let counters =
@@ -138,7 +138,7 @@ impl Catalog {
                 catalog.by_product.insert((view.spec.id, spec.product), id);
                 catalog.skus.push(Sku { sale: position, item, counters });
             }
-            let unchanged = before.sales.get(position).filter(|sale| *sale.spec == *view.spec);
+            let unchanged = before.sales.get(position).filter(|sale| *sale.spec == view.spec);
             catalog.by_sale.insert(view.spec.id, position);
             catalog.sales.push(Sale {
                 spec: unchanged.map_or_else(|| Arc::new(view.spec.clone()), |sale| Arc::clone(&sale.spec)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{BuyerId, Command, OrderId, Place};
+use engine::{BuyerId, Command, OrderId, Placement};
 
 use super::admission::{Permit, Rejection};
 use crate::net::Ticket;
@@ -10,7 +10,7 @@ use crate::net::Ticket;
 /// An order to place: parsed once, complete.
 #[derive(Debug)]
 pub struct NewOrder {
-    pub place: Place,
+    pub place: Placement,
     /// The address as JSON text, stored with the order.
     pub address: Option<Box<[u8]>>,
     pub admission: Judged,

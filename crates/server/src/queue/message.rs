@@ -6,7 +6,7 @@
 //! (8), epoch (8), reserved at (8), address flag (1), and with an address its length (2) and its bytes.
 
 use engine::handover::Reservation;
-use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 
 /// First byte of every message. A message of another version is a dead letter, not a guess.
 pub const VERSION: u8 = 1;
@@ -79,7 +79,7 @@ pub fn decode(message: &[u8]) -> Result<Reservation, NotAMessage> {
         (0 | 1, _) => return Err(length),
         (flag, _) => return Err(NotAMessage::Flag(flag)),
     };
-    let place = Place {
+    let place = Placement {
         id: OrderId {
             sku: SkuId(u32::from_be_bytes(part(fixed, 1))),
             hash: u128::from_be_bytes(part(fixed, 5)),
@@ -111,7 +111,7 @@ mod tests {
         ) -> Reservation {
             let id = OrderId { sku: SkuId(sku), hash };
             let (buyer, fingerprint) = (BuyerId(buyer), Fingerprint(fingerprint));
-            let place = Place { id, buyer, quantity, fingerprint };
+            let place = Placement { id, buyer, quantity, fingerprint };
             let address = address.map(Vec::into_boxed_slice);
             Reservation { place, epoch, reserved_at: UnixMs(reserved_at), address }
         }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, Pay, Payment, Place, Refusal, SaleId,
+    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, Pay, Payment, Placement, Refusal, SaleId,
     SaleSpec, SkuId, Status, UnixMs,
 };
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
@@ -130,7 +130,7 @@ pub(crate) fn open_sale(payment_ms: u64) -> Request {
 }
 
 pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
-    let place = Place {
+    let place = Placement {
         id: OrderId { sku: SkuId(0), hash },
         buyer: BuyerId(buyer),
         quantity,

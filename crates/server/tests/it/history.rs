@@ -1,7 +1,7 @@
 //! Generated command histories: the same for every backend and every fault.
 
 use engine::{
-    Adjust, Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Place, ProductId,
+    Adjust, Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement, ProductId,
     SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 
@@ -86,7 +86,7 @@ fn command(random: &mut Random) -> Command {
         }),
         8 | 9 => Command::Cancel { order, buyer },
         10 => Command::Settle { payment: format!("p{}", random.below(500)).into() },
-        _ => Command::Place(Place { id: order, buyer, quantity: 1, fingerprint: Fingerprint(7) }),
+        _ => Command::Place(Placement { id: order, buyer, quantity: 1, fingerprint: Fingerprint(7) }),
     }
 }
 

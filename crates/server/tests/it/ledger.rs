@@ -281,7 +281,7 @@ fn an_audit_names_what_is_broken() {
             let mut ledger = place.open();
             let mut book = Book::new();
             let place_order = |hash| {
-                Command::Place(engine::Place {
+                Command::Place(engine::Placement {
                     id: engine::OrderId { sku: engine::SkuId(1), hash },
                     buyer: engine::BuyerId(1),
                     quantity: 1,

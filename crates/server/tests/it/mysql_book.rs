@@ -42,7 +42,7 @@ fn proxy(database: &Database) -> Proxy {
 
 /// Appends one order; the entries of the batch are in the book whatever comes of it.
 fn place_one(book: &mut Book, ledger: &mut Ledger, hash: u128) -> Result<(), AppendError> {
-    let place = engine::Place {
+    let place = engine::Placement {
         id: engine::OrderId { sku: engine::SkuId(1), hash },
         buyer: engine::BuyerId(u64::try_from(hash).unwrap()),
         quantity: 1,

@@ -72,7 +72,7 @@ fn a_sale_that_comes_while_the_feed_is_read_does_not_end_it() {
         let step = move || {
             steps += 1;
             if steps == moment {
-                let place = engine::Place {
+                let place = engine::Placement {
                     id: engine::OrderId { sku: engine::SkuId(4), hash: 7 },
                     buyer: engine::BuyerId(1),
                     quantity: 1,
@@ -129,7 +129,7 @@ fn an_audit_looks_into_the_indexes() {
     let mut ledger = open(dir.path());
     let id = |hash| engine::OrderId { sku: engine::SkuId(1), hash };
     let (buyer, fingerprint) = (engine::BuyerId(1), engine::Fingerprint(0));
-    let place = |hash| Command::Place(engine::Place { id: id(hash), buyer, quantity: 1, fingerprint });
+    let place = |hash| Command::Place(engine::Placement { id: id(hash), buyer, quantity: 1, fingerprint });
     let cancel = Command::Cancel { order: id(1), buyer };
     commit(
         &mut Book::new(),

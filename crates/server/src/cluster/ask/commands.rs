@@ -8,7 +8,8 @@
 use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Grant, Settle, Verdict};
-use engine::{Accepted, Adjust, Command, OrderId, Pay, Refusal, SaleId, SkuId};
+use engine::working_set::{Executed, Operation};
+use engine::{Accepted, Command, OrderId, Pay, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo, Turned};
@@ -20,7 +21,7 @@ use crate::cluster::work::Change;
 use crate::gate::{self, ClaimRequest, Claimed, Gate};
 use crate::intake::Drained;
 use crate::intake::Reply;
-use crate::ledger::mysql::cluster::{Executed, LedgerError, Operation, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 
 const PATIENCE: Duration = Duration::from_millis(200);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -32,7 +33,7 @@ const SEEN_AFTER: Duration = Duration::from_millis(300);
 /// How long the answer to a new sale waits for its gates.
 const BUILT_WITHIN: Duration = Duration::from_secs(5);
 /// A claim that is older is not used: reconciliation may be about to judge it.
-const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
+pub(super) const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
@@ -44,18 +45,18 @@ struct Asked {
 
 /// Units taken at the gate for a command.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
-    id: OrderId,
-    epoch: u64,
+pub(super) struct Taken {
+    pub(super) id: OrderId,
+    pub(super) epoch: u64,
     at: Instant,
 }
 
 /// The stage that changes. Lives on one thread.
 #[derive(Debug)]
 pub(in crate::cluster) struct Commanding<'a> {
-    core: &'a Core,
-    ledger: SharedLedger,
-    gate: Gate,
+    pub(super) core: &'a Core,
+    pub(super) ledger: SharedLedger,
+    pub(super) gate: Gate,
     answers: Answers,
 }
 
@@ -159,7 +160,7 @@ impl<'a> Commanding<'a> {
         let mut created = Vec::new();
         let mut replies = Vec::with_capacity(executed.len());
         for (operation, executed) in operations.into_iter().zip(executed) {
-            if let Operation::CreateSale(spec) = &operation {
+            if let Command::CreateSale(spec) = operation.command() {
                 created.push(spec.id);
             }
             replies.push(self.finish(operation, executed));
@@ -245,13 +246,7 @@ impl<'a> Commanding<'a> {
         if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
             return Ok(Err(Turned::Unknown));
         }
-        let operation = match operation {
-            Operation::Pay { pay, .. } => Operation::Pay { pay, grant },
-            Operation::Adjust { sku, how, units, key, .. } => {
-                Operation::Adjust { sku, how, units, key, grant }
-            }
-            other => other,
-        };
+        let operation = operation.with(grant);
         let executed = self.ledger.execute(self.core.clock.now(), &[operation])?.pop();
         let executed = executed.expect("one operation has one answer");
         if let Some(Taken { id, epoch, .. }) = taken {
@@ -273,14 +268,24 @@ impl<'a> Commanding<'a> {
         if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
             return Err(Turned::Unavailable);
         }
-        let record = match operation {
-            Operation::Pay { pay, .. } => pay.id.as_bytes(),
-            Operation::Adjust { key, .. } => key.as_bytes(),
+        let record = match operation.command() {
+            Command::Pay(pay) => pay.id.as_bytes(),
+            Command::Adjust { key, .. } => key.as_bytes(),
             _ => unreachable!("payments and corrections alone are claimed for"),
         };
         let (id, at) = (claim.id(), Instant::now());
         let claimed = self.gate.claim(&[ClaimRequest { claim, record }]).pop();
-        match claimed.expect("one claim has one answer") {
+        self.granted(id, at, claimed.expect("one claim has one answer"))
+    }
+
+    /// What the gate's answer to a claim is worth.
+    pub(super) fn granted(
+        &mut self,
+        id: OrderId,
+        at: Instant,
+        claimed: Result<gate::Answer<Claimed>, gate::GateError>,
+    ) -> Result<(Grant, Option<Taken>), Turned> {
+        match claimed {
             Ok(answer) => {
                 let taken = Some(Taken { id, epoch: answer.seen.epoch, at });
                 match answer.what {
@@ -321,7 +326,7 @@ impl<'a> Commanding<'a> {
     }
 
     /// Brings what an operator is about to be shown up to this moment.
-    fn show_stock(&mut self, stocked: &[SkuId], created: &[SaleId]) {
+    pub(super) fn show_stock(&mut self, stocked: &[SkuId], created: &[SaleId]) {
         let mut skus = stocked.to_vec();
         skus.extend(created.iter().flat_map(|sale| self.core.slots_of(*sale)).map(|slot| slot.sku));
         for (sku, state) in skus.iter().zip(self.gate.states(&skus)) {
@@ -352,40 +357,6 @@ impl<'a> Commanding<'a> {
             }
         }
         sales
-    }
-
-    /// Moves each item of a sale to this many available units, by an adjustment each, with a key of its own: it has a
-    /// space in it, which an operator's key can't have.
-    fn set_balance(&mut self, sale: SaleId, balance: u64) -> Result<Reply, LedgerError> {
-        let skus: Vec<_> = self.core.slots_of(sale).into_iter().map(|slot| slot.sku).collect();
-        if skus.is_empty() {
-            return Ok(Reply::Refused(Refusal::UnknownSale));
-        }
-        let now = self.core.clock.now();
-        let mut commands = Vec::new();
-        for (sku, state) in skus.iter().zip(self.gate.states(&skus)) {
-            let Ok(Some(state)) = state else { return Ok(Reply::Unavailable) };
-            let available = u64::try_from(state.seen.available).unwrap_or(0);
-            let (how, units) = match balance.checked_sub(available) {
-                Some(0) => continue,
-                Some(more) => (Adjust::Restock, more),
-                None => (Adjust::Correct, available - balance),
-            };
-            commands.push(Command::Adjust {
-                sku: *sku,
-                how,
-                units,
-                key: format!("balance {}", now.0).into(),
-            });
-        }
-        while !commands.is_empty() {
-            let rest = commands.split_off(commands.len().min(BATCH_MAX));
-            let replies = self.execute(std::mem::replace(&mut commands, rest))?;
-            if let Some(reply) = replies.into_iter().find(|reply| !matches!(reply, Reply::Accepted(_))) {
-                return Ok(reply);
-            }
-        }
-        Ok(Reply::BalanceSet { items: skus.len() })
     }
 }
 

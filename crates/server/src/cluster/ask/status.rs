@@ -7,7 +7,8 @@
 use std::time::{Duration, Instant};
 
 use engine::handover::Reservation;
-use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Place, Refusal, Seq, UnixMs};
+use engine::working_set::Rejection;
+use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Placement, Refusal, Seq, UnixMs};
 
 use crate::cluster::Core;
 use crate::cluster::answers::Answers;
@@ -15,7 +16,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
 use crate::intake::Drained;
-use crate::ledger::mysql::cluster::{Found as InLedger, LedgerError, Rejection, SharedLedger};
+use crate::ledger::mysql::cluster::{Found as InLedger, LedgerError, SharedLedger};
 
 use crate::intake::Reply;
 
@@ -201,7 +202,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The first answer under a key again, if it can be found.
-    fn replay(&self, place: &Place, found: Whereabouts) -> Reply {
+    fn replay(&self, place: &Placement, found: Whereabouts) -> Reply {
         match found {
             Whereabouts::Ledger(found) if !is_of(&found, place) => Reply::Refused(Refusal::KeyConflict),
             Whereabouts::Ledger(InLedger::Order { order, .. }) => {
@@ -219,7 +220,7 @@ impl<'a> Reading<'a> {
 }
 
 /// Whether what stands under an id is what this request asked for, and not another request's under the same key.
-fn is_of(found: &InLedger, place: &Place) -> bool {
+fn is_of(found: &InLedger, place: &Placement) -> bool {
     let known = match found {
         InLedger::Order { order, fingerprint } => (*fingerprint, order.buyer, order.quantity),
         InLedger::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),

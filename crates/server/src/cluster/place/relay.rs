@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use engine::handover::Reservation;
-use engine::{BuyerId, OrderId, OrderView, Place, Refusal, Seq, Status, UnixMs};
+use engine::{BuyerId, OrderId, OrderView, Placement, Refusal, Seq, Status, UnixMs};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo, Turned};
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 struct Asked {
     to: ReplyTo,
-    place: Place,
+    place: Placement,
     address: Option<Box<[u8]>>,
     /// It has a key, so it may be known although this server never saw it.
     keyed: bool,
@@ -256,7 +256,7 @@ pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<Reservation, Not
 }
 
 /// Whether a reservation is the one that this request made, and not another under the same key.
-fn is_of(open: &OpenRecord, place: &Place) -> bool {
+fn is_of(open: &OpenRecord, place: &Placement) -> bool {
     open.what == Open::Order(*place)
 }
 

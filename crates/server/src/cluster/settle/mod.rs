@@ -7,10 +7,10 @@ pub(super) mod consume;
 pub(super) mod reconcile;
 
 use engine::handover::{Reservation, Settle, Verdict};
+use engine::working_set::Outcome;
 
 use super::Core;
 use crate::gate::{Gate, Settled};
-use crate::ledger::mysql::cluster::Outcome;
 
 /// Settles the reservations of orders that the ledger has judged. Returns how many the gate did not hear of.
 pub(in crate::cluster) fn tell_gate(

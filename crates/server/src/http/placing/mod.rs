@@ -7,7 +7,9 @@ pub(super) mod order_id;
 
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, BuyerId, Fingerprint, OrderId, OrderView, Place, ProductId, Refusal, SaleId, SkuId};
+use engine::{
+    Accepted, BuyerId, Fingerprint, OrderId, OrderView, Placement, ProductId, Refusal, SaleId, SkuId,
+};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -120,7 +122,7 @@ impl HttpService {
         + 'static,
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
-        let place = Place { id, buyer, quantity, fingerprint };
+        let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, address, admission: judged };
         let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
         let asked = self.ask_and_wait(call, Request::Place(order), waiting);

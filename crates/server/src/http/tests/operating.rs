@@ -140,7 +140,7 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
     let sku = book.sku(super::shop::SALE, engine::ProductId(30)).unwrap();
     let id = engine::OrderId { sku, hash: 5 };
     let place =
-        engine::Place { id, buyer: engine::BuyerId(7), quantity: 1, fingerprint: engine::Fingerprint(0) };
+        engine::Placement { id, buyer: engine::BuyerId(7), quantity: 1, fingerprint: engine::Fingerprint(0) };
     let (order, _) = book.place(NOW, &place).unwrap();
     let mut entries = Vec::new();
     book.drain_journal(&mut entries);

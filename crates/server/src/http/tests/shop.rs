@@ -223,7 +223,7 @@ impl Shop {
                 Batch { entries: &entries, addresses: &[], messages: &[], at: self.shared.clock.now() };
             ledger.append(&batch).unwrap();
         }
-        self.catalog = self.shared.shelf.publish(Catalog::of(&self.book, &self.catalog));
+        self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             sku.counters.publish(self.book.stock(SkuId(u32::try_from(number).unwrap())).unwrap());
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::{Book, Entry, Event, Inconsistent, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
+use engine::{Book, Entry, Event, Inconsistent, LedgerKind, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
 use rusqlite::{Connection, Row, Rows, params};
 
 use super::{OpenError, SqliteLedger, open_reader};
@@ -30,7 +30,9 @@ impl SqliteLedger {
         let mut book = Book::new();
         let last = last_seq(&self.connection)?;
         book.reserve_orders(orders_len(&self.connection, last)?);
-        replay_to(&self.connection, last, |entry| book.replay(&entry).map_err(LoadError::from))?;
+        replay_to(&self.connection, last, |entry| {
+            book.replay(LedgerKind::Book, &entry).map_err(LoadError::from)
+        })?;
         book.drain_touched(|_, _| {});
         Ok(book)
     }
@@ -202,7 +204,8 @@ pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
     let last = last_seq(&connection)?;
     let mut broken = Vec::new();
     let mut book = Book::new();
-    let replayed = replay_to(&connection, last, |entry| book.replay(&entry).map_err(LoadError::from));
+    let replayed =
+        replay_to(&connection, last, |entry| book.replay(LedgerKind::Book, &entry).map_err(LoadError::from));
     match replayed {
         Ok(()) => {}
         Err(LoadError::Inconsistent(found)) => broken.push(found.to_string()),

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use engine::handover::{Grant, Reservation};
+use engine::working_set::{Executed, Operation, Outcome, Rejection};
 use engine::{Accepted, Book, Command, OrderId, Payment, Refusal, Seq, SkuId, UnixMs};
-use server::ledger::mysql::cluster::{Executed, Found, Operation, Outcome, Rejection, SharedLedger};
+use server::ledger::mysql::cluster::{Found, SharedLedger};
 
-use super::{START, assert_sound, item, open, sale};
+use super::{START, asked, assert_sound, item, open, sale};
 use crate::history::{Random, commands};
 
 /// The book beside the ledger, and what the ledger has rejected for good.
@@ -18,7 +19,7 @@ struct Pair {
 
 impl Pair {
     /// Places a batch on both. What the gate would not let in does not come as far as the ledger.
-    fn consume(&mut self, ledger: &mut SharedLedger, now: UnixMs, places: &[engine::Place]) {
+    fn consume(&mut self, ledger: &mut SharedLedger, now: UnixMs, places: &[engine::Placement]) {
         let mut orders = Vec::new();
         let mut expected = Vec::new();
         for place in places {
@@ -34,7 +35,7 @@ impl Pair {
                 Err(Refusal::NotStarted | Refusal::Paused | Refusal::Ended) => continue,
                 Err(reason) => {
                     let at = now.max(self.book.last_at());
-                    let engine::Place { id, buyer, quantity, fingerprint } = *place;
+                    let engine::Placement { id, buyer, quantity, fingerprint } = *place;
                     let rejection = Rejection { at, buyer, quantity, fingerprint, epoch: 0, reason };
                     self.rejected.insert(id, rejection);
                     Outcome::Rejected(rejection)
@@ -144,10 +145,10 @@ fn a_sale_that_bounds_open_holds_is_refused() {
     let (mut ledger, _database) = open();
     let mut spec = sale(1, Payment::WithinMs(500), vec![item(1, 5, None)]);
     spec.open_holds_per_buyer_max = Some(2);
-    let answers = ledger.execute(UnixMs(0), &[Operation::CreateSale(spec.clone())]).unwrap();
+    let answers = ledger.execute(UnixMs(0), &[asked(Command::CreateSale(spec.clone()))]).unwrap();
     let Executed::Refused(refusal @ Refusal::InvalidSale(_)) = answers[0] else { panic!("{answers:?}") };
     assert!(refusal.to_string().contains("open_holds_per_buyer_max"), "{refusal}");
     spec.open_holds_per_buyer_max = None;
     let created = Executed::Accepted(Accepted::Sale(spec.id));
-    assert_eq!(ledger.execute(UnixMs(0), &[Operation::CreateSale(spec)]).unwrap(), [created]);
+    assert_eq!(ledger.execute(UnixMs(0), &[asked(Command::CreateSale(spec))]).unwrap(), [created]);
 }

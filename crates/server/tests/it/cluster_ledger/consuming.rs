@@ -1,11 +1,12 @@
 //! Orders from the queue: each once, however they come; and the ledger as the last guard.
 
 use engine::handover::{Change, Reservation};
-use engine::{Accepted, Refusal, SkuId, Status, UnixMs};
+use engine::working_set::{Executed, Outcome};
+use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
-use server::ledger::mysql::cluster::{Found, LedgerError, Operation, Outcome, SharedLedger, fits};
+use server::ledger::mysql::cluster::{Found, LedgerError, SharedLedger, fits};
 
-use super::{START, assert_sound, one_sku, open, order, orders, progress};
+use super::{START, asked, assert_sound, one_sku, open, order, orders, progress};
 use crate::history::Random;
 use mysql::prelude::Queryable;
 
@@ -61,13 +62,8 @@ fn an_id_that_comes_twice_in_a_batch_is_one_order_and_another_body_a_conflict() 
     let Outcome::Rejected(rejection) = rejected else { panic!("{rejected:?}") };
     assert_eq!(rejection.reason, Refusal::SoldOut);
     // A rejection stays, even when there are units again, and its key is bound to its body.
-    let restock = Operation::Adjust {
-        sku: SkuId(0),
-        how: engine::Adjust::Restock,
-        units: 5,
-        key: "more".into(),
-        grant: Default::default(),
-    };
+    let restock =
+        asked(Command::Adjust { sku: SkuId(0), how: engine::Adjust::Restock, units: 5, key: "more".into() });
     ledger.execute(NOW, &[restock]).unwrap();
     let mut other_late = late.clone();
     other_late.place.quantity = 2;
@@ -111,7 +107,7 @@ fn a_pause_and_the_end_are_not_judged_again() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, None);
     let sale = engine::SaleId(1);
-    ledger.execute(NOW, &[Operation::Pause(sale), Operation::End(sale)]).unwrap();
+    ledger.execute(NOW, &[asked(Command::Pause(sale)), asked(Command::End(sale))]).unwrap();
     assert_eq!(placed(&ledger.consume(NOW, &[], &orders(0..3)).unwrap()), 3);
     assert_sound(&database);
 }
@@ -127,7 +123,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     // It came late, from a gate that is gone, and there is no unit: its buyer was told that the outcome is unknown.
     let late = ledger.consume(NOW, &[], &[with_epoch(2, 1)]).unwrap();
     assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
-    let cancel = Operation::Cancel { order: with_epoch(1, 2).place.id, buyer: engine::BuyerId(1) };
+    let cancel = asked(Command::Cancel { order: with_epoch(1, 2).place.id, buyer: engine::BuyerId(1) });
     ledger.execute(NOW, &[cancel]).unwrap();
     // The buyer asked again, and the new gate had the unit that came back.
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(2, 2)]).unwrap()), 1);
@@ -256,12 +252,15 @@ fn the_audit_misses_nothing_that_was_altered() {
     one_sku(&mut ledger, 5, Some(2));
     ledger.consume(NOW, &[], &orders(0..7)).unwrap();
     let cancelled = ledger
-        .execute(NOW, &[Operation::Cancel { order: orders(0..1)[0].place.id, buyer: engine::BuyerId(0) }])
+        .execute(
+            NOW,
+            &[asked(Command::Cancel { order: orders(0..1)[0].place.id, buyer: engine::BuyerId(0) })],
+        )
         .unwrap();
     let cancelled = &cancelled[0];
     assert!(matches!(
         cancelled,
-        server::ledger::mysql::cluster::Executed::Accepted(Accepted::Order { order, .. })
+        Executed::Accepted(Accepted::Order { order, .. })
             if order.status == Status::Cancelled
     ));
     assert_sound(&database);

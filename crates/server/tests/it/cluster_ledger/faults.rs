@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{SkuId, UnixMs};
-use server::ledger::mysql::cluster::{LedgerError, Operation, Outcome, STOPPED_S, SharedLedger};
+use engine::working_set::Outcome;
+use engine::{Command, SkuId, UnixMs};
+use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger};
 use server::ledger::mysql::{Limits, Options};
 
-use super::{START, assert_sound, one_sku, open, orders, progress};
+use super::{START, asked, assert_sound, one_sku, open, orders, progress};
 use crate::engines::Engines;
 use crate::mysql_proxy::{Cut, Proxy};
 use crate::places::Database;
@@ -57,7 +58,7 @@ fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
     }
     // So are commands, and the raising of an epoch.
     let place = orders(3..4)[0].place;
-    let cancel = Operation::Cancel { order: place.id, buyer: place.buyer };
+    let cancel = asked(Command::Cancel { order: place.id, buyer: place.buyer });
     for fault in [Cut::BeforeServer, Cut::BeforeAnswer] {
         proxy.cut_next(fault, false);
         cut.execute(NOW, std::slice::from_ref(&cancel)).unwrap();

@@ -8,12 +8,14 @@ mod paying;
 mod rebuilding;
 mod upkeep;
 
-use engine::handover::Reservation;
+use engine::handover::{Grant, Reservation};
+use engine::working_set::{Executed, Operation};
 use engine::{
-    BuyerId, Fingerprint, ItemSpec, OrderId, Payment, Place, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
+    BuyerId, Command, Fingerprint, ItemSpec, OrderId, Payment, Placement, ProductId, SaleId, SaleSpec, SkuId,
+    UnixMs,
 };
 use server::ledger::mysql::audit;
-use server::ledger::mysql::cluster::{Assignment, Executed, Operation, Progress, SharedLedger};
+use server::ledger::mysql::cluster::{Assignment, Progress, SharedLedger};
 
 use crate::places::Database;
 
@@ -53,13 +55,13 @@ fn sale(id: u64, payment: Payment, items: Vec<ItemSpec>) -> SaleSpec {
 /// A sale with one SKU, made in the ledger.
 fn one_sku(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) {
     let spec = sale(1, Payment::WithinMs(500), vec![item(1, total, limit)]);
-    let created = ledger.execute(UnixMs(START), &[Operation::CreateSale(spec)]).unwrap();
+    let created = ledger.execute(UnixMs(START), &[asked(Command::CreateSale(spec))]).unwrap();
     assert!(matches!(created[..], [Executed::Accepted(_)]), "{created:?}");
 }
 
 fn order(sku: u32, hash: u128, buyer: u64) -> Reservation {
     let id = OrderId { sku: SkuId(sku), hash };
-    let place = Place { id, buyer: BuyerId(buyer), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
+    let place = Placement { id, buyer: BuyerId(buyer), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
     let address = Some(br#"{"city":"O'Fallon"}"#[..].into());
     Reservation { place, epoch: 0, reserved_at: UnixMs(START), address }
 }
@@ -79,4 +81,9 @@ fn assert_sound(database: &Database) -> server::ledger::Audit {
     assert_eq!(audit.broken, Vec::<String>::new());
     assert!(audit.complete);
     audit
+}
+
+/// A command as an operation, for which no gate was asked.
+pub(crate) fn asked(command: Command) -> Operation {
+    Operation::of(command, Grant::NotAsked).expect("it places nothing")
 }

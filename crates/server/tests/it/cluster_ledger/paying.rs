@@ -1,18 +1,22 @@
 //! Payments, claims, expiry and what the gate is told.
 
+use engine::balance::{Balance, plan};
 use engine::handover::{Change, Claim, Grant, Reservation};
+use engine::rules::NotDone;
+use engine::working_set::{Executed, Operation, Outcome};
 use engine::{
-    Accepted, Adjust, BuyerId, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status, UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status,
+    UnixMs,
 };
-use server::ledger::mysql::cluster::{Executed, Found, Operation, Outcome, SharedLedger, correction_id};
+use server::ledger::mysql::cluster::{Found, SharedLedger, correction_id};
 
-use super::{START, assert_sound, one_sku, open, order};
+use super::{START, asked, assert_sound, one_sku, open, order};
 
 const NOW: UnixMs = UnixMs(START);
 const LATE: UnixMs = UnixMs(START + 500);
 
 fn pay(id: &str, order: OrderId, grant: Grant) -> Operation {
-    Operation::Pay { pay: Pay { id: id.into(), order, amount: 4_999 }, grant }
+    asked(Command::Pay(Pay { id: id.into(), order, amount: 4_999 })).with(grant)
 }
 
 #[track_caller]
@@ -79,13 +83,13 @@ fn the_ledger_guards_a_late_payment_whatever_the_gate_says() {
     let sold_out = Disposition::RefundDue(RefundReason::ExpiredSoldOut);
     assert_eq!(disposition(&paid), (sold_out, false));
     // Not its amount: no units are needed to say so.
-    let wrong = Operation::Pay { pay: Pay { id: "q".into(), order: id, amount: 1 }, grant: Grant::NotAsked };
+    let wrong = asked(Command::Pay(Pay { id: "q".into(), order: id, amount: 1 }));
     let differs = Disposition::RefundDue(RefundReason::AmountDiffers);
     assert_eq!(disposition(&one(&mut ledger, LATE, wrong)), (differs, false));
     let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!() };
     assert!(order.refund_due);
     let settled = ledger
-        .execute(LATE, &["p", "q", "p"].map(|payment| Operation::Settle { payment: payment.into() }))
+        .execute(LATE, &["p", "q", "p"].map(|payment| asked(Command::Settle { payment: payment.into() })))
         .unwrap();
     assert_eq!(settled.iter().map(|one| disposition(one).1).collect::<Vec<_>>(), [false, false, true]);
     assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap(), []);
@@ -133,21 +137,16 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let second = order(0, 2, 2);
     ledger.consume(LATE, &[], &[Reservation { epoch: 1, ..second.clone() }]).unwrap();
-    let cancel = || Operation::Cancel { order: second.place.id, buyer: BuyerId(2) };
-    let of_another = Operation::Cancel { order: second.place.id, buyer: BuyerId(3) };
+    let cancel = || asked(Command::Cancel { order: second.place.id, buyer: BuyerId(2) });
+    let of_another = asked(Command::Cancel { order: second.place.id, buyer: BuyerId(3) });
     assert_eq!(one(&mut ledger, LATE, of_another), Executed::Refused(Refusal::UnknownOrder));
     for replayed in [false, true] {
         let executed = one(&mut ledger, LATE, cancel());
         let Executed::Accepted(Accepted::Order { order, replayed: again }) = executed else { panic!() };
         assert_eq!((order.status, again), (Status::Cancelled, replayed));
     }
-    let restock = Operation::Adjust {
-        sku: SkuId(0),
-        how: Adjust::Restock,
-        units: 7,
-        key: "more".into(),
-        grant: Grant::NotAsked,
-    };
+    let restock =
+        asked(Command::Adjust { sku: SkuId(0), how: Adjust::Restock, units: 7, key: "more".into() });
     for _ in 0..2 {
         assert_eq!(one(&mut ledger, LATE, restock.clone()), Executed::Accepted(Accepted::Stock(SkuId(0))));
     }
@@ -167,12 +166,8 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
 fn a_correction_asks_for_its_units_first() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, None);
-    let correct = |units, key: &str, grant| Operation::Adjust {
-        sku: SkuId(0),
-        how: Adjust::Correct,
-        units,
-        key: key.into(),
-        grant,
+    let correct = |units, key: &str, grant| {
+        asked(Command::Adjust { sku: SkuId(0), how: Adjust::Correct, units, key: key.into() }).with(grant)
     };
     let stock = || Executed::Accepted(Accepted::Stock(SkuId(0)));
     let needed = Executed::NeedsClaim(Claim::Correction { id: correction_id(SkuId(0), "k"), units: 2 });
@@ -197,36 +192,43 @@ fn a_balance_is_set_by_adjustments() {
     let (mut ledger, database) = open();
     let items = vec![super::item(1, 5, None), super::item(2, 20, None), super::item(3, 10, None)];
     let spec = super::sale(1, engine::Payment::OnPlacing, items);
-    one(&mut ledger, NOW, Operation::CreateSale(spec));
+    one(&mut ledger, NOW, asked(Command::CreateSale(spec)));
     ledger.consume(NOW, &[], &[order(0, 1, 1)]).unwrap();
-    let sale = engine::SaleId(1);
-    let plan = ledger.plan_balance(sale, 10).unwrap().unwrap();
-    let moves: Vec<_> = plan
+    let balance = |ledger: &mut SharedLedger, available| {
+        let stocks = ledger.stocks().unwrap();
+        let items: Vec<_> = stocks.iter().map(|row| Balance::of(row.sku, row.stock)).collect();
+        plan(&items, available, Seq(ledger.end().unwrap().0.0 + 1))
+    };
+    let corrected =
+        |how, epoch| if how == Adjust::Correct { Grant::Taken { epoch } } else { Grant::NotAsked };
+    let commands = balance(&mut ledger, 10).unwrap();
+    let planned = |epoch| -> Vec<_> {
+        let of = |command: &Command| match command {
+            Command::Adjust { how, .. } => asked(command.clone()).with(corrected(*how, epoch)),
+            other => panic!("{other:?}"),
+        };
+        commands.iter().map(of).collect()
+    };
+    let moves: Vec<_> = commands
         .iter()
-        .map(|operation| match operation {
-            Operation::Adjust { sku, how, units, .. } => (sku.0, *how, *units),
+        .map(|command| match command {
+            Command::Adjust { sku, how, units, .. } => (sku.0, *how, *units),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(moves, [(0, Adjust::Restock, 6), (1, Adjust::Correct, 10)]);
-    let claimed: Vec<Operation> = plan
-        .into_iter()
-        .map(|operation| match operation {
-            Operation::Adjust { sku, how, units, key, .. } => {
-                Operation::Adjust { sku, how, units, key, grant: Grant::Taken { epoch: 0 } }
-            }
-            other => other,
-        })
-        .collect();
+    // A gate that was built anew does not have what the old one gave: all or none.
+    let before = ledger.stocks().unwrap();
+    let refused = ledger.execute_all(NOW, &planned(7)).unwrap();
+    assert!(matches!(refused, Err(NotDone::NeedsClaim(Claim::Correction { units: 10, .. }))), "{refused:?}");
+    assert_eq!(ledger.stocks().unwrap(), before);
     for _ in 0..2 {
-        assert_eq!(ledger.execute(NOW, &claimed).unwrap().len(), 2);
+        assert_eq!(ledger.execute_all(NOW, &planned(0)).unwrap().unwrap().len(), 2);
         let stocks = ledger.stocks().unwrap();
         assert!(stocks.iter().all(|row| row.stock.available() == 10), "{stocks:?}");
     }
-    assert_eq!(ledger.plan_balance(sale, 10).unwrap(), Ok(Vec::new()));
-    let unknown = ledger.plan_balance(engine::SaleId(2), 10).unwrap();
-    assert_eq!(unknown, Err(Refusal::UnknownSale));
-    assert!(matches!(ledger.plan_balance(sale, u64::MAX).unwrap(), Err(Refusal::InvalidChange(_))));
+    assert_eq!(balance(&mut ledger, 10), Ok(Vec::new()));
+    assert!(matches!(balance(&mut ledger, u64::MAX), Err(Refusal::InvalidChange(_))));
     assert_sound(&database);
 }
 
@@ -236,7 +238,7 @@ fn pay_by_is_of_the_time_of_placing() {
     one_sku(&mut ledger, 5, None);
     ledger.consume(NOW, &[], &[order(0, 1, 1)]).unwrap();
     let change = engine::SaleChange { payment_ms: Some(9_000), ..Default::default() };
-    one(&mut ledger, NOW, Operation::ChangeSale { sale: engine::SaleId(1), change });
+    one(&mut ledger, NOW, asked(Command::ChangeSale { sale: engine::SaleId(1), change }));
     ledger.consume(NOW, &[], &[order(0, 2, 2)]).unwrap();
     let ids = [order(0, 1, 1).place.id, order(0, 2, 2).place.id];
     let pay_by: Vec<_> = ledger

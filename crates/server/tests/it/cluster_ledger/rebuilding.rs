@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use engine::handover::{Change, Mark, MarkState};
-use engine::{Book, BuyerId, OrderId, SaleId, Seq, SkuId, UnixMs};
-use server::ledger::mysql::cluster::{Operation, Raised, SharedLedger};
+use engine::{BuyerId, Command, OrderId, SaleId, Sales, Seq, SkuId, UnixMs};
+use server::ledger::mysql::cluster::{Raised, SharedLedger};
 
-use super::{START, assert_sound, one_sku, open, order, orders};
+use super::{START, asked, assert_sound, one_sku, open, order, orders};
 
 const NOW: UnixMs = UnixMs(START);
 
@@ -21,7 +21,7 @@ fn marks(ledger: &mut SharedLedger, snapshot: &Raised, portion: usize) -> Vec<Ma
 
 fn cancel(ledger: &mut SharedLedger, number: u64) {
     let id = OrderId { sku: SkuId(0), hash: u128::from(number) << 64 };
-    ledger.execute(NOW, &[Operation::Cancel { order: id, buyer: BuyerId(number) }]).unwrap();
+    ledger.execute(NOW, &[asked(Command::Cancel { order: id, buyer: BuyerId(number) })]).unwrap();
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_marks_of_a_sku_are_its_own() {
     let (mut ledger, _database) = open();
     let items = vec![super::item(1, 5, None), super::item(2, 5, None)];
     let spec = super::sale(1, engine::Payment::OnPlacing, items);
-    ledger.execute(NOW, &[Operation::CreateSale(spec)]).unwrap();
+    ledger.execute(NOW, &[asked(Command::CreateSale(spec))]).unwrap();
     ledger.consume(NOW, &[], &[order(0, 0, 1), order(1, 0, 1), order(1, u128::MAX, 2)]).unwrap();
     for (sku, count) in [(0, 1), (1, 2)] {
         let snapshot = ledger.raise_epochs(&[SkuId(sku)]).unwrap().remove(0);
@@ -87,13 +87,13 @@ fn the_marks_of_a_sku_are_its_own() {
 fn servers_follow_the_sales() {
     let (mut ledger, _database) = open();
     let mut follower = ledger.another();
-    let mut book = Book::of_queue();
+    let mut sales = Sales::new();
     let mut follow = |after: Seq| {
         let entries = follower.sale_entries(after).unwrap();
         for entry in &entries {
-            book.replay_sale(entry).unwrap();
+            sales.replay(entry).unwrap();
         }
-        let sale = book.sale(SaleId(1)).unwrap();
+        let sale = sales.get(SaleId(1)).unwrap();
         let version = follower.stocks().unwrap()[0].version;
         assert_eq!(Some(version), entries.last().map(|entry| entry.seq));
         (version, sale.paused, sale.ended)
@@ -101,11 +101,11 @@ fn servers_follow_the_sales() {
     one_sku(&mut ledger, 9, None);
     let (version, ..) = follow(Seq(0));
     ledger.consume(NOW, &[], &orders(0..3)).unwrap();
-    ledger.execute(NOW, &[Operation::Pause(SaleId(1))]).unwrap();
+    ledger.execute(NOW, &[asked(Command::Pause(SaleId(1)))]).unwrap();
     let (version, paused, _) = follow(version);
     assert!(paused);
     ledger.consume(NOW, &[], &orders(3..5)).unwrap();
-    ledger.execute(NOW, &[Operation::Resume(SaleId(1)), Operation::End(SaleId(1))]).unwrap();
+    ledger.execute(NOW, &[asked(Command::Resume(SaleId(1))), asked(Command::End(SaleId(1)))]).unwrap();
     let (version, paused, ended) = follow(version);
     assert!(!paused && ended);
     assert_eq!(ledger.end().unwrap().0, version);

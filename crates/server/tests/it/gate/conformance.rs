@@ -1,7 +1,7 @@
 //! The gate on Redis and on a Redis Cluster against the engine's book: generated histories, seeded.
 
 use engine::handover::{SaleState, Snapshot};
-use engine::{Command, Place, Refusal, SkuId, UnixMs};
+use engine::{Command, Placement, Refusal, SkuId, UnixMs};
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
 use super::servers::{Cluster, Redis};
@@ -11,7 +11,7 @@ use crate::history::Random;
 
 const STEPS: u32 = 150;
 
-fn any_place(random: &mut Random) -> Place {
+fn any_place(random: &mut Random) -> Placement {
     let hash = random.below(60);
     // Mostly the buyer and the quantity that belong to the id, so that retries are retries; sometimes a conflict.
     let (buyer, quantity) = match random.below(12) {
@@ -31,7 +31,7 @@ fn any_sku(random: &mut Random) -> SkuId {
 fn step(random: &mut Random, shop: &mut Shop) {
     match random.below(40) {
         0..=17 => {
-            let places: Vec<Place> = (0..=random.below(6)).map(|_| any_place(random)).collect();
+            let places: Vec<Placement> = (0..=random.below(6)).map(|_| any_place(random)).collect();
             shop.reserve(&places);
         }
         18..=20 => shop.settle(usize::try_from(random.below(20)).unwrap()),

@@ -10,7 +10,7 @@ mod shop;
 mod tls;
 
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved};
 
 /// A sale that is on, whatever the server's clock says.
@@ -30,11 +30,11 @@ pub(crate) fn build(gate: &mut Gate, sku: SkuId, snapshot: &Snapshot) {
     assert!(matches!(built, Built::Open(_)), "{built:?}");
 }
 
-pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Place {
-    Place { id: OrderId { sku, hash }, buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
+pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Placement {
+    Placement { id: OrderId { sku, hash }, buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
 }
 
-pub(crate) fn reserve(gate: &mut Gate, place: Place) -> Result<Answer<Reserved>, GateError> {
+pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<Answer<Reserved>, GateError> {
     gate.reserve(&[Reserve { place, record: b"record" }]).remove(0)
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
 use engine::{
     Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
-    OrderId, Pay, Payment, Place, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
+    OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
     Status, UnixMs,
 };
 use server::gate::{Applied, Built, ClaimRequest, Claimed, Found, Gate, Reserve, Reserved, Settled};
@@ -39,7 +39,7 @@ pub(crate) struct Shop {
     now: UnixMs,
     epoch: u64,
     /// All orders of the book, with the request that placed each.
-    placed: Vec<Place>,
+    placed: Vec<Placement>,
     /// Open at the gate, and in the book.
     open: HashSet<OrderId>,
     late: HashSet<OrderId>,
@@ -122,7 +122,7 @@ impl Shop {
     }
 
     /// Several requests in one call. Placed orders stay open at the gate until they are settled.
-    pub(crate) fn reserve(&mut self, places: &[Place]) {
+    pub(crate) fn reserve(&mut self, places: &[Placement]) {
         let requests: Vec<Reserve<'_>> =
             places.iter().map(|place| Reserve { place: *place, record: b"r" }).collect();
         let answers = self.gate.reserve(&requests);
@@ -153,7 +153,7 @@ impl Shop {
     }
 
     /// The ledger refuses what the gate reserved, for a reason of its own.
-    pub(crate) fn reject(&mut self, place: Place) {
+    pub(crate) fn reject(&mut self, place: Placement) {
         if self.book.lookup(&place).is_some() || self.rejected.contains(&place.id) {
             return;
         }
@@ -235,7 +235,7 @@ impl Shop {
     }
 
     /// The ledger places an order that the gate never saw: one of an older epoch.
-    pub(crate) fn take(&mut self, place: Place) {
+    pub(crate) fn take(&mut self, place: Placement) {
         if self.rejected.contains(&place.id) {
             return;
         }
@@ -390,7 +390,7 @@ impl Shop {
         }
     }
 
-    pub(crate) fn any_order(&self, number: u64) -> Option<Place> {
+    pub(crate) fn any_order(&self, number: u64) -> Option<Placement> {
         let at = usize::try_from(number).unwrap() % self.placed.len().max(1);
         self.placed.get(at).copied()
     }
@@ -404,8 +404,8 @@ fn key(sku: SkuId, number: u64) -> OrderId {
     OrderId { sku, hash: (1 << 100) + u128::from(number) }
 }
 
-pub(crate) fn request(sku: SkuId, hash: u64, buyer: u64, quantity: u32, fingerprint: u64) -> Place {
-    Place {
+pub(crate) fn request(sku: SkuId, hash: u64, buyer: u64, quantity: u32, fingerprint: u64) -> Placement {
+    Placement {
         id: OrderId { sku, hash: u128::from(hash) },
         buyer: BuyerId(buyer),
         quantity,

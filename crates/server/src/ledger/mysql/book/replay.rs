@@ -1,6 +1,6 @@
 //! Reading the whole ledger back, in the order of its sequence: to open it, and to audit it.
 
-use engine::{Book, Entry, Event, Inconsistent, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
+use engine::{Book, Entry, Event, Inconsistent, LedgerKind, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
 use mysql::prelude::{FromValue, Queryable};
 use mysql::{Conn, Row};
 
@@ -62,7 +62,7 @@ impl MySqlLedger {
             return Err(LoadError::Sequence { next: row.next_seq, last });
         }
         let mut book = Book::new();
-        replay_to(connection, last, |entry| book.replay(&entry).map_err(LoadError::from))?;
+        replay_to(connection, last, |entry| book.replay(LedgerKind::Book, &entry).map_err(LoadError::from))?;
         book.drain_touched(|_, _| {});
         self.batch = row.batch;
         self.next_seq = row.next_seq;
@@ -224,8 +224,9 @@ pub fn audit(options: &Options) -> Result<Audit, OpenError> {
     let last = last_seq(&mut connection)?;
     let shared = profile::of(&mut connection)? == Some(Profile::Cluster);
     let mut broken = Vec::new();
-    let mut book = if shared { Book::of_queue() } else { Book::new() };
-    match replay_to(&mut connection, last, |entry| book.replay(&entry).map_err(LoadError::from)) {
+    let kind = if shared { LedgerKind::Gated } else { LedgerKind::Book };
+    let mut book = Book::new();
+    match replay_to(&mut connection, last, |entry| book.replay(kind, &entry).map_err(LoadError::from)) {
         Ok(()) => {}
         Err(LoadError::MySql(error)) => return Err(error.into()),
         Err(LoadError::Row(error)) => broken.push(format!("a row makes no sense: {error}")),

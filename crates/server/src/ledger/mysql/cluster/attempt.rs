@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use engine::UnixMs;
+use engine::{Sales, UnixMs};
 use mysql::prelude::Queryable;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::LedgerError;
-use super::catalog::Catalog;
 use super::leases::Lease;
 use super::session::{Failure, Session};
 use super::transaction::Transaction;
@@ -25,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 pub struct SharedLedger {
     options: Options,
     session: Option<Session>,
-    catalog: Catalog,
+    sales: Sales,
     /// Checked in every transaction that appends.
     pub(super) lease: Option<Lease>,
 }
@@ -52,7 +51,7 @@ impl SharedLedger {
         let ledger = SharedLedger {
             options: options.clone(),
             session: Some(Session::connect(options)?),
-            catalog: Catalog::new(),
+            sales: Sales::new(),
             lease: None,
         };
         Ok(ledger)
@@ -60,7 +59,7 @@ impl SharedLedger {
 
     /// The same ledger by another connection, made when it is first used.
     pub fn another(&self) -> SharedLedger {
-        SharedLedger { options: self.options.clone(), session: None, catalog: Catalog::new(), lease: None }
+        SharedLedger { options: self.options.clone(), session: None, sales: Sales::new(), lease: None }
     }
 
     /// The secret that order ids are made with: made once, shared by all servers.
@@ -101,14 +100,19 @@ impl SharedLedger {
     ) -> Result<T, LedgerError> {
         let lease = self.lease.clone();
         self.attempt(|session, parts| {
-            let Parts { catalog, committing } = parts;
-            let mut transaction = Transaction::new(session, &mut *catalog, now, lease.as_ref());
-            let result = work(&mut transaction).and_then(|value| {
-                write(transaction, committing)?;
-                Ok(value)
+            let Parts { sales, committing } = parts;
+            let mut transaction = Transaction::new(session, &mut *sales, now, lease.as_ref());
+            let worked = work(&mut transaction);
+            let ahead = transaction.set.sales_are_ahead();
+            let result = worked.and_then(|value| {
+                let stored = write(transaction, committing)?;
+                Ok((value, stored))
             });
-            catalog.settle(result.is_ok());
-            result
+            // What was not stored did not happen: the sales are read anew.
+            if ahead && !matches!(result, Ok((_, true))) {
+                *sales = Sales::new();
+            }
+            result.map(|(value, _)| value)
         })
     }
 
@@ -153,7 +157,7 @@ impl SharedLedger {
             Some(session) => session,
             None => Session::connect(&self.options)?,
         };
-        let result = work(&mut session, Parts { catalog: &mut self.catalog, committing });
+        let result = work(&mut session, Parts { sales: &mut self.sales, committing });
         // After a failure the transaction may be open. Without its connection the server rolls it back by itself;
         // one that is lost is not asked, for it may not even say no.
         let lost = matches!(&result, Err(Failure::Sql(error)) if Meaning::of(error) == Meaning::Lost);
@@ -166,7 +170,7 @@ impl SharedLedger {
 
 /// What an attempt may use of the ledger beside its session.
 pub(super) struct Parts<'l> {
-    pub(super) catalog: &'l mut Catalog,
+    pub(super) sales: &'l mut Sales,
     /// Set before a commit is sent: from then on a lost connection leaves the outcome unknown.
     pub(super) committing: &'l mut bool,
 }

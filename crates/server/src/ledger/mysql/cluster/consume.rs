@@ -4,11 +4,10 @@
 //! often it is delivered; and an id that is known is dropped, however the message came. The ledger is the last
 //! guard: an order that its stock or the buyer's limit can't take is rejected, whatever the gate had said.
 
-use engine::handover::{Change, Reservation};
-use engine::{OrderId, OrderView, Place, Refusal, UnixMs, rules};
+use engine::UnixMs;
+use engine::handover::Reservation;
+use engine::working_set::{Needs, Outcome};
 
-use super::known::Rejection;
-use super::reads::Reads;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, ORDERS_MAX, SharedLedger};
@@ -30,19 +29,6 @@ pub struct Progress {
     pub to: u64,
 }
 
-/// What an order came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in the ledger since this call.
-    Placed(OrderView),
-    /// It was in the ledger before. As it was placed.
-    Known(OrderView),
-    /// Another order stands under this id.
-    Conflict,
-    /// The ledger could not take it, now or before. It stays so.
-    Rejected(Rejection),
-}
-
 impl SharedLedger {
     /// Takes orders in, one after the other in the order given, and moves the queues on, in one transaction.
     /// Returns what each came to.
@@ -62,21 +48,12 @@ impl SharedLedger {
         assert!(orders.len() <= ORDERS_MAX, "a batch is bounded by whoever makes it");
         assert!(orders.iter().all(fits), "what does not fit is a dead letter");
         self.transact(now, |transaction| {
-            let mut reads = Reads {
-                queues: progress.iter().map(|progress| progress.queue.clone()).collect(),
-                ..Reads::default()
-            };
-            for order in orders {
-                let Place { id, buyer, .. } = order.place;
-                reads.skus.insert(id.sku);
-                reads.orders.insert(id);
-                reads.buyers.insert((id.sku, buyer));
-            }
-            transaction.read(reads)?;
+            let queues = progress.iter().map(|progress| progress.queue.clone()).collect();
+            transaction.read_with_queues(Needs::of_orders(orders), queues)?;
             for progress in progress {
                 advance(transaction, progress)?;
             }
-            Ok(orders.iter().map(|order| admit(transaction, order)).collect())
+            Ok(orders.iter().map(|order| transaction.set.admit(order)).collect())
         })
     }
 }
@@ -85,7 +62,7 @@ impl SharedLedger {
 fn advance(transaction: &mut Transaction<'_>, progress: &Progress) -> Result<(), Failure> {
     let fenced = || Failure::Fenced(format!("the queue {}", progress.queue));
     assert!(progress.from <= progress.to, "a queue is read forwards");
-    let state = transaction.known.queues.get_mut(&progress.queue).ok_or_else(fenced)?;
+    let state = transaction.queues.get_mut(&progress.queue).ok_or_else(fenced)?;
     let same_owner = (state.owner, state.generation) == (progress.owner, progress.generation);
     // At the end already: the answer to this very commit was lost, and its orders are known.
     if !same_owner || (state.next_offset != progress.from && state.next_offset != progress.to) {
@@ -93,57 +70,7 @@ fn advance(transaction: &mut Transaction<'_>, progress: &Progress) -> Result<(),
     }
     if state.next_offset != progress.to {
         state.next_offset = progress.to;
-        transaction.beside.offsets.push((progress.queue.clone(), progress.to));
+        transaction.offsets.push((progress.queue.clone(), progress.to));
     }
     Ok(())
-}
-
-/// Takes one order in, or says why not.
-fn admit(transaction: &mut Transaction<'_>, order: &Reservation) -> Outcome {
-    let place = &order.place;
-    let rejected_before = match known(transaction, place) {
-        // Another reservation under the same id, of a gate that was built since: it counts, the old answer does not.
-        Some(Outcome::Rejected(rejection)) if order.epoch > rejection.epoch => Some(rejection),
-        Some(known) => return known,
-        None => None,
-    };
-    if let Err(reason) = judge(transaction, place) {
-        if let Some(rejection) = rejected_before {
-            return Outcome::Rejected(rejection);
-        }
-        return Outcome::Rejected(transaction.reject(place, order.epoch, reason));
-    }
-    transaction.record_placed(place, order.address.as_deref());
-    let epoch = transaction.sku(place.id.sku).epoch;
-    if order.epoch < epoch {
-        transaction.beside.outbox.push((place.id.sku, epoch, Change::Take(*place)));
-    }
-    super::payments::match_early(transaction, place.id);
-    Outcome::Placed(transaction.view(place.id).expect("the order was just placed").as_placed())
-}
-
-/// What an id that came before was answered with.
-fn known(transaction: &Transaction<'_>, place: &Place) -> Option<Outcome> {
-    let id: OrderId = place.id;
-    if let Some(row) = transaction.known.orders.get(&id) {
-        let same = rules::repeat((row.fingerprint, row.buyer, row.quantity), place);
-        let view = transaction.view(id).expect("its row is known").as_placed();
-        return Some(same.map_or(Outcome::Conflict, |()| Outcome::Known(view)));
-    }
-    let rejection = *transaction.known.rejections.get(&id)?;
-    let same = rules::repeat((rejection.fingerprint, rejection.buyer, rejection.quantity), place);
-    Some(same.map_or(Outcome::Conflict, |()| Outcome::Rejected(rejection)))
-}
-
-/// Units and limits; the window, a pause and open holds were judged before the queue.
-fn judge(transaction: &mut Transaction<'_>, place: &Place) -> Result<(), Refusal> {
-    let Place { id, buyer, quantity, .. } = *place;
-    let terms = transaction.catalog.terms(id.sku).ok_or(Refusal::UnknownSku)?;
-    rules::place(&rules::Placing {
-        quantity,
-        limit: terms.limit,
-        units: transaction.units_of(id.sku, buyer),
-        open_holds: None,
-        available: transaction.sku(id.sku).stock.available(),
-    })
 }

@@ -1,13 +1,13 @@
 //! Holds that were not paid in time.
 
-use engine::{Closing, OrderId, Status, UnixMs};
+use engine::working_set::{Needs, WorkingSet};
+use engine::{BuyerId, OrderId, UnixMs};
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::reads::Reads;
 use super::session::Failure;
 use super::sql::id_of;
-use super::{LedgerError, OPERATIONS_MAX, SharedLedger, not_before};
+use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
 use crate::ledger::rows::int;
 
 impl SharedLedger {
@@ -24,8 +24,8 @@ impl SharedLedger {
             return Ok(Vec::new());
         }
         self.transact(now, |transaction| {
-            transaction.read(Reads::default())?;
-            let at = transaction.at();
+            transaction.read(Needs::default())?;
+            let at = transaction.set.at();
             let due = format!(
                 "SELECT o.sku, o.hash, o.buyer FROM (SELECT order_seq, pay_by FROM open_holds \
                  WHERE pay_by <= {} ORDER BY pay_by, order_seq LIMIT {max}) AS h \
@@ -34,24 +34,15 @@ impl SharedLedger {
             );
             let rows: Vec<mysql::Row> = transaction.session.connection.query(due)?;
             let mut due = Vec::with_capacity(rows.len());
-            let mut reads = Reads::default();
             for row in rows {
                 let (sku, hash, buyer): (u32, Vec<u8>, i64) = from_row_opt(row)?;
                 let id = [&sku.to_be_bytes()[..], &hash].concat();
                 let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's hash".to_owned()))?;
-                reads.skus.insert(id.sku);
-                reads.orders.insert(id);
-                reads.buyers.insert((id.sku, engine::BuyerId(buyer.cast_unsigned())));
-                due.push(id);
+                due.push((id, BuyerId(buyer.cast_unsigned())));
             }
-            transaction.read(reads)?;
-            for id in &due {
-                let order = transaction.view(*id);
-                if order.is_none_or(|order| order.status != Status::Held) {
-                    return Err(Failure::Damaged(format!("order {id} is in open_holds and not held")));
-                }
-                transaction.record_closed(*id, Closing::Expired);
-            }
+            transaction.read(Needs::of_due(&due))?;
+            let due: Vec<_> = due.into_iter().map(|(id, _)| id).collect();
+            transaction.set.expire(&due)?;
             Ok(due)
         })
     }
@@ -61,7 +52,7 @@ impl SharedLedger {
         let query = "SELECT MIN(pay_by), (SELECT last_at FROM writer WHERE id = 1) FROM open_holds";
         let seen = self.select(query.to_owned(), |row| {
             let (earliest, last_at): (Option<i64>, i64) = from_row_opt(row)?;
-            let at = not_before(now, UnixMs(last_at.cast_unsigned()));
+            let at = WorkingSet::time(now, UnixMs(last_at.cast_unsigned()));
             Ok(earliest.is_some_and(|earliest| earliest.cast_unsigned() <= at.0))
         })?;
         Ok(seen.into_iter().any(|due| due))

@@ -3,18 +3,17 @@
 
 use std::collections::HashMap;
 
+use engine::working_set::{Rejection, SkuState};
 use engine::{Entry, Fingerprint, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
 use mysql::from_row_opt;
 
 use super::attempt::Parts;
-use super::catalog::{events_after, sale_entry};
-use super::known::Rejection;
 use super::reads::{
     ORDER_COLUMNS, ORDER_TABLES, PAYMENT_COLUMNS, order_row, payment_row, rejection_row, sku_row,
 };
+use super::sale_events::{events_after, sale_entry};
 use super::session::Failure;
 use super::sql::{Script, hex, id_bytes, id_of, unsigned};
-use super::transaction::view;
 use super::{LedgerError, SharedLedger};
 
 /// What stands under an order's id.
@@ -55,7 +54,7 @@ impl SharedLedger {
     /// See [`LedgerError`].
     pub fn lookup(&mut self, ids: &[OrderId]) -> Result<Vec<Option<Found>>, LedgerError> {
         self.attempt(|session, parts| {
-            let Parts { catalog, .. } = parts;
+            let Parts { sales, .. } = parts;
             let mut script = Script::default();
             let mut sections = Vec::new();
             let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
@@ -70,7 +69,7 @@ impl SharedLedger {
             let count = script.lists(&head, ids, "", id);
             sections.extend(std::iter::repeat_n(Section::Orders, count));
             // After the orders: the sale of any order that was read is here, and how it was to be paid.
-            script.push(catalog.query());
+            script.push(events_after(sales.seen()));
             sections.push(Section::Sales);
             let mut rows = Vec::new();
             session.run(script, |statement, row| {
@@ -89,15 +88,12 @@ impl SharedLedger {
                         refunds.push(id_of(&id).ok_or_else(|| Failure::Damaged("a refund's order".into()))?);
                     }
                     Section::Orders => orders.push(order_row(row)?),
-                    Section::Sales => catalog.replay(&sale_entry(row)?)?,
+                    Section::Sales => sales.replay(&sale_entry(row)?)?,
                     Section::Skus => {}
                 }
             }
             for (id, row) in orders {
-                if catalog.terms(id.sku).is_none() {
-                    return Err(Failure::Damaged(format!("order {id} has no sale")));
-                }
-                let order = view(catalog, id, &row, refunds.contains(&id));
+                let order = row.view(sales, id, refunds.contains(&id))?;
                 found.insert(id, Found::Order { order, fingerprint: row.fingerprint });
             }
             Ok(ids.iter().map(|id| found.get(id).copied()).collect())
@@ -124,11 +120,11 @@ impl SharedLedger {
     /// See [`LedgerError`].
     pub fn stocks(&mut self) -> Result<Vec<SkuRow>, LedgerError> {
         self.attempt(|session, parts| {
-            let Parts { catalog, .. } = parts;
+            let Parts { sales, .. } = parts;
             let mut script = Script::default();
             script.push("SELECT sku, total, held, sold, orders, epoch FROM sku_stock ORDER BY sku");
             // After the stock, so that the sale of each SKU is known.
-            script.push(catalog.query());
+            script.push(events_after(sales.seen()));
             let sections = [Section::Skus, Section::Sales];
             let mut rows = Vec::new();
             session.run(script, |statement, row| {
@@ -140,13 +136,13 @@ impl SharedLedger {
                 if let Section::Skus = section {
                     skus.push(sku_row(row)?);
                 } else {
-                    catalog.replay(&sale_entry(row)?)?;
+                    sales.replay(&sale_entry(row)?)?;
                 }
             }
-            let row = |(sku, state): (SkuId, super::known::SkuState)| {
-                let (sale, version) = catalog
-                    .sale_of(sku)
-                    .ok_or_else(|| Failure::Damaged(format!("SKU {} has no sale", sku.0)))?;
+            let row = |(sku, state): (SkuId, SkuState)| {
+                let no_sale = || Failure::Damaged(format!("SKU {} has no sale", sku.0));
+                let sale = sales.of_sku(sku).ok_or_else(no_sale)?;
+                let (sale, version) = (sale.spec.id, sale.version);
                 let (stock, orders, epoch) = (state.stock, state.orders, state.epoch);
                 Ok(SkuRow { sku, sale, version, stock, orders, epoch })
             };
@@ -154,7 +150,7 @@ impl SharedLedger {
         })
     }
 
-    /// The entries about sales after the one with this number, for [`engine::Book::replay_sale`].
+    /// The entries about sales after the one with this number, for [`engine::Sales::replay`].
     ///
     /// # Errors
     /// See [`LedgerError`].

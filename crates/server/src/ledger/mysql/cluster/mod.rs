@@ -3,8 +3,8 @@
 //! What the engine's book knows in memory stands here in tables. Every transaction that appends locks the one row
 //! of `writer` first, which carries the sequence without gaps; so transactions come one after the other, there is
 //! no deadlock among them, and what is read after the lock is the latest. Then it reads in one round trip all that
-//! its rules need, judges one order or command after the other by the engine's rules, and writes all rows and the
-//! commit in a second round trip. Entries are the engine's events in the same tables as the book writer's.
+//! its rules need into a working set of the engine, which judges one order or command after the other, and writes what
+//! that came to and the commit in a second round trip. Entries are the engine's events in the same tables as the book writer's.
 //!
 //! Everything can be done again: orders by their id, payments by the provider's, adjustments by their key, queue
 //! offsets by compare-and-set. So a lost answer to a commit is met by trying once more, and what is known already
@@ -12,21 +12,18 @@
 //!
 //! A server that was stopped in the middle holds the lock until the database hears nothing for [`STOPPED_S`].
 //!
-//! Must not: judge the window, a pause or open holds; the gate has, before the queue. Must not return units to the
-//! gate but by the outbox.
+//! Must not: judge; the engine does. Must not return units to the gate but by the outbox.
 
 mod attempt;
 pub(super) mod audit;
-mod catalog;
 mod commands;
 mod consume;
 mod expire;
-mod known;
 mod leases;
 mod lookup;
 mod outbox;
-mod payments;
 mod reads;
+mod sale_events;
 mod servers;
 mod session;
 mod sights;
@@ -36,12 +33,8 @@ mod transaction;
 mod upkeep;
 mod writes;
 
-use engine::handover::{Claim, Grant};
-use engine::{Accepted, Adjust, BuyerId, Command, OrderId, Pay, Refusal, SaleId, SkuId, UnixMs};
-
 pub use attempt::SharedLedger;
-pub use consume::{Outcome, Progress, fits};
-pub use known::Rejection;
+pub use consume::{Progress, fits};
 pub use leases::Lease;
 pub use lookup::{Found, SkuRow};
 pub use outbox::correction_id;
@@ -79,72 +72,4 @@ impl LedgerError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, LedgerError::Unavailable(_) | LedgerError::Unknown(_))
     }
-}
-
-/// Everything that can be asked of the ledger but for placing, which is the queue's: [`SharedLedger::consume`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    CreateSale(engine::SaleSpec),
-    ChangeSale {
-        sale: SaleId,
-        change: engine::SaleChange,
-    },
-    Pause(SaleId),
-    Resume(SaleId),
-    End(SaleId),
-    /// A correction needs a grant.
-    Adjust {
-        sku: SkuId,
-        how: Adjust,
-        units: u64,
-        key: Box<str>,
-        grant: Grant,
-    },
-    Cancel {
-        order: OrderId,
-        buyer: BuyerId,
-    },
-    /// Needs a grant if the order has expired.
-    Pay {
-        pay: Pay,
-        grant: Grant,
-    },
-    Settle {
-        payment: Box<str>,
-    },
-}
-
-impl Operation {
-    /// A command as an operation.
-    ///
-    /// # Errors
-    /// [`Command::Place`] is none: it takes the way through gate and queue.
-    pub fn of(command: Command, grant: Grant) -> Result<Operation, engine::Place> {
-        Ok(match command {
-            Command::CreateSale(spec) => Operation::CreateSale(spec),
-            Command::ChangeSale { sale, change } => Operation::ChangeSale { sale, change },
-            Command::Pause(sale) => Operation::Pause(sale),
-            Command::Resume(sale) => Operation::Resume(sale),
-            Command::End(sale) => Operation::End(sale),
-            Command::Adjust { sku, how, units, key } => Operation::Adjust { sku, how, units, key, grant },
-            Command::Place(place) => return Err(place),
-            Command::Cancel { order, buyer } => Operation::Cancel { order, buyer },
-            Command::Pay(pay) => Operation::Pay { pay, grant },
-            Command::Settle { payment } => Operation::Settle { payment },
-        })
-    }
-}
-
-/// What an operation came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Executed {
-    Accepted(Accepted),
-    Refused(Refusal),
-    /// Nothing was recorded: have the gate take these units, and ask again with what it said.
-    NeedsClaim(Claim),
-}
-
-/// A time, as the ledger takes it: never before its latest entry.
-fn not_before(now: UnixMs, last_at: UnixMs) -> UnixMs {
-    now.max(last_at)
 }

@@ -6,7 +6,7 @@
 use std::hash::Hasher;
 
 use engine::handover::{Change, OutboxRow};
-use engine::{BuyerId, Fingerprint, OrderId, Place, SkuId};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use mysql::from_row_opt;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
@@ -38,7 +38,7 @@ pub(super) fn change_row(text: &mut String, sku: SkuId, epoch: u64, change: &Cha
     number(text, format_args!(",{buyer},{units},{fingerprint}"));
 }
 
-fn of_order(kind: &str, place: Place) -> (&str, u128, BuyerId, u64, Fingerprint) {
+fn of_order(kind: &str, place: Placement) -> (&str, u128, BuyerId, u64, Fingerprint) {
     (kind, place.id.hash, place.buyer, u64::from(place.quantity), place.fingerprint)
 }
 
@@ -62,7 +62,7 @@ impl SharedLedger {
             let place = || {
                 let quantity = u32::try_from(units).map_err(|_too_many| damaged())?;
                 let (buyer, fingerprint) = (BuyerId(unsigned(buyer)), Fingerprint(unsigned(fingerprint)));
-                Ok::<_, Failure>(Place { id: name, buyer, quantity, fingerprint })
+                Ok::<_, Failure>(Placement { id: name, buyer, quantity, fingerprint })
             };
             let change = match kind.as_str() {
                 "release" => Change::Release(place()?),

@@ -2,18 +2,17 @@
 //!
 //! Everything that is read comes after the lock of the writer's row and is read committed, so it is the latest.
 
-use std::collections::{BTreeSet, HashSet};
-
+use engine::working_set::{Found, Needs, OrderRow, Rejection, SkuState, WorkingSet};
 use engine::{
     BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Refusal, Seq, SkuId, Stock, UnixMs,
 };
 use mysql::{Row, from_row_opt};
 
-use super::catalog::{Catalog, sale_entry};
-use super::known::{BuyerUnits, Known, OrderRow, QueueState, Rejection, SkuState};
 use super::leases::Lease;
-use super::session::{Failure, Session};
+use super::sale_events::{events_after, sale_entry};
+use super::session::Failure;
 use super::sql::{Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_bytes, who_of};
+use super::transaction::{QueueState, Transaction};
 use crate::ledger::rows as codes;
 
 /// The columns that [`order_row`] reads, and where they come from.
@@ -28,12 +27,7 @@ const PAYMENT_ENDS: &str = "LEFT JOIN payment_ends AS e ON e.payment_seq = p.seq
 /// What a transaction wants to read. Empty lists cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    pub(super) skus: BTreeSet<SkuId>,
-    /// With their rejections and the payments that a refund is due for.
-    pub(super) orders: HashSet<OrderId>,
-    pub(super) buyers: HashSet<(SkuId, BuyerId)>,
-    pub(super) payments: HashSet<Box<str>>,
-    pub(super) adjustments: HashSet<(SkuId, Box<str>)>,
+    pub(super) needs: Needs,
     pub(super) queues: Vec<String>,
 }
 
@@ -55,58 +49,59 @@ enum Section {
 }
 
 impl Reads {
-    /// Reads into `known`, and returns the writer's next number and latest time if it took the lock. `lock`: with
-    /// the lease that must be held still.
-    pub(super) fn run(
-        self,
-        session: &mut Session,
-        catalog: &mut Catalog,
-        known: &mut Known,
-        lock: Option<Option<&Lease>>,
-    ) -> Result<Option<(Seq, UnixMs)>, Failure> {
-        let (script, sections) = self.script(catalog, lock, session.begin());
+    /// Reads into the transaction's working set; the first time under a lock that is taken before.
+    pub(super) fn run(self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        let lease = transaction.lease;
+        let lock = (!transaction.set.begun()).then_some(lease);
+        let (script, sections) = self.script(&transaction.set, lock, transaction.session.begin());
+        let Reads { needs, queues: _ } = self;
         if sections.is_empty() {
-            return Ok(None);
+            return Ok(transaction.set.load(needs, Found::default())?);
         }
         let mut rows = Vec::new();
-        session.run(script, |statement, row| {
+        transaction.session.run(script, |statement, row| {
             rows.push((sections[statement], row));
             Ok(())
         })?;
-        let mut writer = None;
+        let mut found = Found::default();
         let mut leased = lock.flatten().is_none();
         for (section, row) in rows {
             match section {
                 Section::None => {}
                 Section::Writer => {
                     let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
-                    writer = Some((Seq(unsigned(next_seq)), UnixMs(unsigned(last_at))));
+                    transaction.set.begin(Seq(unsigned(next_seq)), UnixMs(unsigned(last_at)));
                 }
                 Section::Lease => {
                     let (owner, generation): (i64, i64) = from_row_opt(row)?;
-                    let held = lock.flatten();
-                    leased = held.is_some_and(|lease| lease.is(unsigned(owner), unsigned(generation)));
+                    leased = lease.is_some_and(|lease| lease.is(unsigned(owner), unsigned(generation)));
                 }
-                Section::Sales => catalog.replay(&sale_entry(row)?)?,
-                section => known.take(section, row)?,
+                Section::Sales => transaction.set.follow(&sale_entry(row)?)?,
+                Section::Queues => {
+                    let (queue, next_offset, owner, generation): (String, i64, i64, i64) = from_row_opt(row)?;
+                    let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
+                    transaction.queues.insert(queue, QueueState { next_offset, owner, generation });
+                }
+                section => take(&mut found, section, row)?,
             }
         }
         if !leased {
-            let name = lock.flatten().map(|lease| lease.name.clone()).unwrap_or_default();
+            let name = lease.map(|lease| lease.name.clone()).unwrap_or_default();
             return Err(Failure::Fenced(format!("the task {name}")));
         }
-        if lock.is_some() && writer.is_none() {
+        if !transaction.set.begun() {
             return Err(Failure::Damaged("the row of the writer is missing".to_owned()));
         }
-        Ok(writer)
+        Ok(transaction.set.load(needs, found)?)
     }
 
     fn script(
-        self,
-        catalog: &Catalog,
+        &self,
+        set: &WorkingSet<'_>,
         lock: Option<Option<&Lease>>,
         begin: String,
     ) -> (Script, Vec<Section>) {
+        let needs = &self.needs;
         let mut script = Script::default();
         let mut sections = Vec::new();
         let mut one = |script: &mut Script, section, statement: String| {
@@ -118,35 +113,36 @@ impl Reads {
             one(&mut script, Section::None, "START TRANSACTION".to_owned());
             let writer = "SELECT next_seq, last_at FROM writer WHERE id = 1 FOR UPDATE";
             one(&mut script, Section::Writer, writer.to_owned());
-            one(&mut script, Section::Sales, catalog.query());
+            one(&mut script, Section::Sales, events_after(set.sales().seen()));
             if let Some(lease) = lease {
                 one(&mut script, Section::Lease, lease.query());
             }
         }
         let mut lists = |count: usize, section| sections.extend(std::iter::repeat_n(section, count));
         let queues = "SELECT queue, next_offset, owner, generation FROM queue_offsets WHERE queue IN ";
-        let count = script.lists(queues, self.queues, " FOR UPDATE", |text, queue| quoted(text, &queue));
+        let count = script.lists(queues, &self.queues, " FOR UPDATE", |text, queue| quoted(text, queue));
         lists(count, Section::Queues);
         let skus = "SELECT sku, total, held, sold, orders, epoch FROM sku_stock WHERE sku IN ";
-        let skus = script.lists(skus, self.skus, " ORDER BY sku FOR UPDATE", |text, sku| number(text, sku.0));
+        let skus =
+            script.lists(skus, &needs.skus, " ORDER BY sku FOR UPDATE", |text, sku| number(text, sku.0));
         lists(skus, Section::Skus);
         let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
         let head = format!("SELECT {ORDER_COLUMNS} FROM {ORDER_TABLES} WHERE i.id IN ");
-        lists(script.lists(&head, &self.orders, "", id), Section::Orders);
+        lists(script.lists(&head, &needs.orders, "", id), Section::Orders);
         let head = "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
-        lists(script.lists(head, &self.orders, "", id), Section::Rejections);
+        lists(script.lists(head, &needs.orders, "", id), Section::Rejections);
         let head = format!(
             "SELECT {PAYMENT_COLUMNS} FROM refunds_due AS r STRAIGHT_JOIN payments AS p ON p.seq = r.payment_seq \
              {PAYMENT_ENDS} WHERE r.id IN "
         );
-        lists(script.lists(&head, &self.orders, " ORDER BY p.seq", id), Section::Refunds);
+        lists(script.lists(&head, &needs.orders, " ORDER BY p.seq", id), Section::Refunds);
         let head = "SELECT who, units FROM buyer_sku WHERE who IN ";
-        let who = |text: &mut String, (sku, buyer)| hex(text, &who_bytes(sku, buyer));
-        lists(script.lists(head, self.buyers, "", who), Section::Buyers);
+        let who = |text: &mut String, (sku, buyer): &(SkuId, BuyerId)| hex(text, &who_bytes(*sku, *buyer));
+        lists(script.lists(head, &needs.buyers, "", who), Section::Buyers);
         let head = format!("SELECT {PAYMENT_COLUMNS} FROM payments AS p {PAYMENT_ENDS} WHERE p.id IN ");
-        let payment = |text: &mut String, id: Box<str>| bytes(text, id.as_bytes());
-        lists(script.lists(&head, self.payments, "", payment), Section::Payments);
-        for (sku, key) in self.adjustments {
+        let payment = |text: &mut String, id: &Box<str>| bytes(text, id.as_bytes());
+        lists(script.lists(&head, &needs.payments, "", payment), Section::Payments);
+        for (sku, key) in &needs.adjustments {
             let mut text = format!(
                 "SELECT sku, `key`, kind, units FROM stock_adjustments WHERE sku = {} AND `key` = ",
                 sku.0
@@ -159,51 +155,32 @@ impl Reads {
     }
 }
 
-impl Known {
-    fn take(&mut self, section: Section, row: Row) -> Result<(), Failure> {
-        match section {
-            Section::None | Section::Writer | Section::Sales | Section::Lease => {}
-            Section::Queues => {
-                let (queue, next_offset, owner, generation): (String, i64, i64, i64) = from_row_opt(row)?;
-                let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
-                self.queues.insert(queue, QueueState { next_offset, owner, generation });
-            }
-            Section::Skus => {
-                let (sku, state) = sku_row(row)?;
-                self.skus.insert(sku, state);
-            }
-            Section::Orders => {
-                let (id, order) = order_row(row)?;
-                self.orders.insert(id, order);
-            }
-            Section::Rejections => {
-                let (id, rejection) = rejection_row(row)?;
-                self.rejections.insert(id, rejection);
-            }
-            Section::Refunds => {
-                let payment = payment_row(row)?;
-                self.refunds.entry(payment.pay.order).or_default().push(payment);
-            }
-            Section::Buyers => {
-                let (who, units): (Vec<u8>, u32) = from_row_opt(row)?;
-                let who = who_of(&who).ok_or_else(|| Failure::Damaged("a buyer's key".to_owned()))?;
-                self.buyers.insert(who, BuyerUnits { before: units, now: units });
-            }
-            Section::Payments => {
-                let payment = payment_row(row)?;
-                self.payments.insert(payment.pay.id.clone(), payment);
-            }
-            Section::Adjustments => {
-                let (sku, key, kind, units): (u32, String, String, i64) = from_row_opt(row)?;
-                let event = codes::adjustment(SkuId(sku), &kind, unsigned(units), &key)?;
-                let Event::StockAdjusted { sku, how, units, key } = event else {
-                    unreachable!("a row of this table is an adjustment")
-                };
-                self.adjustments.insert((sku, key), (how, units));
-            }
+/// Takes in one row of what the rules need.
+fn take(found: &mut Found, section: Section, row: Row) -> Result<(), Failure> {
+    match section {
+        Section::None | Section::Writer | Section::Sales | Section::Lease | Section::Queues => {
+            unreachable!("these are no rows of the rules")
         }
-        Ok(())
+        Section::Skus => found.skus.push(sku_row(row)?),
+        Section::Orders => found.orders.push(order_row(row)?),
+        Section::Rejections => found.rejections.push(rejection_row(row)?),
+        Section::Refunds => found.refunds.push(payment_row(row)?),
+        Section::Payments => found.payments.push(payment_row(row)?),
+        Section::Buyers => {
+            let (who, units): (Vec<u8>, u32) = from_row_opt(row)?;
+            let who = who_of(&who).ok_or_else(|| Failure::Damaged("a buyer's key".to_owned()))?;
+            found.units.push((who, units));
+        }
+        Section::Adjustments => {
+            let (sku, key, kind, units): (u32, String, String, i64) = from_row_opt(row)?;
+            let event = codes::adjustment(SkuId(sku), &kind, unsigned(units), &key)?;
+            let Event::StockAdjusted { sku, how, units, key } = event else {
+                unreachable!("a row of this table is an adjustment")
+            };
+            found.adjustments.push(((sku, key), (how, units)));
+        }
     }
+    Ok(())
 }
 
 pub(super) fn sku_row(row: Row) -> Result<(SkuId, SkuState), Failure> {
@@ -211,7 +188,7 @@ pub(super) fn sku_row(row: Row) -> Result<(SkuId, SkuState), Failure> {
     let [total, held, sold, orders, epoch] = [total, held, sold, orders, epoch].map(unsigned);
     let stock = Stock::of(total, held, sold)
         .ok_or_else(|| Failure::Damaged(format!("SKU {sku} holds and sold more than its total")))?;
-    Ok((SkuId(sku), SkuState { stock, orders, epoch, changed: false }))
+    Ok((SkuId(sku), SkuState { stock, orders, epoch }))
 }
 
 pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {

@@ -35,6 +35,18 @@ impl From<mysql::FromRowError> for Failure {
     }
 }
 
+impl From<engine::Inconsistent> for Failure {
+    fn from(error: engine::Inconsistent) -> Failure {
+        Failure::Damaged(error.to_string())
+    }
+}
+
+impl From<engine::working_set::Unsound> for Failure {
+    fn from(error: engine::working_set::Unsound) -> Failure {
+        Failure::Damaged(error.to_string())
+    }
+}
+
 /// A live connection.
 pub(super) struct Session {
     pub(super) connection: Conn,

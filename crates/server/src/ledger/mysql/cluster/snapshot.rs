@@ -5,11 +5,11 @@
 //! came since is told by its number and left out. That comes to the gate by the outbox, under the new epoch.
 
 use engine::handover::{Mark, MarkState};
-use engine::{BuyerId, Closing, Fingerprint, OrderId, Place, Seq, SkuId, Stock, UnixMs};
+use engine::working_set::{Needs, Rejection};
+use engine::{BuyerId, Closing, Fingerprint, OrderId, Placement, Seq, SkuId, Stock, UnixMs};
 use mysql::from_row_opt;
 
-use super::known::Rejection;
-use super::reads::{Reads, rejection_row};
+use super::reads::rejection_row;
 use super::session::Failure;
 use super::sql::{hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};
@@ -121,13 +121,13 @@ fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
         MarkState::Sold
     };
     let (buyer, fingerprint) = (BuyerId(unsigned(buyer)), Fingerprint(unsigned(fingerprint)));
-    let mark = Mark { place: Place { id, buyer, quantity, fingerprint }, state };
+    let mark = Mark { place: Placement { id, buyer, quantity, fingerprint }, state };
     Ok((id, (unsigned(seq) <= as_of.0).then_some(mark)))
 }
 
 fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
     let (id, Rejection { buyer, quantity, fingerprint, .. }) = rejection_row(row)?;
-    let place = Place { id, buyer, quantity, fingerprint };
+    let place = Placement { id, buyer, quantity, fingerprint };
     Ok((id, Some(Mark { place, state: MarkState::RejectedReturned })))
 }
 
@@ -140,16 +140,15 @@ impl SharedLedger {
     /// See [`LedgerError`].
     pub fn raise_epochs(&mut self, skus: &[SkuId]) -> Result<Vec<Raised>, LedgerError> {
         self.transact(UnixMs(0), |transaction| {
-            transaction.read(Reads { skus: skus.iter().copied().collect(), ..Reads::default() })?;
-            let seq = Seq(transaction.next_seq().0 - 1);
+            transaction.read(Needs::of_skus(skus.iter().copied()))?;
+            let set = &mut transaction.set;
+            let seq = Seq(set.next_seq().0 - 1);
             let mut raised = Vec::with_capacity(skus.len());
             for sku in skus {
-                let Some(terms) = transaction.catalog.terms(*sku) else { continue };
-                let state = transaction.sku(*sku);
-                state.epoch += 1;
-                state.changed = true;
-                let (epoch, stock) = (state.epoch, state.stock);
-                raised.push(Raised { sku: *sku, epoch, seq, stock, limit: terms.limit });
+                let Some(epoch) = set.raise_epoch(*sku) else { continue };
+                let stock = set.stock(*sku).expect("it has an epoch");
+                let limit = set.sales().terms(*sku).and_then(|terms| terms.limit);
+                raised.push(Raised { sku: *sku, epoch, seq, stock, limit });
             }
             Ok(raised)
         })

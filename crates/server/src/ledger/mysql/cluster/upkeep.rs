@@ -1,10 +1,10 @@
 //! What is done beside the orders: addresses whose time is over, dead letters that were given back, rejections.
 
 use engine::UnixMs;
+use engine::working_set::Needs;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::reads::Reads;
 use super::sql::{quoted, unsigned};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::book::purge::Due;
@@ -23,9 +23,9 @@ impl SharedLedger {
             return Ok(0);
         }
         self.transact(UnixMs(0), |transaction| {
-            transaction.read(Reads::default())?;
+            transaction.read(Needs::default())?;
             let due = Due::find(&mut transaction.session.connection, int(cutoff.0), max)?;
-            transaction.beside.more = due.statements();
+            transaction.more = due.statements();
             Ok(due.rows)
         })
     }

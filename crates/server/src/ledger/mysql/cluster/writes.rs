@@ -1,8 +1,8 @@
 //! Which statements write what a transaction came to, and its commit, in one round trip.
 
+use engine::working_set::{Effects, Rejection, SkuState};
 use engine::{Entry, Event, Seq, UnixMs};
 
-use super::known::{Beside, Known, Rejection};
 use super::outbox::change_row;
 use super::session::Failure;
 use super::sql::{Script, hex, id_bytes, number, quoted, who_bytes};
@@ -11,79 +11,85 @@ use crate::ledger::Batch;
 use crate::ledger::mysql::statements::Statements;
 use crate::ledger::rows::int;
 
-/// Writes all that the transaction came to and commits. One that came to nothing ends without a write.
-pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Result<(), Failure> {
-    let Transaction { begun, entries, addresses, beside, known, .. } = &transaction;
-    if !begun {
-        return Ok(());
-    }
+/// Writes all that the transaction came to and commits; says whether. One that read nothing, or was given up, ends
+/// without a write.
+pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Result<bool, Failure> {
+    let Transaction { session, set, offsets, more, .. } = transaction;
+    let begun = set.begun();
+    let Some(effects) = set.into_effects() else {
+        if begun {
+            let mut script = Script::default();
+            script.push("ROLLBACK");
+            script.push(session.end());
+            session.run(script, |_, _| Ok(()))?;
+        }
+        return Ok(false);
+    };
     let mut script = Script::default();
-    write_entries(&mut script, transaction.session.packet_bytes_max, entries, addresses);
-    write_holds(&mut script, beside);
-    let changed = known.skus.iter().filter(|(_, state)| state.changed);
-    script.rows(
-        "INSERT INTO sku_stock (sku, total, held, sold, orders, epoch) VALUES ",
-        changed,
-        " ON DUPLICATE KEY UPDATE total = VALUES(total), held = VALUES(held), sold = VALUES(sold), \
-         orders = VALUES(orders), epoch = VALUES(epoch)",
-        |text, (sku, state)| {
-            let stock = state.stock;
-            for value in [stock.total(), stock.held(), stock.sold(), state.orders] {
-                assert!(i64::try_from(value).is_ok(), "units and orders are below 2^63");
-            }
-            let [total, held, sold] = [stock.total(), stock.held(), stock.sold()];
-            number(
-                text,
-                format_args!("{},{total},{held},{sold},{},{}", sku.0, state.orders, int(state.epoch)),
-            );
-        },
-    );
-    write_buyers(&mut script, known);
-    for (queue, offset) in &beside.offsets {
+    write_entries(&mut script, session.packet_bytes_max, &effects.entries, &effects.addresses);
+    write_open(&mut script, &effects);
+    write_skus(&mut script, &effects);
+    write_buyers(&mut script, &effects);
+    for (queue, offset) in &offsets {
         let mut text = format!("UPDATE queue_offsets SET next_offset = {} WHERE queue = ", int(*offset));
         quoted(&mut text, queue);
         script.push(text);
     }
-    for statement in &beside.more {
+    for statement in &more {
         script.push(statement.as_str());
     }
-    if !entries.is_empty() {
-        let (next_seq, at) = (transaction.next_seq().0, transaction.at().0);
+    if !effects.entries.is_empty() {
+        let (next_seq, at) = (int(effects.next_seq.0), int(effects.last_at.0));
         script.push(format!(
-            "UPDATE writer SET batch = batch + 1, next_seq = {}, last_at = {} WHERE id = 1",
-            int(next_seq),
-            int(at)
+            "UPDATE writer SET batch = batch + 1, next_seq = {next_seq}, last_at = {at} WHERE id = 1"
         ));
     }
     script.push("COMMIT");
-    script.push(transaction.session.end());
+    script.push(session.end());
     *committing = true;
-    transaction.session.run(script, |_, _| Ok(()))?;
-    Ok(())
+    session.run(script, |_, _| Ok(()))?;
+    Ok(true)
 }
 
-fn write_holds(script: &mut Script, beside: &Beside) {
+fn write_skus(script: &mut Script, effects: &Effects) {
+    script.rows(
+        "INSERT INTO sku_stock (sku, total, held, sold, orders, epoch) VALUES ",
+        &effects.skus,
+        " ON DUPLICATE KEY UPDATE total = VALUES(total), held = VALUES(held), sold = VALUES(sold), \
+         orders = VALUES(orders), epoch = VALUES(epoch)",
+        |text, (sku, SkuState { stock, orders, epoch })| {
+            for value in [stock.total(), stock.held(), stock.sold(), *orders] {
+                assert!(i64::try_from(value).is_ok(), "units and orders are below 2^63");
+            }
+            let [total, held, sold] = [stock.total(), stock.held(), stock.sold()];
+            number(text, format_args!("{},{total},{held},{sold},{orders},{}", sku.0, int(*epoch)));
+        },
+    );
+}
+
+/// Holds and refunds that were opened or closed, rejections, and what the gate is to hear.
+fn write_open(script: &mut Script, effects: &Effects) {
     script.rows(
         "INSERT INTO open_holds (order_seq, pay_by) VALUES ",
-        &beside.holds_opened,
+        &effects.holds_opened,
         "",
         |text, (seq, pay_by)| number(text, format_args!("{},{}", seq.0, int(pay_by.0))),
     );
     let seq = |text: &mut String, seq: &Seq| number(text, seq.0);
-    script.lists("DELETE FROM open_holds WHERE order_seq IN ", &beside.holds_closed, "", seq);
+    script.lists("DELETE FROM open_holds WHERE order_seq IN ", &effects.holds_closed, "", seq);
     script.rows(
         "INSERT INTO refunds_due (payment_seq, id) VALUES ",
-        &beside.refunds_opened,
+        &effects.refunds_opened,
         "",
         |text, (seq, order)| {
             number(text, format_args!("{},", seq.0));
             hex(text, &id_bytes(*order));
         },
     );
-    script.lists("DELETE FROM refunds_due WHERE payment_seq IN ", &beside.refunds_closed, "", seq);
+    script.lists("DELETE FROM refunds_due WHERE payment_seq IN ", &effects.refunds_closed, "", seq);
     script.rows(
         "INSERT INTO rejections (id, at, buyer, quantity, fingerprint, epoch, reason) VALUES ",
-        &beside.rejections,
+        &effects.rejections,
         "",
         |text, (id, rejection)| {
             hex(text, &id_bytes(*id));
@@ -96,26 +102,25 @@ fn write_holds(script: &mut Script, beside: &Beside) {
     );
     script.rows(
         "INSERT INTO outbox (sku, epoch, kind, hash, buyer, units, fingerprint) VALUES ",
-        &beside.outbox,
+        &effects.outbox,
         "",
         |text, (sku, epoch, change)| change_row(text, *sku, *epoch, change),
     );
 }
 
-fn write_buyers(script: &mut Script, known: &Known) {
-    let changed = || known.buyers.iter().filter(|(_, units)| units.before != units.now);
+fn write_buyers(script: &mut Script, effects: &Effects) {
     script.rows(
         "INSERT INTO buyer_sku (who, units) VALUES ",
-        changed().filter(|(_, units)| units.now > 0),
+        effects.units.iter().filter(|(_, units)| *units > 0),
         " ON DUPLICATE KEY UPDATE units = VALUES(units)",
         |text, ((sku, buyer), units)| {
             hex(text, &who_bytes(*sku, *buyer));
-            number(text, format_args!(",{}", units.now));
+            number(text, format_args!(",{units}"));
         },
     );
     script.lists(
         "DELETE FROM buyer_sku WHERE who IN ",
-        changed().filter(|(_, units)| units.now == 0),
+        effects.units.iter().filter(|(_, units)| *units == 0),
         "",
         |text, ((sku, buyer), _)| hex(text, &who_bytes(*sku, *buyer)),
     );

@@ -1,12 +1,34 @@
-//! The rules of an order's life as functions of plain values: what may be placed, paid, cancelled, moved.
-//!
-//! The [`crate::Book`] asks them with what it has in memory, a ledger that many servers share asks them with the
-//! rows that it has locked; so no rule is told twice. They change nothing and know no order by name.
+//! The rules of an order's life, once. This file judges plain values: what may be placed, paid, cancelled, moved. The
+//! files beside it are the commands and events made of that, for any state that has the rows ([`rows::Rows`]):
+//! the [`crate::Book`] with what it has in memory, and the [`crate::working_set::WorkingSet`] with what a transaction has
+//! read.
 
+pub(crate) mod apply;
+pub(crate) mod operate;
+pub(crate) mod pay;
+pub(crate) mod place;
+pub(crate) mod rows;
+
+use crate::handover::Claim;
 use crate::sale::limits;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Place, RefundReason, Refusal, Status, Stock,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Placement, RefundReason, Refusal, Status, Stock,
+    UnixMs,
 };
+
+/// Why a command was not carried out. Nothing was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotDone {
+    Refused(Refusal),
+    /// Units are to be claimed at the gate first.
+    NeedsClaim(Claim),
+}
+
+impl From<Refusal> for NotDone {
+    fn from(refusal: Refusal) -> NotDone {
+        NotDone::Refused(refusal)
+    }
+}
 
 /// Open holds that a buyer has in a sale which bounds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +82,7 @@ pub fn within_limit(limit: Option<u32>, has: u32, more: u32) -> bool {
 /// [`Refusal::KeyConflict`].
 pub fn repeat(
     (fingerprint, buyer, quantity): (Fingerprint, BuyerId, u32),
-    asked: &Place,
+    asked: &Placement,
 ) -> Result<(), Refusal> {
     let same = fingerprint == asked.fingerprint && buyer == asked.buyer && quantity == asked.quantity;
     if same { Ok(()) } else { Err(Refusal::KeyConflict) }
@@ -89,17 +111,17 @@ pub fn payment_id(id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a payment does to an order that owes so much. `late` is asked if the order has expired: whether its units
-/// can be taken again.
+/// Whether an order's hold is to be ended because nobody has paid.
+pub fn expires(status: Status, pay_by: UnixMs, now: UnixMs) -> bool {
+    status == Status::Held && pay_by <= now
+}
+
+/// What a payment does to an order that owes so much. [`Closing::PaidLate`]: if its units can be taken again, which
+/// [`pay_late`] judges.
 ///
 /// # Errors
 /// Why the payment pays for nothing.
-pub fn pay(
-    status: Status,
-    owed: u64,
-    paid: u64,
-    late: impl FnOnce() -> Result<(), RefundReason>,
-) -> Result<Closing, RefundReason> {
+pub fn pay(status: Status, owed: u64, paid: u64) -> Result<Closing, RefundReason> {
     if paid != owed {
         return Err(RefundReason::AmountDiffers);
     }
@@ -107,7 +129,7 @@ pub fn pay(
         Status::Held => Ok(Closing::Paid),
         Status::Paid => Err(RefundReason::AlreadyPaid),
         Status::Cancelled => Err(RefundReason::Cancelled),
-        Status::Expired => late().map(|()| Closing::PaidLate),
+        Status::Expired => Ok(Closing::PaidLate),
     }
 }
 

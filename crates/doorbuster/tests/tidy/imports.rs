@@ -1,0 +1,155 @@
+//! Who may import whom.
+
+use std::collections::BTreeSet;
+
+use crate::{Source, assert_none, repository, sources};
+
+/// The modules of the server from the entrance down. One may import what stands in a later row, and nothing of its own
+/// row or an earlier one: so no circle can be, the profiles don't know each other, and HTTP knows neither.
+const SERVER_LAYERS: &[&[&str]] = &[
+    &["serve"],
+    &["embedded", "cluster", "http"],
+    &["chores", "demo"],
+    &["config"],
+    &["pages", "gate", "queue", "ledger"],
+    &["intake"],
+    &["net"],
+    &["metrics", "clock", "calendar"],
+];
+
+/// What may not occur in the engine: it has no I/O, no clock, no entropy and no threads.
+const NOT_IN_THE_ENGINE: &[&str] = &[
+    "std::time",
+    "std::fs",
+    "std::net",
+    "std::io",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "std::sync",
+    "SystemTime",
+    "Instant",
+    "RandomState",
+];
+
+fn layer(module: &str) -> Option<usize> {
+    SERVER_LAYERS.iter().position(|row| row.contains(&module))
+}
+
+/// The modules of its own crate that a line names by an absolute path.
+fn named(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices("crate::").filter_map(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        if before.is_some_and(|before| before.is_alphanumeric() || before == '_') {
+            return None;
+        }
+        let rest = &line[at + "crate::".len()..];
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        Some(&rest[..end])
+    })
+}
+
+/// `use crate::{a, b::c};` in one line, or over several, as single paths.
+fn grouped(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<usize> = None;
+    let mut depth = 0_usize;
+    for (number, line) in source.code() {
+        let mut rest = line;
+        if open.is_none() {
+            let Some(at) = line.find("crate::{") else { continue };
+            rest = &line[at + "crate::{".len()..];
+            (open, depth) = (Some(number), 1);
+        }
+        let mut name = String::new();
+        for c in rest.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            if depth == 1 && (c.is_alphanumeric() || c == '_') {
+                name.push(c);
+            } else if !name.is_empty() && depth >= 1 {
+                found.push((number, std::mem::take(&mut name)));
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        if !name.is_empty() {
+            found.push((number, name));
+        }
+        if depth == 0 {
+            open = None;
+        }
+    }
+    found
+}
+
+#[test]
+fn every_module_of_the_server_has_a_layer() {
+    let modules: BTreeSet<String> = sources("crates/server/src")
+        .iter()
+        .filter_map(|source| module_of(source).map(str::to_owned))
+        .collect();
+    let listed: BTreeSet<String> =
+        SERVER_LAYERS.iter().flat_map(|row| row.iter().map(|m| (*m).to_owned())).collect();
+    assert_eq!(modules, listed, "SERVER_LAYERS in {} has another list of modules", file!());
+}
+
+fn module_of(source: &Source) -> Option<&str> {
+    let path = source.path.strip_prefix("crates/server/src/")?;
+    let module = path.split('/').next()?;
+    let module = module.strip_suffix(".rs").unwrap_or(module);
+    (module != "lib").then_some(module)
+}
+
+#[test]
+fn imports_run_down_the_layers_of_the_server() {
+    let mut offenders = Vec::new();
+    for source in sources("crates/server/src").iter().filter(|source| !source.is_test()) {
+        let Some(from) = module_of(source) else { continue };
+        let from_layer = layer(from).unwrap();
+        let single =
+            source.code().flat_map(|(number, line)| named(line).map(move |name| (number, name.to_owned())));
+        for (number, to) in single.chain(grouped(source)) {
+            if to == from {
+                continue;
+            }
+            if layer(&to).is_some_and(|to_layer| to_layer <= from_layer) {
+                offenders.push(format!("{}:{number}: {from} imports {to}", source.path));
+            }
+        }
+    }
+    assert_none(&offenders, "a module imports only what stands in a later row of SERVER_LAYERS");
+}
+
+#[test]
+fn the_engine_knows_nothing() {
+    let mut offenders = Vec::new();
+    for source in sources("crates/engine/src") {
+        for (number, line) in source.code() {
+            for word in NOT_IN_THE_ENGINE.iter().filter(|word| line.contains(*word)) {
+                offenders.push(format!("{}:{number}: {word}", source.path));
+            }
+        }
+        if source.path.ends_with("/lib.rs") && !source.text.contains("#![forbid(unsafe_code)]") {
+            offenders.push(format!("{}: #![forbid(unsafe_code)] is missing", source.path));
+        }
+    }
+    let manifest = std::fs::read_to_string(repository().join("crates/engine/Cargo.toml")).unwrap();
+    let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split('[').next().unwrap();
+    for line in dependencies.lines().filter(|line| !line.is_empty() && !line.starts_with("hashbrown")) {
+        offenders.push(format!("crates/engine/Cargo.toml: {line}"));
+    }
+    assert_none(&offenders, "the engine has no I/O, no clock, no entropy, no threads and no serde");
+}
+
+#[test]
+fn the_bench_does_not_know_the_server() {
+    let manifest = std::fs::read_to_string(repository().join("crates/bench/Cargo.toml")).unwrap();
+    let depends = |line: &&str| line.starts_with("server") || line.starts_with("engine");
+    let offenders: Vec<String> = manifest.lines().filter(depends).map(str::to_owned).collect();
+    assert_none(&offenders, "the bench checks the server from outside");
+}

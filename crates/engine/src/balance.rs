@@ -1,0 +1,47 @@
+//! The balance of a shop's goods, set as a whole: for loads that are to find a given stock.
+//!
+//! A plan, no more: who asks carries it out, all of it or nothing. Must not: move a stock.
+
+use crate::sale::limits;
+use crate::{Adjust, Command, Refusal, Seq, SkuId, Stock};
+
+/// An item as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    pub sku: SkuId,
+    pub total: u64,
+    /// Units that can be ordered. In a cluster the gate's, which promises units that the ledger still shows.
+    pub available: u64,
+}
+
+impl Balance {
+    pub fn of(sku: SkuId, stock: Stock) -> Balance {
+        Balance { sku, total: stock.total(), available: stock.available() }
+    }
+}
+
+/// The adjustments that bring each item to this many available units, those that have them already left out. `next`: the
+/// sequence number that the ledger gives next; it makes keys that were never used, and that are the same if the same is
+/// asked again before anything was recorded.
+///
+/// # Errors
+/// If one of the items can't have so many units; then none is to be moved.
+pub fn plan(items: &[Balance], available: u64, next: Seq) -> Result<Vec<Command>, Refusal> {
+    let mut plan = Vec::new();
+    for item in items {
+        let (how, units) = if available >= item.available {
+            (Adjust::Restock, available - item.available)
+        } else {
+            (Adjust::Correct, item.available - available)
+        };
+        if how == Adjust::Restock && units > limits::TOTAL_MAX.saturating_sub(item.total) {
+            return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
+        }
+        if units > 0 {
+            // With a space in it, which an operator's key can't have.
+            let key = format!("balance {}", next.0).into();
+            plan.push(Command::Adjust { sku: item.sku, how, units, key });
+        }
+    }
+    Ok(plan)
+}

@@ -1,0 +1,229 @@
+//! The book: the whole state of all sales, and every command on it.
+//!
+//! Data structures first. Orders stand in one vector in the order of placing (80 bytes each); a hash table of
+//! 4-byte positions finds them by id, and that is the uniqueness of idempotency keys too, because an id is a
+//! hash of its key. Holds wait for their deadline in a heap of 16-byte entries that are skipped when stale.
+//! Every change is an event, made by a command and carried out by one function alone, live and when a ledger is
+//! replayed; so what the ledger holds and what the book does can't drift apart. Commands and events are those of
+//! [`crate::rules`], for any state; here is how this one keeps its rows.
+//!
+//! Cost: a placed order is one probe by id, at most two of the buyer's counts, and a push. Closing an order
+//! is a binary search by sequence number.
+
+mod check;
+mod place;
+mod replay;
+mod rows;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::buyers::Counts;
+use crate::handover::Grant;
+use crate::order::Order;
+use crate::rules::rows::{End, Rows, SkuRow};
+use crate::rules::{NotDone, operate};
+use crate::sales::{Sale, Sales};
+use crate::sharded::{FixedMap, Sharded};
+use crate::{
+    Accepted, Adjust, BuyerId, Command, Disposition, Entry, OrderId, OrderView, PaymentView, ProductId,
+    Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
+};
+
+pub use replay::LedgerKind;
+
+/// A SKU in the book.
+#[derive(Clone, Debug)]
+struct Sku {
+    row: SkuRow,
+    /// In `Book::touched`.
+    touched: bool,
+}
+
+/// The whole state of all sales.
+#[derive(Clone, Debug)]
+pub struct Book {
+    end: End,
+    sales: Sales,
+    /// By their numbers.
+    skus: Vec<Sku>,
+    orders: Vec<Order>,
+    order_by_id: Sharded<u32>,
+    /// Units held and owned, per SKU that has a limit.
+    units: Counts,
+    /// Open holds, per sale that bounds them.
+    holds: Counts,
+    deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    payments: Vec<PaymentView>,
+    payment_by_id: Sharded<u32>,
+    /// Payments that came before their order.
+    unmatched: FixedMap<OrderId, Vec<u32>>,
+    /// Payments per order for which a refund is due.
+    refunds: FixedMap<OrderId, u32>,
+    /// The sum of `refunds`.
+    refunds_due: usize,
+    /// The order that the payment just recorded pays for: its closing must be the next event.
+    paying: Option<OrderId>,
+    adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
+    journal: Vec<Entry>,
+    touched: Vec<SkuId>,
+}
+
+impl Default for Book {
+    fn default() -> Book {
+        Book::new()
+    }
+}
+
+impl Book {
+    pub fn new() -> Book {
+        Book {
+            end: End { next: Seq(1), last_at: UnixMs(0) },
+            sales: Sales::new(),
+            skus: Vec::new(),
+            orders: Vec::new(),
+            order_by_id: Sharded::default(),
+            units: Counts::default(),
+            holds: Counts::default(),
+            deadlines: BinaryHeap::new(),
+            payments: Vec::new(),
+            payment_by_id: Sharded::default(),
+            unmatched: FixedMap::default(),
+            refunds: FixedMap::default(),
+            refunds_due: 0,
+            paying: None,
+            adjustments: FixedMap::default(),
+            journal: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event: the clock's guarantee is broken.
+    pub fn execute(&mut self, now: UnixMs, command: Command) -> Result<Accepted, Refusal> {
+        self.assert_not_past(now);
+        if let Command::Place(placement) = command {
+            return self.place(now, &placement).map(|(order, replayed)| Accepted::Order { order, replayed });
+        }
+        operate::execute(self, now, command, Grant::NotAsked).map_err(|why| match why {
+            NotDone::Refused(refusal) => refusal,
+            NotDone::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
+        })
+    }
+
+    /// Takes the events since the last call, in order, into `into` (which keeps its memory for the next time).
+    pub fn drain_journal(&mut self, into: &mut Vec<Entry>) {
+        into.append(&mut self.journal);
+    }
+
+    /// Takes the SKUs whose stock changed since the last call, each once.
+    pub fn drain_touched(&mut self, mut each: impl FnMut(SkuId, Stock)) {
+        for sku in self.touched.drain(..) {
+            let entry = &mut self.skus[sku.0 as usize];
+            entry.touched = false;
+            each(sku, entry.row.stock);
+        }
+    }
+
+    /// The sequence number that the next event will have.
+    pub fn next_seq(&self) -> Seq {
+        self.end.next
+    }
+
+    /// The time of the latest event; the clock must not be behind it.
+    pub fn last_at(&self) -> UnixMs {
+        self.end.last_at
+    }
+
+    /// The SKU of a product in a sale.
+    pub fn sku(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
+        self.sales.sku(sale, product)
+    }
+
+    pub fn stock(&self, sku: SkuId) -> Option<Stock> {
+        self.skus.get(sku.0 as usize).map(|sku| sku.row.stock)
+    }
+
+    /// Orders of a SKU, whatever became of them.
+    pub fn orders_of(&self, sku: SkuId) -> Option<u64> {
+        self.skus.get(sku.0 as usize).map(|sku| sku.row.orders)
+    }
+
+    pub fn order(&self, id: OrderId) -> Option<OrderView> {
+        self.find(id).map(|order| self.order_view(order))
+    }
+
+    /// What a buyer holds and owns of a SKU, if that has a limit; 0 if not.
+    pub fn units(&self, sku: SkuId, buyer: BuyerId) -> u32 {
+        self.units.get(sku.0, buyer)
+    }
+
+    /// How many buyers hold or own units, per SKU that has a limit. Costs a pass over them.
+    pub fn units_len(&self) -> usize {
+        self.units.iter().count()
+    }
+
+    /// How many orders await payment. Costs a pass over all orders.
+    pub fn held_len(&self) -> usize {
+        self.orders.iter().filter(|order| order.status == Status::Held).count()
+    }
+
+    /// The order that an entry with this sequence number placed.
+    pub fn order_at(&self, seq: Seq) -> Option<OrderView> {
+        self.find_at(seq).map(|order| self.order_view(order))
+    }
+
+    /// Orders in the book, of any status.
+    pub fn orders_len(&self) -> usize {
+        self.orders.len()
+    }
+
+    pub fn sale(&self, id: SaleId) -> Option<SaleView<'_>> {
+        self.sales.get(id).map(|sale| self.view_sale(sale))
+    }
+
+    /// All sales in the order of creation.
+    pub fn sales(&self) -> impl Iterator<Item = SaleView<'_>> + '_ {
+        self.sales.iter().map(|sale| self.view_sale(sale))
+    }
+
+    /// The sales without their stock.
+    pub fn registry(&self) -> &Sales {
+        &self.sales
+    }
+
+    /// How many payments wait for a refund. Costs nothing.
+    pub fn refunds_due_len(&self) -> usize {
+        self.refunds_due
+    }
+
+    /// Payments for which a refund is due, oldest first. Costs a pass over all payments.
+    pub fn refunds_due(&self) -> impl Iterator<Item = PaymentView> + '_ {
+        self.payments
+            .iter()
+            .filter(|payment| matches!(payment.disposition, Disposition::RefundDue(_)))
+            .cloned()
+    }
+
+    /// No hold expires before this time; `None`: there is none.
+    pub fn next_deadline(&self) -> Option<UnixMs> {
+        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// The clock never runs backwards; every way in asserts it, before it looks at anything.
+    fn assert_not_past(&self, now: UnixMs) {
+        assert!(now >= self.end.last_at, "time ran backwards: {now:?} after {:?}", self.end.last_at);
+    }
+
+    fn view_sale<'a>(&'a self, sale: &'a Sale) -> SaleView<'a> {
+        SaleView {
+            spec: &sale.spec,
+            paused: sale.paused,
+            ended: sale.ended,
+            first_sku: sale.first_sku,
+            stocks: sale.skus().map(|sku| self.skus[sku.0 as usize].row.stock).collect(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The ways into the book that are its own: placing with the window in force, and the holds whose time is over.
+
+use std::cmp::Reverse;
+
+use super::Book;
+use crate::rules::OpenHolds;
+use crate::rules::place::{expire, lookup, place};
+use crate::{OrderView, Placement, Refusal, UnixMs};
+
+impl Book {
+    /// Places an order, or answers again what was answered under this id: the order as it was placed.
+    ///
+    /// The id comes before everything else: only a request whose id is unknown can be refused by the window,
+    /// a pause, the limits or the stock.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
+    pub fn place(&mut self, now: UnixMs, placement: &Placement) -> Result<(OrderView, bool), Refusal> {
+        self.assert_not_past(now);
+        place(self, now, placement, |book| book.judge_window(now, placement))
+    }
+
+    /// What was answered under this id, if it is known: the order, or a conflict with another request.
+    pub fn lookup(&self, placement: &Placement) -> Option<Result<OrderView, Refusal>> {
+        lookup(self, placement)
+    }
+
+    /// Whether the sale sells now; and the buyer's open holds, if the sale bounds them.
+    pub(super) fn judge_window(
+        &self,
+        now: UnixMs,
+        placement: &Placement,
+    ) -> Result<Option<OpenHolds>, Refusal> {
+        let terms = self.sales.terms(placement.id.sku).ok_or(Refusal::UnknownSku)?;
+        let sale = self.sales.of(terms);
+        if let Some(refusal) = sale.phase(now).refusal() {
+            return Err(refusal);
+        }
+        let has = |max| OpenHolds { has: self.holds.get(terms.sale, placement.buyer), max };
+        Ok(sale.spec.open_holds_per_buyer_max.map(has))
+    }
+
+    /// Expires at most `max` holds whose time is over and returns how many; their units are on sale again.
+    /// Entries of orders that were closed before are skipped, and not counted.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
+    pub fn expire_due(&mut self, now: UnixMs, max: usize) -> usize {
+        self.assert_not_past(now);
+        let mut expired = 0;
+        while expired < max {
+            match self.deadlines.peek() {
+                Some(Reverse((deadline, _))) if *deadline <= now => {}
+                _ => break,
+            }
+            let Reverse((_, order)) = self.deadlines.pop().expect("it was peeked at");
+            expired += usize::from(expire(self, now, order));
+        }
+        expired
+    }
+}

@@ -1,0 +1,51 @@
+//! What can be asked, and what it came to. Data only; a refusal is [`crate::Refusal`].
+
+use crate::{
+    Adjust, BuyerId, OrderId, OrderView, Pay, PaymentView, Placement, SaleChange, SaleId, SaleSpec, SkuId,
+};
+
+/// Everything that can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    CreateSale(SaleSpec),
+    ChangeSale {
+        sale: SaleId,
+        change: SaleChange,
+    },
+    Pause(SaleId),
+    Resume(SaleId),
+    End(SaleId),
+    /// Moves the total of a SKU; `key` is the operator's idempotency key.
+    Adjust {
+        sku: SkuId,
+        how: Adjust,
+        units: u64,
+        key: Box<str>,
+    },
+    Place(Placement),
+    Cancel {
+        order: OrderId,
+        buyer: BuyerId,
+    },
+    Pay(Pay),
+    /// Somebody has paid the refund out.
+    Settle {
+        payment: Box<str>,
+    },
+}
+
+/// What a command that was carried out came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    Sale(SaleId),
+    Stock(SkuId),
+    /// `replayed`: the order was there before, this is its answer again.
+    Order {
+        order: OrderView,
+        replayed: bool,
+    },
+    Payment {
+        payment: PaymentView,
+        replayed: bool,
+    },
+}

@@ -1,0 +1,72 @@
+//! What the ledger keeps: events, each with its place in the sequence and its time. Data only.
+
+use std::fmt;
+
+use crate::{
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, Pay, SaleChange, SaleId, SaleSpec, Seq,
+    SkuId, UnixMs,
+};
+
+/// One change: what the ledger keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    SaleCreated(Box<SaleSpec>),
+    SaleChanged {
+        sale: SaleId,
+        change: Box<SaleChange>,
+    },
+    SalePaused(SaleId),
+    SaleResumed(SaleId),
+    SaleEnded(SaleId),
+    StockAdjusted {
+        sku: SkuId,
+        how: Adjust,
+        units: u64,
+        key: Box<str>,
+    },
+    OrderPlaced {
+        id: OrderId,
+        buyer: BuyerId,
+        quantity: u32,
+        unit_price: u64,
+        fingerprint: Fingerprint,
+    },
+    OrderClosed {
+        order: Seq,
+        how: Closing,
+    },
+    PaymentRecorded {
+        pay: Pay,
+        disposition: Disposition,
+    },
+    /// A payment that had come before its order has paid for it.
+    PaymentMatched {
+        payment: Seq,
+    },
+    RefundSettled {
+        payment: Seq,
+    },
+}
+
+/// An event with its place and time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub seq: Seq,
+    pub at: UnixMs,
+    pub event: Event,
+}
+
+/// A ledger entry that does not follow from the ones before it: the ledger breaks an invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inconsistent {
+    pub seq: Seq,
+    pub why: &'static str,
+}
+
+impl fmt::Display for Inconsistent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {}: {}", self.seq.0, self.why)
+    }
+}
+
+impl std::error::Error for Inconsistent {}

@@ -1,0 +1,125 @@
+//! Carrying out events: what each does to the rows of a state. Live commands and replayed ledgers come this way.
+//!
+//! Must not: judge. An event that comes here is right, and what is asserted is a bug, never input.
+
+use super::rows::{Moved, Rows, SkuRow};
+use crate::order::Order;
+use crate::{
+    Adjust, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Payment, SaleSpec, Seq, SkuId,
+    Status, Stock, UnixMs,
+};
+
+/// Appends an event and carries it out.
+pub(super) fn record<R: Rows>(rows: &mut R, at: UnixMs, event: Event) {
+    let entry = Entry { seq: rows.end().next, at, event };
+    apply(rows, &entry);
+    rows.journal().push(entry);
+}
+
+/// Carries out the next entry.
+pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
+    let Entry { seq, at, ref event } = *entry;
+    let end = rows.end();
+    assert_eq!(seq, end.next, "entries come without gaps");
+    (end.next, end.last_at) = (Seq(seq.0 + 1), at);
+    match event {
+        Event::SaleCreated(spec) => {
+            rows.registry_mut().apply(entry);
+            created(rows, spec);
+        }
+        Event::SaleChanged { .. } | Event::SalePaused(_) | Event::SaleResumed(_) | Event::SaleEnded(_) => {
+            rows.registry_mut().apply(entry)
+        }
+        Event::StockAdjusted { sku, how, units, key } => adjusted(rows, *sku, *how, *units, key),
+        Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
+            let terms = rows.registry().terms(id.sku).expect("an order that was judged has a SKU");
+            assert_eq!(*unit_price, terms.price, "a SKU's price never changes");
+            placed(rows, (seq, at), *id, *buyer, *quantity, *fingerprint);
+        }
+        Event::OrderClosed { order, how } => closed(rows, *order, at, *how),
+        Event::PaymentRecorded { pay, disposition } => {
+            assert!(
+                !matches!(disposition, Disposition::Settled(_)),
+                "a refund is settled by an event of its own"
+            );
+            rows.insert_payment(seq, at, pay, *disposition);
+        }
+        Event::PaymentMatched { payment } => end_refund(rows, *payment, |_| Disposition::Applied),
+        Event::RefundSettled { payment } => end_refund(rows, *payment, Disposition::Settled),
+    }
+}
+
+fn created<R: Rows>(rows: &mut R, spec: &SaleSpec) {
+    let skus = rows.registry().get(spec.id).expect("it was just created").skus();
+    for (sku, item) in skus.zip(&spec.items) {
+        rows.insert_sku(sku, SkuRow { stock: Stock::new(item.total), orders: 0 });
+    }
+}
+
+fn adjusted<R: Rows>(rows: &mut R, sku: SkuId, how: Adjust, units: u64, key: &str) {
+    assert!(rows.sku_mut(sku).stock.adjust(how, units), "a correction was checked before");
+    rows.insert_adjusted(sku, key, (how, units));
+    rows.note_change(sku, Moved::Adjusted { how, units, key });
+}
+
+fn placed<R: Rows>(
+    rows: &mut R,
+    (seq, at): (Seq, UnixMs),
+    id: OrderId,
+    buyer: BuyerId,
+    quantity: u32,
+    fingerprint: Fingerprint,
+) {
+    let sales = rows.registry();
+    let terms = sales.terms(id.sku).expect("an order that was judged has a SKU");
+    let (payment_ms, status) = match sales.of(terms).spec.payment {
+        Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
+        Payment::OnPlacing => (0, Status::Paid),
+    };
+    let sku = rows.sku_mut(id.sku);
+    sku.orders += 1;
+    if status == Status::Held {
+        sku.stock.hold(u64::from(quantity));
+    } else {
+        sku.stock.sell(u64::from(quantity));
+    }
+    if terms.limit.is_some() {
+        rows.add_units(id.sku, buyer, quantity);
+    }
+    rows.insert_order(Order {
+        hash: id.hash,
+        seq,
+        buyer,
+        placed_at: at,
+        closed_at: UnixMs(0),
+        fingerprint,
+        sku: id.sku,
+        quantity,
+        payment_ms,
+        status,
+    });
+}
+
+fn closed<R: Rows>(rows: &mut R, seq: Seq, at: UnixMs, how: Closing) {
+    let name = rows.find_at(seq).expect("only orders that exist are closed");
+    let order = rows.order_row(name);
+    rows.close_order(name, how, at);
+    rows.sku_mut(order.sku).stock.close(how, u64::from(order.quantity));
+    let terms = rows.registry().terms(order.sku).expect("an order has a SKU");
+    if terms.limit.is_some() {
+        match how {
+            Closing::Paid => {}
+            Closing::Cancelled | Closing::Expired => rows.take_units(order.sku, order.buyer, order.quantity),
+            Closing::PaidLate => rows.add_units(order.sku, order.buyer, order.quantity),
+        }
+    }
+    rows.note_change(order.sku, Moved::Closed(order, how));
+}
+
+fn end_refund<R: Rows>(rows: &mut R, seq: Seq, to: impl Fn(crate::RefundReason) -> Disposition) {
+    let payment = rows.find_payment_at(seq).expect("only payments that exist are changed");
+    let Disposition::RefundDue(reason) = rows.payment(payment).disposition else {
+        unreachable!("only a refund that is due ends")
+    };
+    rows.end_refund(payment, to(reason));
+}

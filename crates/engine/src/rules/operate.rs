@@ -1,0 +1,82 @@
+//! Every command but placing, for any state; and what operators do: sales, and the moves of a stock.
+
+use super::NotDone;
+use super::apply::record;
+use super::rows::Rows;
+use crate::handover::{Claim, Grant};
+use crate::{Accepted, Adjust, Command, Event, Refusal, SaleId, SkuId, UnixMs};
+
+/// Carries out one command that is no placing, or refuses it and changes nothing. `grant`: what the gate said, for a
+/// command that needs its units.
+///
+/// # Panics
+/// If the command places an order: the states differ in what they judge before, see [`super::place::place`].
+pub(crate) fn execute<R: Rows>(
+    rows: &mut R,
+    now: UnixMs,
+    command: Command,
+    grant: Grant,
+) -> Result<Accepted, NotDone> {
+    let sales = rows.registry();
+    let (sale, judged) = match command {
+        Command::CreateSale(spec) => (spec.id, sales.create(spec)),
+        Command::ChangeSale { sale, change } => (sale, sales.change(now, sale, change)),
+        Command::Pause(sale) => (sale, sales.pause(now, sale)),
+        Command::Resume(sale) => (sale, sales.resume(now, sale)),
+        Command::End(sale) => (sale, sales.end(sale)),
+        Command::Adjust { sku, how, units, key } => return adjust(rows, now, sku, (how, units), key, grant),
+        Command::Cancel { order, buyer } => return Ok(super::place::cancel(rows, now, order, buyer)?),
+        Command::Pay(pay) => return super::pay::pay(rows, now, pay, grant),
+        Command::Settle { payment } => return Ok(super::pay::settle(rows, now, &payment)?),
+        Command::Place(_) => unreachable!("placing has a way of its own"),
+    };
+    Ok(of_sale(rows, now, sale, judged?))
+}
+
+fn of_sale<R: Rows>(rows: &mut R, now: UnixMs, sale: SaleId, event: Option<Event>) -> Accepted {
+    if let Some(event) = event {
+        record(rows, now, event);
+    }
+    Accepted::Sale(sale)
+}
+
+fn adjust<R: Rows>(
+    rows: &mut R,
+    now: UnixMs,
+    sku: SkuId,
+    (how, units): (Adjust, u64),
+    key: Box<str>,
+    grant: Grant,
+) -> Result<Accepted, NotDone> {
+    if rows.registry().terms(sku).is_none() {
+        return Err(Refusal::UnknownSku.into());
+    }
+    if let Some(done) = rows.adjusted(sku, &key) {
+        super::adjust_again(done, (how, units))?;
+        return Ok(Accepted::Stock(sku));
+    }
+    judge_adjust(rows, sku, (how, units), &key)?;
+    if how == Adjust::Correct {
+        match rows.grant(sku, grant) {
+            Grant::NotAsked => {
+                let claim = Claim::Correction { id: rows.correction_id(sku, &key), units };
+                return Err(NotDone::NeedsClaim(claim));
+            }
+            Grant::SoldOut | Grant::OverLimit => return Err(Refusal::CorrectionTooLarge.into()),
+            Grant::Taken { .. } => {}
+        }
+    }
+    record(rows, now, Event::StockAdjusted { sku, how, units, key });
+    Ok(Accepted::Stock(sku))
+}
+
+/// Whether the total of a SKU may be moved so, under a key that was not used yet.
+pub(crate) fn judge_adjust<R: Rows>(
+    rows: &R,
+    sku: SkuId,
+    (how, units): (Adjust, u64),
+    key: &str,
+) -> Result<(), Refusal> {
+    rows.registry().terms(sku).ok_or(Refusal::UnknownSku)?;
+    super::adjust(rows.sku(sku).stock, how, units, key)
+}

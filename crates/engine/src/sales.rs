@@ -1,0 +1,276 @@
+//! The registry of sales: which there are, when they sell, on what terms each of their SKUs is sold.
+//!
+//! Contained in a [`crate::Book`], and used alone where the stock and the orders are somebody else's: beside a ledger
+//! that many servers write. It judges the commands of operators about sales and follows the events that they make;
+//! all other events are left out of it. Must not: know stock, orders or buyers.
+
+use crate::sale::apply_change;
+use crate::sharded::FixedMap;
+use crate::{
+    Entry, Event, Inconsistent, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId,
+    UnixMs,
+};
+
+/// A sale as it stands.
+#[derive(Clone, Debug)]
+pub struct Sale {
+    pub spec: SaleSpec,
+    /// Of its first item; the others follow.
+    pub first_sku: SkuId,
+    pub paused: bool,
+    pub ended: bool,
+    /// The number of the latest entry about it: newer states have higher ones.
+    pub version: Seq,
+    /// How its orders are paid, and since which entry.
+    payments: Vec<(Seq, Payment)>,
+}
+
+impl Sale {
+    pub fn phase(&self, now: UnixMs) -> Phase {
+        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
+    }
+
+    /// The numbers of its SKUs, one per item in the same order.
+    pub fn skus(&self) -> impl Iterator<Item = SkuId> + use<> {
+        let items = u32::try_from(self.spec.items.len()).expect("a sale has at most 10,000 items");
+        (self.first_sku.0..self.first_sku.0 + items).map(SkuId)
+    }
+
+    /// Checks a change against the sale as it is now.
+    fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
+        let invalid = |why| Err(Refusal::InvalidChange(why));
+        if self.phase(now) == Phase::Ended {
+            return Err(Refusal::Ended);
+        }
+        if change.starts_at.is_some() && now >= self.spec.starts_at {
+            return invalid("the sale has started: its start can't be moved any more");
+        }
+        if change.payment_ms.is_some() && self.spec.payment == Payment::OnPlacing {
+            return invalid("the orders of this sale are paid on placing: it has no payment time");
+        }
+        let mut changed = self.spec.clone();
+        apply_change(&mut changed, change);
+        if changed.ends_at <= now {
+            return invalid("the new end is past: end the sale instead");
+        }
+        changed.check()
+    }
+}
+
+/// What an order needs to know of its SKU; none of it ever changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Minor units, per unit.
+    pub price: u64,
+    /// Units that one buyer may hold and own.
+    pub limit: Option<u32>,
+    /// Position in `Sales::sales`.
+    pub(crate) sale: u32,
+}
+
+/// All sales, up to an entry of the ledger.
+#[derive(Clone, Debug, Default)]
+pub struct Sales {
+    /// In the order of creation.
+    sales: Vec<Sale>,
+    by_id: FixedMap<SaleId, u32>,
+    /// By the SKU's number.
+    terms: Vec<Terms>,
+    by_product: FixedMap<(SaleId, ProductId), SkuId>,
+    /// Of the latest entry about a sale.
+    seen: Seq,
+    last_at: UnixMs,
+}
+
+impl Sales {
+    pub fn new() -> Sales {
+        Sales::default()
+    }
+
+    /// In the order of creation, which is that of their SKUs' numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &Sale> {
+        self.sales.iter()
+    }
+
+    pub fn get(&self, id: SaleId) -> Option<&Sale> {
+        self.by_id.get(&id).map(|index| &self.sales[*index as usize])
+    }
+
+    /// The SKU of a product in a sale.
+    pub fn sku(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
+        self.by_product.get(&(sale, product)).copied()
+    }
+
+    pub fn skus_len(&self) -> usize {
+        self.terms.len()
+    }
+
+    pub fn terms(&self, sku: SkuId) -> Option<Terms> {
+        self.terms.get(sku.0 as usize).copied()
+    }
+
+    /// The sale that a SKU belongs to.
+    pub fn of_sku(&self, sku: SkuId) -> Option<&Sale> {
+        self.terms(sku).map(|terms| self.of(terms))
+    }
+
+    /// How an order of this SKU was to be paid when the entry with this number placed it.
+    pub fn payment(&self, sku: SkuId, placed: Seq) -> Option<Payment> {
+        let payments = &self.of_sku(sku)?.payments;
+        let later = payments.partition_point(|(since, _)| *since < placed);
+        Some(payments[later.max(1) - 1].1)
+    }
+
+    /// The latest entry about a sale that is in it.
+    pub fn seen(&self) -> Seq {
+        self.seen
+    }
+
+    /// Follows an entry about a sale, whatever other entries were left out before it.
+    ///
+    /// # Errors
+    /// If the entry is of another kind or does not follow from the ones before it; the registry is as it was.
+    pub fn replay(&mut self, entry: &Entry) -> Result<(), Inconsistent> {
+        let refuse = |why| Err(Inconsistent { seq: entry.seq, why });
+        if !is_about_a_sale(&entry.event) {
+            return refuse("the entry is not about a sale");
+        }
+        if entry.seq <= self.seen {
+            return refuse("the entry comes a second time");
+        }
+        if entry.at < self.last_at {
+            return refuse("time runs backwards");
+        }
+        self.check(entry.at, &entry.event).or_else(refuse)?;
+        self.apply(entry);
+        Ok(())
+    }
+
+    pub(crate) fn of(&self, terms: Terms) -> &Sale {
+        &self.sales[terms.sale as usize]
+    }
+
+    /// Creating the same sale again is answered as the first time, if nothing of it was changed since.
+    pub(crate) fn create(&self, spec: SaleSpec) -> Result<Option<Event>, Refusal> {
+        if let Some(sale) = self.get(spec.id) {
+            return if sale.spec == spec { Ok(None) } else { Err(Refusal::SaleExists) };
+        }
+        self.check_new(&spec)?;
+        Ok(Some(Event::SaleCreated(Box::new(spec))))
+    }
+
+    pub(crate) fn change(
+        &self,
+        now: UnixMs,
+        id: SaleId,
+        change: SaleChange,
+    ) -> Result<Option<Event>, Refusal> {
+        self.known(id)?.check_change(now, &change)?;
+        Ok(Some(Event::SaleChanged { sale: id, change: Box::new(change) }))
+    }
+
+    /// Pausing a paused sale changes nothing and is no error; so is resuming one that is not paused.
+    pub(crate) fn pause(&self, now: UnixMs, id: SaleId) -> Result<Option<Event>, Refusal> {
+        Ok((!self.unfinished(now, id)?.paused).then_some(Event::SalePaused(id)))
+    }
+
+    pub(crate) fn resume(&self, now: UnixMs, id: SaleId) -> Result<Option<Event>, Refusal> {
+        Ok(self.unfinished(now, id)?.paused.then_some(Event::SaleResumed(id)))
+    }
+
+    pub(crate) fn end(&self, id: SaleId) -> Result<Option<Event>, Refusal> {
+        Ok((!self.known(id)?.ended).then_some(Event::SaleEnded(id)))
+    }
+
+    /// Whether a command could have made this event about a sale.
+    pub(crate) fn check(&self, at: UnixMs, event: &Event) -> Result<(), &'static str> {
+        let known = |id: &SaleId| self.get(*id).ok_or("the sale is unknown");
+        match event {
+            Event::SaleCreated(spec) if self.get(spec.id).is_some() => Err("the sale exists already"),
+            Event::SaleCreated(spec) => self.check_new(spec).map_err(|_refusal| "the sale breaks a bound"),
+            Event::SaleChanged { sale, change } => {
+                known(sale)?.check_change(at, change).map_err(|_refusal| "the change breaks a rule")
+            }
+            Event::SalePaused(sale) | Event::SaleResumed(sale) | Event::SaleEnded(sale) => {
+                known(sale).map(|_sale| ())
+            }
+            _ => unreachable!("only events about sales come here"),
+        }
+    }
+
+    /// Carries out an event about a sale that is known to be right.
+    pub(crate) fn apply(&mut self, entry: &Entry) {
+        let seq = entry.seq;
+        (self.seen, self.last_at) = (seq, entry.at);
+        match &entry.event {
+            Event::SaleCreated(spec) => self.add(seq, spec),
+            Event::SaleChanged { sale, change } => {
+                let sale = self.touch(*sale, seq);
+                apply_change(&mut sale.spec, change);
+                if change.payment_ms.is_some() {
+                    sale.payments.push((seq, sale.spec.payment));
+                }
+            }
+            Event::SalePaused(sale) => self.touch(*sale, seq).paused = true,
+            Event::SaleResumed(sale) => self.touch(*sale, seq).paused = false,
+            Event::SaleEnded(sale) => self.touch(*sale, seq).ended = true,
+            _ => unreachable!("only events about sales come here"),
+        }
+    }
+
+    fn add(&mut self, seq: Seq, spec: &SaleSpec) {
+        let number = u32::try_from(self.sales.len()).expect("fewer sales than SKUs, and those fit");
+        let first_sku = self.next_sku();
+        for item in &spec.items {
+            self.by_product.insert((spec.id, item.product), self.next_sku());
+            self.terms.push(Terms { price: item.price, limit: item.limit, sale: number });
+        }
+        self.by_id.insert(spec.id, number);
+        self.sales.push(Sale {
+            spec: spec.clone(),
+            first_sku,
+            paused: false,
+            ended: false,
+            version: seq,
+            payments: vec![(seq, spec.payment)],
+        });
+    }
+
+    fn next_sku(&self) -> SkuId {
+        SkuId(u32::try_from(self.terms.len()).expect("checked when the sale was made"))
+    }
+
+    fn touch(&mut self, id: SaleId, version: Seq) -> &mut Sale {
+        let sale = &mut self.sales[self.by_id[&id] as usize];
+        sale.version = version;
+        sale
+    }
+
+    fn check_new(&self, spec: &SaleSpec) -> Result<(), Refusal> {
+        spec.check()?;
+        if u32::try_from(self.terms.len() + spec.items.len()).is_err() {
+            return Err(Refusal::InvalidSale("no SKU numbers are left"));
+        }
+        Ok(())
+    }
+
+    fn known(&self, id: SaleId) -> Result<&Sale, Refusal> {
+        self.get(id).ok_or(Refusal::UnknownSale)
+    }
+
+    fn unfinished(&self, now: UnixMs, id: SaleId) -> Result<&Sale, Refusal> {
+        let sale = self.known(id)?;
+        if sale.phase(now) == Phase::Ended { Err(Refusal::Ended) } else { Ok(sale) }
+    }
+}
+
+pub(crate) fn is_about_a_sale(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::SaleCreated(_)
+            | Event::SaleChanged { .. }
+            | Event::SalePaused(_)
+            | Event::SaleResumed(_)
+            | Event::SaleEnded(_)
+    )
+}

@@ -1,0 +1,271 @@
+//! The working set: what one transaction has read of a ledger that many servers share, judged by the rules of the
+//! engine, and the effects that are to be stored.
+//!
+//! A transaction takes the ledger's lock, asks [`Needs`] which rows its batch will touch, reads them, and loads them here.
+//! Then the batch is judged, one order or operation after the other; each sees what the ones before it did. What came of
+//! it leaves as [`Effects`]. A row that was judged and had not been read is a bug, and panics.
+//!
+//! The same rules as the [`crate::Book`]'s, with what a gate in front adds: window, pause and open holds are not judged,
+//! the gate has. An order may be rejected, if the gate had lost memory. A late payment and a correction need a [`crate::handover::Grant`]
+//! of the gate, which alone knows of units in flight. And what the ledger does to units on its own is noted as a
+//! [`Change`] that the gate is to hear. Must not: read or store anything, or keep anything from one transaction to the
+//! next but the sales.
+
+mod effects;
+mod load;
+mod needs;
+mod operate;
+mod rows;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::handover::{Change, Reservation};
+use crate::order::Order;
+use crate::rules::rows::{End, Rows, SkuRow};
+use crate::rules::{self, place};
+use crate::sharded::FixedMap;
+use crate::{
+    Adjust, BuyerId, Entry, Fingerprint, Inconsistent, OrderId, OrderView, PaymentView, Placement, Refusal,
+    Sales, Seq, SkuId, Stock, UnixMs,
+};
+
+pub use effects::Effects;
+pub use load::{AdjustmentKey, Found, OrderRow, SkuState, Unsound};
+pub use needs::Needs;
+pub use operate::{Executed, Operation};
+
+/// An order that the ledger could not take: the gate had lost memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub at: UnixMs,
+    pub buyer: BuyerId,
+    pub quantity: u32,
+    pub fingerprint: Fingerprint,
+    pub epoch: u64,
+    pub reason: Refusal,
+}
+
+/// What an order came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in the ledger since this call.
+    Placed(OrderView),
+    /// It was in the ledger before. As it was placed.
+    Known(OrderView),
+    /// Another order stands under this id.
+    Conflict,
+    /// The ledger could not take it, now or before. It stays so.
+    Rejected(Rejection),
+}
+
+/// A SKU in the set.
+#[derive(Clone, Copy, Debug)]
+struct Sku {
+    row: SkuRow,
+    /// Of its gate.
+    epoch: u64,
+    changed: bool,
+}
+
+/// Units of a buyer: as they were read and as they are now.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    before: u32,
+    now: u32,
+}
+
+/// What one transaction has read, brought up to date by every event.
+#[derive(Debug)]
+pub struct WorkingSet<'s> {
+    sales: &'s mut Sales,
+    now: UnixMs,
+    /// `None`: the lock was not taken yet.
+    end: Option<End>,
+    at: UnixMs,
+    /// What was asked for, whether there was a row or not.
+    needs: Needs,
+    skus: BTreeMap<SkuId, Sku>,
+    units: BTreeMap<(SkuId, BuyerId), Units>,
+    orders: Vec<Order>,
+    order_by_id: FixedMap<OrderId, u32>,
+    order_by_seq: FixedMap<Seq, u32>,
+    rejections: FixedMap<OrderId, Rejection>,
+    payments: Vec<PaymentView>,
+    payment_by_id: FixedMap<Box<str>, u32>,
+    payment_by_seq: FixedMap<Seq, u32>,
+    /// Payments for which a refund is due, by the order that they were for, oldest first.
+    refunds: FixedMap<OrderId, Vec<u32>>,
+    adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
+    correction_id: fn(SkuId, &str) -> OrderId,
+    effects: Effects,
+    /// A batch of which all or none was to be came to none.
+    given_up: bool,
+}
+
+impl<'s> WorkingSet<'s> {
+    /// An empty set at the server's time. `sales`: as far as the caller has followed them. `correction_id`: the name that
+    /// the gate has for a correction under an operator's key, a hash that the engine has no means to make.
+    pub fn new(
+        sales: &'s mut Sales,
+        now: UnixMs,
+        correction_id: fn(SkuId, &str) -> OrderId,
+    ) -> WorkingSet<'s> {
+        WorkingSet {
+            sales,
+            now,
+            end: None,
+            at: now,
+            needs: Needs::default(),
+            skus: BTreeMap::new(),
+            units: BTreeMap::new(),
+            orders: Vec::new(),
+            order_by_id: FixedMap::default(),
+            order_by_seq: FixedMap::default(),
+            rejections: FixedMap::default(),
+            payments: Vec::new(),
+            payment_by_id: FixedMap::default(),
+            payment_by_seq: FixedMap::default(),
+            refunds: FixedMap::default(),
+            adjustments: FixedMap::default(),
+            correction_id,
+            effects: Effects::default(),
+            given_up: false,
+        }
+    }
+
+    /// The ledger's lock is taken: this far it goes. Nothing can be recorded before.
+    pub fn begin(&mut self, next_seq: Seq, last_at: UnixMs) {
+        assert!(self.end.is_none(), "a transaction takes the lock once");
+        self.end = Some(End { next: next_seq, last_at });
+        self.at = WorkingSet::time(self.now, last_at);
+    }
+
+    /// A time, as a ledger that ends at another takes it: never before its latest entry.
+    pub fn time(now: UnixMs, last_at: UnixMs) -> UnixMs {
+        now.max(last_at)
+    }
+
+    /// Follows an entry about a sale that another server has written since.
+    ///
+    /// # Errors
+    /// If it does not follow from what is known.
+    pub fn follow(&mut self, entry: &Entry) -> Result<(), Inconsistent> {
+        assert!(self.effects.entries.is_empty(), "what others wrote comes first");
+        self.sales.replay(entry)
+    }
+
+    /// The lock was taken.
+    pub fn begun(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The time of everything in this transaction: never before the ledger's latest entry.
+    pub fn at(&self) -> UnixMs {
+        self.at
+    }
+
+    /// The sequence number that the next event will have.
+    ///
+    /// # Panics
+    /// If the lock was not taken.
+    pub fn next_seq(&self) -> Seq {
+        self.end.expect("the lock was taken").next
+    }
+
+    pub fn sales(&self) -> &Sales {
+        self.sales
+    }
+
+    /// An order that was read or placed, as it stands.
+    pub fn order(&self, id: OrderId) -> Option<OrderView> {
+        self.find(id).map(|order| self.order_view(order))
+    }
+
+    /// The stock of a SKU that was read.
+    pub fn stock(&self, sku: SkuId) -> Option<Stock> {
+        self.skus.get(&sku).map(|sku| sku.row.stock)
+    }
+
+    /// Takes one order in, or says why not. It is judged by units and limits: the ledger is the last guard, whatever the
+    /// gate had said.
+    ///
+    /// # Panics
+    /// If what [`Needs::of_orders`] asks for was not loaded.
+    pub fn admit(&mut self, reservation: &Reservation) -> Outcome {
+        let Reservation { place: ref asked, epoch, ref address, .. } = *reservation;
+        let rejected = match self.rejected(asked) {
+            Some(Outcome::Rejected(rejection)) if epoch > rejection.epoch => {
+                // Another reservation under the same id, of a gate that was built since: it counts, the old answer does not.
+                Some(rejection)
+            }
+            Some(answered) => return answered,
+            None => None,
+        };
+        match place::place(self, self.at, asked, |_| Ok(None)) {
+            Ok((order, true)) => Outcome::Known(order),
+            Err(Refusal::KeyConflict) => Outcome::Conflict,
+            Err(reason) => Outcome::Rejected(rejected.unwrap_or_else(|| self.reject(asked, epoch, reason))),
+            Ok((order, false)) => {
+                if let Some(address) = address {
+                    self.effects.addresses.push((order.seq, address.clone()));
+                }
+                // Of a gate that is no more: the one that there is does not know of these units.
+                if epoch < self.skus[&asked.id.sku].epoch {
+                    self.change(asked.id.sku, Change::Take(*asked));
+                }
+                Outcome::Placed(order)
+            }
+        }
+    }
+
+    /// Lets orders expire whose holds are due.
+    ///
+    /// # Errors
+    /// If one is not held, or not due.
+    pub fn expire(&mut self, due: &[OrderId]) -> Result<(), Unsound> {
+        for id in due {
+            let order = self.find(*id);
+            if !order.is_some_and(|order| place::expire(self, self.at, order)) {
+                return Err(Unsound(format!("order {id} is in open_holds and not held, or not due")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the next epoch of a SKU's gate, and returns it; `None`: there is no such SKU.
+    pub fn raise_epoch(&mut self, sku: SkuId) -> Option<u64> {
+        self.sales.terms(sku)?;
+        let state = self.skus.get_mut(&sku).expect("the transaction has read the SKUs of all that it moves");
+        state.epoch += 1;
+        state.changed = true;
+        Some(state.epoch)
+    }
+
+    /// What a rejection of this id was answered with, if no order came after it.
+    fn rejected(&self, asked: &Placement) -> Option<Outcome> {
+        if self.find(asked.id).is_some() {
+            return None;
+        }
+        let rejection = *self.rejections.get(&asked.id)?;
+        let same = rules::repeat((rejection.fingerprint, rejection.buyer, rejection.quantity), asked);
+        Some(same.map_or(Outcome::Conflict, |()| Outcome::Rejected(rejection)))
+    }
+
+    fn reject(&mut self, asked: &Placement, epoch: u64, reason: Refusal) -> Rejection {
+        let Placement { id, buyer, quantity, fingerprint } = *asked;
+        let rejection = Rejection { at: self.at, buyer, quantity, fingerprint, epoch, reason };
+        self.rejections.insert(id, rejection);
+        self.effects.rejections.push((id, rejection));
+        rejection
+    }
+
+    /// The gate is to hear of it.
+    fn change(&mut self, sku: SkuId, change: Change) {
+        self.effects.outbox.push((sku, self.skus[&sku].epoch, change));
+    }
+
+    /// The orders, payments or keys that are looked for and not there: whether they were asked for.
+    fn assert_asked<T: Ord + ?Sized, K: Ord + std::borrow::Borrow<T>>(asked: &BTreeSet<K>, key: &T) {
+        assert!(asked.contains(key), "the transaction has read all that its rules need");
+    }
+}

@@ -1,0 +1,95 @@
+//! Which rows a batch has to read before it can be judged. Whatever is not asked for here, no rule may look at.
+
+use std::collections::BTreeSet;
+
+use super::{Operation, WorkingSet};
+use crate::handover::Reservation;
+use crate::{BuyerId, Command, OrderId, SkuId};
+
+/// Keys of rows to be read. A row that there is not is an answer too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub skus: BTreeSet<SkuId>,
+    /// With their latest transitions, their rejections, and the payments for them that have a refund due.
+    pub orders: BTreeSet<OrderId>,
+    /// What each holds and owns.
+    pub buyers: BTreeSet<(SkuId, BuyerId)>,
+    pub payments: BTreeSet<Box<str>>,
+    pub adjustments: BTreeSet<(SkuId, Box<str>)>,
+}
+
+impl Needs {
+    /// Of orders that are to be taken in.
+    pub fn of_orders(orders: &[Reservation]) -> Needs {
+        let mut needs = Needs::default();
+        for Reservation { place, .. } in orders {
+            needs.order(place.id);
+            needs.buyers.insert((place.id.sku, place.buyer));
+        }
+        needs
+    }
+
+    /// Of operations. Whose units a late payment takes, or a cancellation returns, only their orders can tell: see
+    /// [`WorkingSet::needs_buyers`].
+    pub fn of_operations(operations: &[Operation]) -> Needs {
+        let mut needs = Needs::default();
+        for operation in operations {
+            match operation.command() {
+                Command::Adjust { sku, key, .. } => {
+                    needs.skus.insert(*sku);
+                    needs.adjustments.insert((*sku, key.clone()));
+                }
+                Command::Cancel { order, .. } => needs.order(*order),
+                Command::Pay(pay) => {
+                    needs.order(pay.order);
+                    needs.payments.insert(pay.id.clone());
+                }
+                Command::Settle { payment } => drop(needs.payments.insert(payment.clone())),
+                Command::CreateSale(_)
+                | Command::ChangeSale { .. }
+                | Command::Pause(_)
+                | Command::Resume(_)
+                | Command::End(_)
+                | Command::Place(_) => {}
+            }
+        }
+        needs
+    }
+
+    /// Of orders whose holds are due.
+    pub fn of_due(due: &[(OrderId, BuyerId)]) -> Needs {
+        let mut needs = Needs::default();
+        for (id, buyer) in due {
+            needs.order(*id);
+            needs.buyers.insert((id.sku, *buyer));
+        }
+        needs
+    }
+
+    /// Of SKUs alone.
+    pub fn of_skus(skus: impl IntoIterator<Item = SkuId>) -> Needs {
+        Needs { skus: skus.into_iter().collect(), ..Needs::default() }
+    }
+
+    fn order(&mut self, id: OrderId) {
+        self.skus.insert(id.sku);
+        self.orders.insert(id);
+    }
+
+    pub(super) fn append(&mut self, mut other: Needs) {
+        self.skus.append(&mut other.skus);
+        self.orders.append(&mut other.orders);
+        self.buyers.append(&mut other.buyers);
+        self.payments.append(&mut other.payments);
+        self.adjustments.append(&mut other.adjustments);
+    }
+}
+
+impl WorkingSet<'_> {
+    /// The buyers of the orders that were loaded, who were not asked for themselves.
+    pub fn needs_buyers(&self) -> Needs {
+        let buyers = self.orders.iter().map(|order| (order.sku, order.buyer));
+        let buyers = buyers.filter(|who| !self.units.contains_key(who)).collect();
+        Needs { buyers, ..Needs::default() }
+    }
+}

@@ -1,0 +1,95 @@
+//! Operations: everything that can be asked but placing, which comes by the queue.
+
+use super::WorkingSet;
+use crate::handover::{Claim, Grant};
+use crate::rules::{NotDone, operate};
+use crate::{Accepted, Command, Placement, Refusal};
+
+/// Why a sale can't be, beside what holds for every ledger.
+const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded where several servers sell: leave \
+                             open_holds_per_buyer_max (sale create --open-holds) out";
+
+/// A command that places nothing, with what the gate said if it needs units of the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    command: Command,
+    /// Of a correction, or of the payment of an expired order. Means nothing for others.
+    grant: Grant,
+}
+
+impl Operation {
+    /// A command as an operation.
+    ///
+    /// # Errors
+    /// [`Command::Place`] is none: it takes the way through gate and queue.
+    pub fn of(command: Command, grant: Grant) -> Result<Operation, Placement> {
+        match command {
+            Command::Place(placement) => Err(placement),
+            command => Ok(Operation { command, grant }),
+        }
+    }
+
+    /// The same, with what the gate said since.
+    pub fn with(&self, grant: Grant) -> Operation {
+        Operation { command: self.command.clone(), grant }
+    }
+
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+}
+
+/// What an operation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Executed {
+    Accepted(Accepted),
+    Refused(Refusal),
+    /// Nothing was recorded: have the gate take these units, and ask again with what it said.
+    NeedsClaim(Claim),
+}
+
+impl WorkingSet<'_> {
+    /// Carries out one operation, or says why not.
+    ///
+    /// # Panics
+    /// If what [`super::Needs::of_operations`] and [`WorkingSet::needs_buyers`] ask for was not loaded.
+    pub fn execute(&mut self, operation: &Operation) -> Executed {
+        assert!(!self.given_up, "nothing comes after a batch that was given up");
+        let Operation { command, grant } = operation.clone();
+        if let Command::CreateSale(spec) = &command {
+            let is_new = self.sales.get(spec.id).is_none();
+            if is_new && spec.open_holds_per_buyer_max.is_some() {
+                return Executed::Refused(Refusal::InvalidSale(NO_OPEN_HOLDS));
+            }
+        }
+        match operate::execute(self, self.at, command, grant) {
+            Ok(accepted) => Executed::Accepted(accepted),
+            Err(NotDone::Refused(refusal)) => Executed::Refused(refusal),
+            Err(NotDone::NeedsClaim(claim)) => Executed::NeedsClaim(claim),
+        }
+    }
+
+    /// Carries out all operations or none. If one is not accepted, the set is given up: it has no effects.
+    ///
+    /// # Errors
+    /// Why the first that was not accepted was not.
+    ///
+    /// # Panics
+    /// As [`WorkingSet::execute`].
+    pub fn execute_all(&mut self, operations: &[Operation]) -> Result<Vec<Accepted>, NotDone> {
+        let mut all = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let why = match self.execute(operation) {
+                Executed::Accepted(accepted) => {
+                    all.push(accepted);
+                    continue;
+                }
+                Executed::Refused(refusal) => NotDone::Refused(refusal),
+                Executed::NeedsClaim(claim) => NotDone::NeedsClaim(claim),
+            };
+            self.given_up = true;
+            return Err(why);
+        }
+        Ok(all)
+    }
+}

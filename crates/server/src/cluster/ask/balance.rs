@@ -1,0 +1,124 @@
+//! The balance of a shop's goods, set as a whole: for loads that are to find a given stock.
+//!
+//! All or none means the ledger here: one transaction moves every item or none. Units that go are claimed at the gate
+//! before, all of them, and given back if one can't be had; so no accepted order loses its units, whether the ledger has it
+//! yet or not. The gate hears of the items one by one: for a moment a buyer may find one moved and another not. And orders
+//! that come in while it is set take their units as always, so the balance is exact only while nobody buys.
+
+use std::time::Instant;
+
+use engine::balance::{Balance, plan};
+use engine::handover::{Claim, Grant, Settle, Verdict};
+use engine::rules::NotDone;
+use engine::working_set::Operation;
+use engine::{Adjust, Command, Refusal, SaleId, Seq, SkuId};
+
+use super::commands::{CLAIM_TRUSTED, Commanding, Taken};
+use crate::cluster::answers::Turned;
+use crate::cluster::settle::reconcile::pump_outbox;
+use crate::cluster::settle::settle;
+use crate::gate::ClaimRequest;
+use crate::intake::Reply;
+use crate::ledger::mysql::cluster::{LedgerError, correction_id};
+
+impl Commanding<'_> {
+    /// Moves each item of a sale to this many available units at the gate, all of them or none.
+    pub(super) fn set_balance(&mut self, sale: SaleId, available: u64) -> Result<Reply, LedgerError> {
+        let skus: Vec<_> = self.core.slots_of(sale).into_iter().map(|slot| slot.sku).collect();
+        if skus.is_empty() {
+            return Ok(Reply::Refused(Refusal::UnknownSale));
+        }
+        // What was returned may still be on its way to the gate.
+        pump_outbox(self.core, &mut self.ledger, &mut self.gate)?;
+        let Some(items) = self.balances(&skus)? else { return Ok(Reply::Unavailable) };
+        let (last, _) = self.ledger.end()?;
+        let plan = match plan(&items, available, Seq(last.0 + 1)) {
+            Ok(plan) => plan,
+            Err(refusal) => return Ok(Reply::Refused(refusal)),
+        };
+        let (operations, taken) = match self.claim_all(plan) {
+            Ok(claimed) => claimed,
+            Err(reply) => return Ok(reply),
+        };
+        match self.ledger.execute_all(self.core.clock.now(), &operations)? {
+            Ok(_) => {
+                self.end_claims(&taken, Verdict::ClaimKept);
+                if let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
+                    tracing::warn!(%error, "units of a balance wait in the outbox");
+                }
+                self.show_stock(&skus, &[]);
+                Ok(Reply::BalanceSet { items: skus.len() })
+            }
+            Err(why) => {
+                self.end_claims(&taken, Verdict::ClaimUndone);
+                Ok(match why {
+                    NotDone::Refused(refusal) => Reply::Refused(refusal),
+                    // A gate was built anew since it was asked: nothing was recorded, the same can be asked again.
+                    NotDone::NeedsClaim(_) => Reply::Unavailable,
+                })
+            }
+        }
+    }
+
+    /// The items as they stand: available at the gate, in total in the ledger. `None`: the gate does not answer.
+    fn balances(&mut self, skus: &[SkuId]) -> Result<Option<Vec<Balance>>, LedgerError> {
+        let rows = self.ledger.stocks()?;
+        let mut items = Vec::with_capacity(skus.len());
+        for (sku, state) in skus.iter().zip(self.gate.states(skus)) {
+            let row = rows.iter().find(|row| row.sku == *sku);
+            let (Ok(Some(state)), Some(row)) = (state, row) else { return Ok(None) };
+            let available = u64::try_from(state.seen.available).unwrap_or(0);
+            items.push(Balance { sku: *sku, total: row.stock.total(), available });
+        }
+        Ok(Some(items))
+    }
+
+    /// Has the gate take the units of every correction in the plan. If one can't be had, the others go back.
+    fn claim_all(&mut self, plan: Vec<Command>) -> Result<(Vec<Operation>, Vec<Taken>), Reply> {
+        let mut operations = Vec::with_capacity(plan.len());
+        let (mut claims, mut keys) = (Vec::new(), Vec::new());
+        for command in plan {
+            if let Command::Adjust { sku, how: Adjust::Correct, units, ref key } = command {
+                claims.push((operations.len(), Claim::Correction { id: correction_id(sku, key), units }));
+                keys.push(key.clone());
+            }
+            operations.push(Operation::of(command, Grant::NotAsked).expect("an adjustment places nothing"));
+        }
+        let requests: Vec<_> = claims
+            .iter()
+            .zip(&keys)
+            .map(|((_, claim), key)| ClaimRequest { claim: *claim, record: key.as_bytes() })
+            .collect();
+        let at = Instant::now();
+        let answers = self.gate.claim(&requests);
+        let (mut all, mut failed) = (Vec::new(), None);
+        for ((position, claim), answer) in claims.into_iter().zip(answers) {
+            match self.granted(claim.id(), at, answer) {
+                Ok((grant @ Grant::Taken { .. }, taken)) => {
+                    operations[position] = operations[position].with(grant);
+                    all.extend(taken);
+                }
+                Ok(_) => failed = Some(Reply::Refused(Refusal::CorrectionTooLarge)),
+                // Nothing was recorded; what the gate may have taken without an answer, reconciliation gives back.
+                Err(Turned::Unknown) => failed = Some(Reply::Unavailable),
+                Err(turned) => failed = Some(turned.into()),
+            }
+        }
+        if at.elapsed() > CLAIM_TRUSTED {
+            failed = Some(Reply::Unavailable);
+        }
+        match failed {
+            None => Ok((operations, all)),
+            Some(reply) => {
+                self.end_claims(&all, Verdict::ClaimUndone);
+                Err(reply)
+            }
+        }
+    }
+
+    fn end_claims(&mut self, taken: &[Taken], verdict: Verdict) {
+        let settles: Vec<_> =
+            taken.iter().map(|Taken { id, epoch, .. }| Settle { id: *id, epoch: *epoch, verdict }).collect();
+        settle(self.core, &mut self.gate, &settles);
+    }
+}
