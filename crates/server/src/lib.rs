@@ -1,6 +1,7 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
 
 pub mod calendar;
+mod chores;
 pub mod clock;
 pub mod cluster;
 pub mod config;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
+use crate::chores::{self, ClockWatch, Purging};
 use crate::intake::admission::Permitted;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
@@ -26,13 +27,6 @@ const TELL_PAUSE: Duration = Duration::from_secs(10);
 const WRITE_PAUSE_MIN: Duration = Duration::from_millis(250);
 const WRITE_PAUSE_MAX: Duration = Duration::from_secs(8);
 const WRITE_AGAIN_SOON: Duration = Duration::from_secs(10);
-/// Between two looks for addresses to purge, and how many are purged with one transaction.
-const PURGE_INTERVAL: Duration = Duration::from_secs(10);
-const PURGE_ROWS: u32 = 2_000;
-/// A difference from the wall clock that an operator should know of, and how often it is told.
-const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
-const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
-const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 
 /// Bounds of the writer.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +60,8 @@ pub struct Writer {
     messages: Vec<Box<[u8]>>,
     /// Per event loop.
     replies: Vec<Vec<(Ticket, Reply)>>,
-    purged_at: Instant,
-    clock_looked_at: Option<Instant>,
+    purging: Purging,
+    clock_watch: ClockWatch,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
     /// the book; nothing changes it.
     read_only: Option<Instant>,
@@ -98,8 +92,8 @@ impl Writer {
             addresses: Vec::new(),
             messages: Vec::new(),
             replies,
-            purged_at: Instant::now(),
-            clock_looked_at: None,
+            purging: Purging::new(options.address_retention_days),
+            clock_watch: ClockWatch::default(),
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
@@ -139,7 +133,7 @@ impl Writer {
             }
             self.batch(&mut envelopes)?;
             self.look_after_ledger()?;
-            self.look_at_clock();
+            self.clock_watch.look(&self.shared.clock);
         }
         if let Err(error) = self.ledger.close() {
             tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
@@ -370,45 +364,16 @@ impl Writer {
             Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
             Err(error) => return Err(error),
         }
-        if self.purged_at.elapsed() >= PURGE_INTERVAL {
-            self.purge()?;
-        }
-        Ok(())
-    }
-
-    /// The sale goes by this clock whatever the wall clock does; a difference is for an operator to judge.
-    fn look_at_clock(&mut self) {
-        if self.clock_looked_at.is_some_and(|looked| looked.elapsed() < CLOCK_INTERVAL) {
-            return;
-        }
-        self.clock_looked_at = Some(Instant::now());
-        let difference_ms = self.shared.clock.wall_difference_ms();
-        if difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
-            tracing::warn!(
-                difference_ms,
-                "the wall clock differs from the sale's clock; POST /api/v1/clock/re-anchor takes its time"
-            );
-        }
-    }
-
-    fn purge(&mut self) -> Result<(), AppendError> {
-        let kept_ms = u64::from(self.options.address_retention_days) * MS_PER_DAY;
-        let cutoff = self.shared.clock.now().0.saturating_sub(kept_ms);
-        match self.ledger.purge_addresses(cutoff, PURGE_ROWS) {
-            Ok(purged) => {
-                self.shared.metrics.addresses_purged.inc_by(u64::from(purged));
-                // A full portion: more wait, go on with the next batch.
-                if purged < PURGE_ROWS {
-                    self.purged_at = Instant::now();
-                }
-            }
+        let Writer { purging, ledger, shared, .. } = self;
+        let purged = purging
+            .portion(&shared.clock, &shared.metrics, |cutoff, max| ledger.purge_addresses(cutoff.0, max));
+        match purged {
             Err(error) if error.is_retryable() => {
-                self.purged_at = Instant::now();
                 tracing::warn!(%error, "addresses could not be purged; tried again later");
+                Ok(())
             }
-            Err(error) => return Err(error),
+            purged => purged,
         }
-        Ok(())
     }
 
     fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
@@ -422,12 +387,8 @@ impl Writer {
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
-            Request::Reanchor => {
-                // Not behind this batch: the rest of it is carried out at its time.
-                let difference_ms = self.shared.clock.reanchor(now);
-                tracing::warn!(difference_ms, "an operator re-anchored the clock");
-                Reply::Reanchored { difference_ms }
-            }
+            // Not behind this batch: the rest of it is carried out at its time.
+            Request::Reanchor => chores::reanchor(&self.shared.clock, now),
         }
     }
 

@@ -16,10 +16,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Settle, Verdict};
-use engine::{SkuId, Status, UnixMs};
+use engine::{SkuId, Status};
 
 use self::drift::Drift;
 use self::rebuild::Rebuild;
+use crate::chores::{ClockWatch, Purging};
 use crate::cluster::Core;
 use crate::cluster::place::relay::order_of;
 use crate::cluster::settle::{settle, tell_gate};
@@ -41,10 +42,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1000);
 const EXPIRIES_PER_BATCH: usize = 1_000;
 /// Rows of the outbox that are applied at once.
 const OUTBOX_ROWS: usize = 1_000;
-/// Between two looks for addresses to purge, and how many are purged with one transaction.
-const PURGE_INTERVAL: Duration = Duration::from_secs(10);
-const PURGE_ROWS: u32 = 2_000;
-const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 /// Open reservations of one SKU that are looked at at once.
 const OPEN_ROWS: usize = 1_000;
 /// A claim is between the gate and one transaction of the ledger, whose every wait is bounded far below this.
@@ -109,7 +106,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     /// Since when no slot has answered.
     silent_since: Option<Instant>,
     shunned_until: Option<Instant>,
-    purged_at: Instant,
+    purging: Purging,
+    clock_watch: ClockWatch,
 }
 
 impl<'a> Reconciling<'a> {
@@ -125,7 +123,8 @@ impl<'a> Reconciling<'a> {
             skus: 0,
             silent_since: None,
             shunned_until: None,
-            purged_at: Instant::now(),
+            purging: Purging::new(core.options.address_retention_days),
+            clock_watch: ClockWatch::default(),
         }
     }
 
@@ -148,6 +147,8 @@ impl<'a> Reconciling<'a> {
     }
 
     fn round(&mut self) -> Result<(), LedgerError> {
+        // Of every server, whoever has the lease.
+        self.clock_watch.look(&self.core.clock);
         let (ledger, owner) = (&mut self.engines.ledger, self.core.options.server_id);
         // A server that the gate does not answer leaves reconciliation to those that it does.
         if self.shunned_until.is_some_and(|until| Instant::now() < until) {
@@ -165,29 +166,15 @@ impl<'a> Reconciling<'a> {
         self.core.metrics.holds_expired.inc_by(expired.len() as u64);
         pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
-        self.purge()?;
+        let Reconciling { core, engines, purging, .. } = self;
+        purging
+            .portion(&core.clock, &core.metrics, |cutoff, max| engines.ledger.purge_addresses(cutoff, max))?;
         self.core.publish_sales(&mut self.engines.ledger);
         let skus = self.core.slots().len();
         let new = std::mem::replace(&mut self.skus, skus) != skus;
         if new || self.looked_at.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) {
             self.looked_at = Some(Instant::now());
             self.look()?;
-        }
-        Ok(())
-    }
-
-    /// Removes addresses whose time is over, a portion at a time.
-    fn purge(&mut self) -> Result<(), LedgerError> {
-        if self.purged_at.elapsed() < PURGE_INTERVAL {
-            return Ok(());
-        }
-        let kept_ms = u64::from(self.core.options.address_retention_days) * MS_PER_DAY;
-        let cutoff = UnixMs(self.core.clock.now().0.saturating_sub(kept_ms));
-        let purged = self.engines.ledger.purge_addresses(cutoff, PURGE_ROWS)?;
-        self.core.metrics.addresses_purged.inc_by(u64::from(purged));
-        // A full portion: more wait, go on with the next round.
-        if purged < PURGE_ROWS {
-            self.purged_at = Instant::now();
         }
         Ok(())
     }
