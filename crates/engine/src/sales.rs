@@ -101,10 +101,6 @@ impl Sales {
         self.by_product.get(&(sale, product)).copied()
     }
 
-    pub fn skus_len(&self) -> usize {
-        self.terms.len()
-    }
-
     pub fn terms(&self, sku: SkuId) -> Option<Terms> {
         self.terms.get(sku.0 as usize).copied()
     }

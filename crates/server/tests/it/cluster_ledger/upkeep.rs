@@ -90,16 +90,6 @@ fn the_feed_pages_through_the_shared_ledger() {
 }
 
 #[test]
-fn dead_letters_that_were_given_back_are_listed() {
-    let (mut ledger, _database) = open();
-    for (queue, offset) in [("b/1", 7), ("b/1", 3), ("b/2", 7), ("b/1", 7)] {
-        ledger.letter_replayed(queue, offset, UnixMs(START)).unwrap();
-    }
-    assert_eq!(ledger.letters_replayed("b/1").unwrap(), [3, 7]);
-    assert_eq!(ledger.letters_replayed("b/3").unwrap(), [0; 0]);
-}
-
-#[test]
 fn a_demo_keeps_to_its_own_ledger() {
     let (mut ledger, _database) = open();
     assert!(ledger.is_for_demo().unwrap(), "it is empty");
@@ -108,6 +98,4 @@ fn a_demo_keeps_to_its_own_ledger() {
     let (mut ledger, _database) = open();
     one_sku(&mut ledger, 3, None);
     assert!(!ledger.is_for_demo().unwrap());
-    ledger.consume(UnixMs(START), &[], &orders(0..5)).unwrap();
-    assert_eq!(ledger.rejections_len().unwrap(), 2);
 }
