@@ -1,8 +1,9 @@
 //! What the profile answers to a request.
 
-use engine::{Accepted, OrderView, PaymentView, Refusal};
+use engine::{Accepted, OrderView, PaymentView, Refusal, UnixMs};
 
 use super::admission::Rejection;
+use crate::clock::Clock;
 
 /// What the writer answers, after the commit.
 #[derive(Debug)]
@@ -35,4 +36,13 @@ pub enum Reply {
     Unknown,
     /// The ledger takes no writes at the moment, so nothing was started.
     Unavailable,
+}
+
+impl Reply {
+    /// Takes the wall clock's time because an operator says so, but does not go behind `not_before`.
+    pub(crate) fn reanchored(clock: &Clock, not_before: UnixMs) -> Reply {
+        let difference_ms = clock.reanchor(not_before);
+        tracing::warn!(difference_ms, "an operator re-anchored the clock");
+        Reply::Reanchored { difference_ms }
+    }
 }

@@ -11,7 +11,7 @@ use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::{Accepted, Adjust, Command, OrderId, Pay, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
-use crate::cluster::answers::{Answers, ReplyTo, Turned};
+use crate::cluster::answers::{Answers, NotDone, ReplyTo};
 use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
 use crate::cluster::settle::reconcile::pump_outbox;
@@ -36,7 +36,7 @@ const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
-struct Asked {
+struct WaitingCommand {
     to: ReplyTo,
     command: Command,
     until: Instant,
@@ -66,7 +66,7 @@ impl<'a> Commanding<'a> {
 
     /// Runs until the stage is closed and empty.
     pub(in crate::cluster) fn run(mut self) {
-        let (mut work, mut waiting) = (Vec::new(), Vec::<Asked>::new());
+        let (mut work, mut waiting) = (Vec::new(), Vec::<WaitingCommand>::new());
         loop {
             let patience = if waiting.is_empty() { PATIENCE } else { LOOK_INTERVAL };
             let drained = self.core.commands.drain(&mut work, BATCH_MAX, patience);
@@ -80,16 +80,11 @@ impl<'a> Commanding<'a> {
             for work in work.drain(..) {
                 match work {
                     Change::Execute { to, command } => {
-                        asked.push(Asked { to, command, until: Instant::now() + PENDING_WAIT });
+                        asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
                     }
                     Change::SetBalance { to, sale, balance } => {
                         let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
                         self.answers.push(to, reply);
-                    }
-                    Change::Reanchor { to } => {
-                        let difference_ms = self.core.clock.reanchor(engine::UnixMs(0));
-                        tracing::warn!(difference_ms, "an operator re-anchored the clock");
-                        self.answers.push(to, Reply::Reanchored { difference_ms });
                     }
                 }
             }
@@ -98,7 +93,7 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    fn batch(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) {
+    fn batch(&mut self, asked: Vec<WaitingCommand>, waiting: &mut Vec<WaitingCommand>) {
         let mut ready = self.sort_out(asked, waiting);
         while !ready.is_empty() {
             let rest = ready.split_off(ready.len().min(BATCH_MAX));
@@ -108,7 +103,7 @@ impl<'a> Commanding<'a> {
     }
 
     /// At most as many as one transaction takes.
-    fn carry_out(&mut self, ready: Vec<Asked>) {
+    fn carry_out(&mut self, ready: Vec<WaitingCommand>) {
         let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
         match self.execute(commands) {
             Ok(replies) => {
@@ -126,7 +121,11 @@ impl<'a> Commanding<'a> {
     }
 
     /// Keeps back what is about an order that is on its way to the ledger.
-    fn sort_out(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) -> Vec<Asked> {
+    fn sort_out(
+        &mut self,
+        asked: Vec<WaitingCommand>,
+        waiting: &mut Vec<WaitingCommand>,
+    ) -> Vec<WaitingCommand> {
         let ids: Vec<_> = asked.iter().filter_map(|asked| order_of(&asked.command)).collect();
         let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
@@ -180,7 +179,7 @@ impl<'a> Commanding<'a> {
         let executed = match executed {
             Executed::NeedsClaim(claim) => match self.with_claim(operation, claim) {
                 Ok(Ok(executed)) => executed,
-                Ok(Err(turned)) => return turned.into(),
+                Ok(Err(why)) => return why.into(),
                 Err(error) => {
                     tracing::warn!(%error, "what was claimed for was not carried out");
                     return not_done_by(&error);
@@ -237,13 +236,13 @@ impl<'a> Commanding<'a> {
         &mut self,
         operation: Operation,
         claim: Claim,
-    ) -> Result<Result<Executed, Turned>, LedgerError> {
+    ) -> Result<Result<Executed, NotDone>, LedgerError> {
         let (grant, taken) = match self.claim(&operation, claim) {
             Ok(granted) => granted,
             Err(reply) => return Ok(Err(reply)),
         };
         if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
-            return Ok(Err(Turned::Unknown));
+            return Ok(Err(NotDone::Unknown));
         }
         let operation = match operation {
             Operation::Pay { pay, .. } => Operation::Pay { pay, grant },
@@ -268,10 +267,10 @@ impl<'a> Commanding<'a> {
         Ok(Ok(executed))
     }
 
-    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), Turned> {
+    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), NotDone> {
         // What was returned may still be on its way to the gate, this order's units among it.
         if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
-            return Err(Turned::Unavailable);
+            return Err(NotDone::Unavailable);
         }
         let record = match operation {
             Operation::Pay { pay, .. } => pay.id.as_bytes(),
@@ -288,18 +287,18 @@ impl<'a> Commanding<'a> {
                         Ok((Grant::Taken { epoch: answer.seen.epoch }, taken))
                     }
                     // Another server is at it; it, or reconciliation, ends it.
-                    Claimed::Open(_) => Err(Turned::Unknown),
+                    Claimed::Open(_) => Err(NotDone::Unknown),
                     Claimed::Refused(Refusal::OverLimit) => Ok((Grant::OverLimit, None)),
                     Claimed::Refused(_) => Ok((Grant::SoldOut, None)),
-                    Claimed::NotYet => Err(Turned::Pending),
+                    Claimed::NotYet => Err(NotDone::StillPending),
                     Claimed::Drift => {
                         self.core.suspect(vec![id.sku]);
-                        Err(Turned::Unavailable)
+                        Err(NotDone::Unavailable)
                     }
                 }
             }
-            Err(gate::GateError::Unknown(_)) => Err(Turned::Unknown),
-            Err(_) => Err(Turned::Unavailable),
+            Err(gate::GateError::Unknown(_)) => Err(NotDone::Unknown),
+            Err(_) => Err(NotDone::Unavailable),
         }
     }
 
