@@ -13,24 +13,24 @@ pub(super) struct ReplyTo {
 
 /// Why a request is not carried out, where the answer itself would be too large an error.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Turned {
+pub(super) enum NotDone {
     /// By admission, or because too much waits.
-    Away(Rejection),
+    Rejected(Rejection),
     /// An engine is missing; nothing was started.
     Unavailable,
     /// Whether it happened is not known.
     Unknown,
     /// Its order is on the way to the ledger.
-    Pending,
+    StillPending,
 }
 
-impl From<Turned> for Reply {
-    fn from(turned: Turned) -> Reply {
-        match turned {
-            Turned::Away(rejection) => Reply::Rejected(rejection),
-            Turned::Unavailable => Reply::Unavailable,
-            Turned::Unknown => Reply::Unknown,
-            Turned::Pending => Reply::StillPending,
+impl From<NotDone> for Reply {
+    fn from(why: NotDone) -> Reply {
+        match why {
+            NotDone::Rejected(rejection) => Reply::Rejected(rejection),
+            NotDone::Unavailable => Reply::Unavailable,
+            NotDone::Unknown => Reply::Unknown,
+            NotDone::StillPending => Reply::StillPending,
         }
     }
 }

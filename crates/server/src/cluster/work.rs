@@ -11,7 +11,6 @@ use super::answers::ReplyTo;
 pub(super) enum Change {
     Execute { to: ReplyTo, command: Command },
     SetBalance { to: ReplyTo, sale: SaleId, balance: u64 },
-    Reanchor { to: ReplyTo },
 }
 
 /// What is asked about an order, or of the ledger.

@@ -11,9 +11,8 @@ use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::working_set::{Executed, Operation};
 use engine::{Accepted, Command, OrderId, Pay, Refusal, SaleId, SkuId};
 
-use crate::chores;
 use crate::cluster::Core;
-use crate::cluster::answers::{Answers, ReplyTo, Turned};
+use crate::cluster::answers::{Answers, NotDone, ReplyTo};
 use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
 use crate::cluster::settle::reconcile::pump_outbox;
@@ -38,7 +37,7 @@ pub(super) const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
-struct Asked {
+struct WaitingCommand {
     to: ReplyTo,
     command: Command,
     until: Instant,
@@ -68,7 +67,7 @@ impl<'a> Commanding<'a> {
 
     /// Runs until the stage is closed and empty.
     pub(in crate::cluster) fn run(mut self) {
-        let (mut work, mut waiting) = (Vec::new(), Vec::<Asked>::new());
+        let (mut work, mut waiting) = (Vec::new(), Vec::<WaitingCommand>::new());
         loop {
             let patience = if waiting.is_empty() { PATIENCE } else { LOOK_INTERVAL };
             let drained = self.core.commands.drain(&mut work, BATCH_MAX, patience);
@@ -82,15 +81,10 @@ impl<'a> Commanding<'a> {
             for work in work.drain(..) {
                 match work {
                     Change::Execute { to, command } => {
-                        asked.push(Asked { to, command, until: Instant::now() + PENDING_WAIT });
+                        asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
                     }
                     Change::SetBalance { to, sale, balance } => {
                         let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
-                        self.answers.push(to, reply);
-                    }
-                    Change::Reanchor { to } => {
-                        // The ledger's transactions are never before its latest entry, whatever this clock says.
-                        let reply = chores::reanchor(&self.core.clock, engine::UnixMs(0));
                         self.answers.push(to, reply);
                     }
                 }
@@ -100,7 +94,7 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    fn batch(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) {
+    fn batch(&mut self, asked: Vec<WaitingCommand>, waiting: &mut Vec<WaitingCommand>) {
         let mut ready = self.sort_out(asked, waiting);
         while !ready.is_empty() {
             let rest = ready.split_off(ready.len().min(BATCH_MAX));
@@ -110,7 +104,7 @@ impl<'a> Commanding<'a> {
     }
 
     /// At most as many as one transaction takes.
-    fn carry_out(&mut self, ready: Vec<Asked>) {
+    fn carry_out(&mut self, ready: Vec<WaitingCommand>) {
         let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
         match self.execute(commands) {
             Ok(replies) => {
@@ -128,7 +122,11 @@ impl<'a> Commanding<'a> {
     }
 
     /// Keeps back what is about an order that is on its way to the ledger.
-    fn sort_out(&mut self, asked: Vec<Asked>, waiting: &mut Vec<Asked>) -> Vec<Asked> {
+    fn sort_out(
+        &mut self,
+        asked: Vec<WaitingCommand>,
+        waiting: &mut Vec<WaitingCommand>,
+    ) -> Vec<WaitingCommand> {
         let ids: Vec<_> = asked.iter().filter_map(|asked| order_of(&asked.command)).collect();
         let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
@@ -182,7 +180,7 @@ impl<'a> Commanding<'a> {
         let executed = match executed {
             Executed::NeedsClaim(claim) => match self.with_claim(operation, claim) {
                 Ok(Ok(executed)) => executed,
-                Ok(Err(turned)) => return turned.into(),
+                Ok(Err(why)) => return why.into(),
                 Err(error) => {
                     tracing::warn!(%error, "what was claimed for was not carried out");
                     return not_done_by(&error);
@@ -239,13 +237,13 @@ impl<'a> Commanding<'a> {
         &mut self,
         operation: Operation,
         claim: Claim,
-    ) -> Result<Result<Executed, Turned>, LedgerError> {
+    ) -> Result<Result<Executed, NotDone>, LedgerError> {
         let (grant, taken) = match self.claim(&operation, claim) {
             Ok(granted) => granted,
             Err(reply) => return Ok(Err(reply)),
         };
         if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
-            return Ok(Err(Turned::Unknown));
+            return Ok(Err(NotDone::Unknown));
         }
         let operation = operation.with(grant);
         let executed = self.ledger.execute(self.core.clock.now(), &[operation])?.pop();
@@ -264,10 +262,10 @@ impl<'a> Commanding<'a> {
         Ok(Ok(executed))
     }
 
-    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), Turned> {
+    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), NotDone> {
         // What was returned may still be on its way to the gate, this order's units among it.
         if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
-            return Err(Turned::Unavailable);
+            return Err(NotDone::Unavailable);
         }
         let record = match operation.command() {
             Command::Pay(pay) => pay.id.as_bytes(),
@@ -294,18 +292,18 @@ impl<'a> Commanding<'a> {
                         Ok((Grant::Taken { epoch: answer.seen.epoch }, taken))
                     }
                     // Another server is at it; it, or reconciliation, ends it.
-                    Claimed::Open(_) => Err(Turned::Unknown),
+                    Claimed::Open(_) => Err(NotDone::Unknown),
                     Claimed::Refused(Refusal::OverLimit) => Ok((Grant::OverLimit, None)),
                     Claimed::Refused(_) => Ok((Grant::SoldOut, None)),
-                    Claimed::NotYet => Err(Turned::Pending),
+                    Claimed::NotYet => Err(NotDone::StillPending),
                     Claimed::Drift => {
                         self.core.suspect(vec![id.sku]);
-                        Err(Turned::Unavailable)
+                        Err(NotDone::Unavailable)
                     }
                 }
             }
-            Err(gate::GateError::Unknown(_)) => Err(Turned::Unknown),
-            Err(_) => Err(Turned::Unavailable),
+            Err(gate::GateError::Unknown(_)) => Err(NotDone::Unknown),
+            Err(_) => Err(NotDone::Unavailable),
         }
     }
 

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use engine::handover::Reservation;
 use engine::{BuyerId, OrderId, OrderView, Placement, Refusal, Seq, Status, UnixMs};
 
+use crate::chores;
 use crate::cluster::Core;
-use crate::cluster::answers::{Answers, ReplyTo, Turned};
+use crate::cluster::answers::{Answers, NotDone, ReplyTo};
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Change, Question};
 use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An order before the gate.
 #[derive(Debug)]
-struct Asked {
+struct Incoming {
     to: ReplyTo,
     place: Placement,
     address: Option<Box<[u8]>>,
@@ -39,9 +40,9 @@ pub(in crate::cluster) struct Relay<'a> {
     core: &'a Core,
     gate: Gate,
     answers: Answers,
-    reserving: Vec<Permitted<Asked>>,
+    reserving: Vec<Permitted<Incoming>>,
     /// With what each is refused if its key is unknown.
-    looking_up: Vec<(Asked, Turned)>,
+    looking_up: Vec<(Incoming, NotDone)>,
     publications: Vec<Publication>,
 }
 
@@ -70,11 +71,9 @@ impl<'a> Relay<'a> {
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
             let full = |waiting: usize| waiting >= self.core.options.queue_commands_max;
             let behind = match &request {
-                Request::Place(_) | Request::Message(_) => 0,
+                Request::Place(_) | Request::Message(_) | Request::Reanchor => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
-                Request::Execute(_) | Request::SetBalance { .. } | Request::Reanchor => {
-                    self.core.commands.len()
-                }
+                Request::Execute(_) | Request::SetBalance { .. } => self.core.commands.len(),
             };
             if full(behind) {
                 self.answers.push(to, Reply::Rejected(Rejection::Busy));
@@ -91,7 +90,10 @@ impl<'a> Relay<'a> {
                 Request::SetBalance { sale, balance } => {
                     self.core.commands.push(Change::SetBalance { to, sale, balance });
                 }
-                Request::Reanchor => self.core.commands.push(Change::Reanchor { to }),
+                Request::Reanchor => {
+                    // No book stands behind the clock here: it may go back.
+                    self.answers.push(to, chores::reanchor(&self.core.clock, UnixMs(0)));
+                }
             }
         }
         self.look_up();
@@ -112,24 +114,24 @@ impl<'a> Relay<'a> {
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let permit = permit.map_err(Turned::Away).and_then(|permit| self.publishable().map(|()| permit));
-        let asked = Asked { to, place, address, keyed };
+        let permit = permit.map_err(NotDone::Rejected).and_then(|permit| self.publishable().map(|()| permit));
+        let asked = Incoming { to, place, address, keyed };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
-            Err(turned) if keyed => self.looking_up.push((asked, turned)),
-            Err(turned) => self.answers.push(to, turned.into()),
+            Err(why) if keyed => self.looking_up.push((asked, why)),
+            Err(why) => self.answers.push(to, why.into()),
         }
     }
 
-    fn publishable(&self) -> Result<(), Turned> {
+    fn publishable(&self) -> Result<(), NotDone> {
         let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
-            return Err(Turned::Unavailable);
+            return Err(NotDone::Unavailable);
         }
         let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
         let backlog = self.core.backlog.load(Ordering::Relaxed);
         if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
-            return Err(Turned::Away(Rejection::Busy));
+            return Err(NotDone::Rejected(Rejection::Busy));
         }
         Ok(())
     }
@@ -142,7 +144,7 @@ impl<'a> Relay<'a> {
                 what: Published::Message,
                 deadline: Instant::now() + self.core.options.publish_timeout,
             }),
-            Err(turned) => self.answers.push(to, turned.into()),
+            Err(why) => self.answers.push(to, why.into()),
         }
     }
 
@@ -201,7 +203,12 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn reserved(&mut self, asked: Asked, reserved: Result<Answer<Reserved>, GateError>, deadline: Instant) {
+    fn reserved(
+        &mut self,
+        asked: Incoming,
+        reserved: Result<Answer<Reserved>, GateError>,
+        deadline: Instant,
+    ) {
         match reserved {
             Ok(Answer { seen, what }) => {
                 if seen.available <= 0 {
@@ -209,7 +216,7 @@ impl<'a> Relay<'a> {
                 }
                 match what {
                     Reserved::Taken { at } => {
-                        let Asked { to, place, address, .. } = asked;
+                        let Incoming { to, place, address, .. } = asked;
                         let order = Reservation { place, epoch: seen.epoch, reserved_at: at, address };
                         self.publish(to, &order, false, deadline);
                     }
@@ -227,7 +234,7 @@ impl<'a> Relay<'a> {
 
     /// A reservation that is open still: its message may not have come, so it is sent again, and the answer is
     /// the broker's to this one.
-    fn publish_again(&mut self, asked: Asked, open: &OpenRecord, deadline: Instant) {
+    fn publish_again(&mut self, asked: Incoming, open: &OpenRecord, deadline: Instant) {
         match order_of(open) {
             Ok(order) => self.publish(asked.to, &order, true, deadline),
             Err(error) => {
@@ -244,7 +251,7 @@ impl<'a> Relay<'a> {
         self.publications.push(Publication { to, body, what, deadline });
     }
 
-    fn ask_ledger(&mut self, asked: Asked) {
+    fn ask_ledger(&mut self, asked: Incoming) {
         self.core.status.push(Question::Replay { to: asked.to, place: asked.place });
     }
 }
