@@ -13,7 +13,7 @@ pub(super) struct ReplyTo {
 
 /// Why a request is not carried out, where the answer itself would be too large an error.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum NotDone {
+pub(super) enum NotServed {
     /// By admission, or because too much waits.
     Rejected(Rejection),
     /// An engine is missing; nothing was started.
@@ -24,13 +24,13 @@ pub(super) enum NotDone {
     StillPending,
 }
 
-impl From<NotDone> for Reply {
-    fn from(why: NotDone) -> Reply {
+impl From<NotServed> for Reply {
+    fn from(why: NotServed) -> Reply {
         match why {
-            NotDone::Rejected(rejection) => Reply::Rejected(rejection),
-            NotDone::Unavailable => Reply::Unavailable,
-            NotDone::Unknown => Reply::Unknown,
-            NotDone::StillPending => Reply::StillPending,
+            NotServed::Rejected(rejection) => Reply::Rejected(rejection),
+            NotServed::Unavailable => Reply::Unavailable,
+            NotServed::Unknown => Reply::Unknown,
+            NotServed::StillPending => Reply::StillPending,
         }
     }
 }

@@ -12,7 +12,7 @@ use engine::working_set::{Executed, Operation};
 use engine::{Accepted, Command, OrderId, Pay, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
-use crate::cluster::answers::{Answers, NotDone, ReplyTo};
+use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
 use crate::cluster::settle::reconcile::pump_outbox;
@@ -237,13 +237,13 @@ impl<'a> Commanding<'a> {
         &mut self,
         operation: Operation,
         claim: Claim,
-    ) -> Result<Result<Executed, NotDone>, LedgerError> {
+    ) -> Result<Result<Executed, NotServed>, LedgerError> {
         let (grant, taken) = match self.claim(&operation, claim) {
             Ok(granted) => granted,
             Err(reply) => return Ok(Err(reply)),
         };
         if taken.is_some_and(|taken| taken.at.elapsed() > CLAIM_TRUSTED) {
-            return Ok(Err(NotDone::Unknown));
+            return Ok(Err(NotServed::Unknown));
         }
         let operation = operation.with(grant);
         let executed = self.ledger.execute(self.core.clock.now(), &[operation])?.pop();
@@ -262,10 +262,10 @@ impl<'a> Commanding<'a> {
         Ok(Ok(executed))
     }
 
-    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), NotDone> {
+    fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), NotServed> {
         // What was returned may still be on its way to the gate, this order's units among it.
         if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
-            return Err(NotDone::Unavailable);
+            return Err(NotServed::Unavailable);
         }
         let record = match operation.command() {
             Command::Pay(pay) => pay.id.as_bytes(),
@@ -283,7 +283,7 @@ impl<'a> Commanding<'a> {
         id: OrderId,
         at: Instant,
         claimed: Result<gate::Answer<Claimed>, gate::GateError>,
-    ) -> Result<(Grant, Option<Taken>), Turned> {
+    ) -> Result<(Grant, Option<Taken>), NotServed> {
         match claimed {
             Ok(answer) => {
                 let taken = Some(Taken { id, epoch: answer.seen.epoch, at });
@@ -292,18 +292,18 @@ impl<'a> Commanding<'a> {
                         Ok((Grant::Taken { epoch: answer.seen.epoch }, taken))
                     }
                     // Another server is at it; it, or reconciliation, ends it.
-                    Claimed::Open(_) => Err(NotDone::Unknown),
+                    Claimed::Open(_) => Err(NotServed::Unknown),
                     Claimed::Refused(Refusal::OverLimit) => Ok((Grant::OverLimit, None)),
                     Claimed::Refused(_) => Ok((Grant::SoldOut, None)),
-                    Claimed::NotYet => Err(NotDone::StillPending),
+                    Claimed::NotYet => Err(NotServed::StillPending),
                     Claimed::Drift => {
                         self.core.suspect(vec![id.sku]);
-                        Err(NotDone::Unavailable)
+                        Err(NotServed::Unavailable)
                     }
                 }
             }
-            Err(gate::GateError::Unknown(_)) => Err(NotDone::Unknown),
-            Err(_) => Err(NotDone::Unavailable),
+            Err(gate::GateError::Unknown(_)) => Err(NotServed::Unknown),
+            Err(_) => Err(NotServed::Unavailable),
         }
     }
 

@@ -13,7 +13,7 @@ use engine::{BuyerId, OrderId, OrderView, Placement, Refusal, Seq, Status, UnixM
 
 use crate::chores;
 use crate::cluster::Core;
-use crate::cluster::answers::{Answers, NotDone, ReplyTo};
+use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Change, Question};
 use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
@@ -42,7 +42,7 @@ pub(in crate::cluster) struct Relay<'a> {
     answers: Answers,
     reserving: Vec<Permitted<Incoming>>,
     /// With what each is refused if its key is unknown.
-    looking_up: Vec<(Incoming, NotDone)>,
+    looking_up: Vec<(Incoming, NotServed)>,
     publications: Vec<Publication>,
 }
 
@@ -114,7 +114,8 @@ impl<'a> Relay<'a> {
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let permit = permit.map_err(NotDone::Rejected).and_then(|permit| self.publishable().map(|()| permit));
+        let permit =
+            permit.map_err(NotServed::Rejected).and_then(|permit| self.publishable().map(|()| permit));
         let asked = Incoming { to, place, address, keyed };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
@@ -123,15 +124,15 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn publishable(&self) -> Result<(), NotDone> {
+    fn publishable(&self) -> Result<(), NotServed> {
         let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
-            return Err(NotDone::Unavailable);
+            return Err(NotServed::Unavailable);
         }
         let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
         let backlog = self.core.backlog.load(Ordering::Relaxed);
         if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
-            return Err(NotDone::Rejected(Rejection::Busy));
+            return Err(NotServed::Rejected(Rejection::Busy));
         }
         Ok(())
     }
