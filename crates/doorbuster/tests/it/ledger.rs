@@ -48,7 +48,9 @@ impl Writer {
         self.book.drain_journal(&mut entries);
         let addresses: Vec<(Seq, Box<[u8]>)> =
             address.iter().map(|address| (seq, address.as_bytes().into())).collect();
-        self.ledger.append(&Batch { entries: &entries, addresses: &addresses, messages: &[], at }).unwrap();
+        self.ledger
+            .append(&Batch { entries: &entries, addresses: &addresses, buyers: &[], messages: &[], at })
+            .unwrap();
     }
 }
 

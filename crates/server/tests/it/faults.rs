@@ -11,7 +11,7 @@ use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::ledger::sqlite::{Options, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Batch};
 
-use crate::history::{Random, commands, seen};
+use crate::history::{Random, commands, seen, texts};
 
 const BATCHES: u64 = 14;
 
@@ -85,7 +85,8 @@ fn batches(ledger: &mut SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> (Str
         book.expire_due(now, 100);
         let mut entries = Vec::new();
         book.drain_journal(&mut entries);
-        let batch = Batch { entries: &entries, addresses: &[], messages: &[], at: now };
+        let batch =
+            Batch { entries: &entries, addresses: &[], buyers: &texts(&entries), messages: &[], at: now };
         match ledger.append(&batch) {
             Ok(()) => committed = seen(&book),
             Err(AppendError::RolledBack(_)) => {
@@ -210,7 +211,15 @@ fn a_power_cut_at_any_moment_loses_no_committed_batch() {
             }
             let mut entries = Vec::new();
             book.drain_journal(&mut entries);
-            ledger.append(&Batch { entries: &entries, addresses: &[], messages: &[], at: now }).unwrap();
+            ledger
+                .append(&Batch {
+                    entries: &entries,
+                    addresses: &[],
+                    buyers: &texts(&entries),
+                    messages: &[],
+                    at: now,
+                })
+                .unwrap();
             ledger.maintain().unwrap();
         }
         let image = tempfile::tempdir().unwrap();
@@ -237,7 +246,9 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
     let mut ledger = SqliteLedger::open(options).unwrap();
     // Each takes a page; 4,062 fill the first part of the index.
     let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_020];
-    ledger.append(&Batch { entries: &[], addresses: &[], messages: &messages, at: UnixMs(1) }).unwrap();
+    ledger
+        .append(&Batch { entries: &[], addresses: &[], buyers: &[], messages: &messages, at: UnixMs(1) })
+        .unwrap();
     let effect = Effect::DiskFull;
     vfs.arm(Fault { operation: Operation::GrowIndex, nth: 1, effect, lasting: true, files: Which::Any });
     let (mut book, mut random) = (Book::new(), Random(5));
@@ -249,7 +260,13 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
         }
         let mut entries = Vec::new();
         book.drain_journal(&mut entries);
-        match ledger.append(&Batch { entries: &entries, addresses: &[], messages: &[], at: now }) {
+        match ledger.append(&Batch {
+            entries: &entries,
+            addresses: &[],
+            buyers: &texts(&entries),
+            messages: &[],
+            at: now,
+        }) {
             Ok(()) => committed = seen(&book),
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");
