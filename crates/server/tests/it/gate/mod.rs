@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod faults;
 mod fencing;
+mod formats;
 mod servers;
 mod shop;
 mod tls;
