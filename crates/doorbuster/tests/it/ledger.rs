@@ -36,7 +36,8 @@ impl Writer {
     fn place(&mut self, number: u64, address: Option<&str>) {
         let sku = self.book.sku(SaleId(3), ProductId(30)).unwrap();
         let id = OrderId { sku, hash: number.into() };
-        let place = Placement { id, buyer: BuyerId(number), quantity: 1, fingerprint: Fingerprint(number) };
+        let place =
+            Placement { id, buyer: BuyerId(number.into()), quantity: 1, fingerprint: Fingerprint(number) };
         self.write(Command::Place(place), address);
     }
 

@@ -244,11 +244,18 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
     vfs.record_unsynced(true);
     let options = Options { checkpoint_pages: u32::MAX, ..options(dir.path(), Some(&name)) };
     let mut ledger = SqliteLedger::open(options).unwrap();
-    // Each takes a page; 4,062 fill the first part of the index.
-    let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_020];
+    // Each takes a page.
+    let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_000];
     ledger
         .append(&Batch { entries: &[], addresses: &[], buyers: &[], messages: &messages, at: UnixMs(1) })
         .unwrap();
+    // 4,062 frames fill the first part of the index, and each of these is one: the next batch begins the second part.
+    let wal = dir.path().join("ledger.db-wal");
+    let frames = || (std::fs::metadata(&wal).unwrap().len() - 32) / (4_096 + 24);
+    while frames() < 4_062 {
+        ledger.settle_rolled_back().unwrap();
+    }
+    assert_eq!(frames(), 4_062);
     let effect = Effect::DiskFull;
     vfs.arm(Fault { operation: Operation::GrowIndex, nth: 1, effect, lasting: true, files: Which::Any });
     let (mut book, mut random) = (Book::new(), Random(5));
