@@ -8,8 +8,11 @@ local OFF_MS = 1000 -- a replica that failed is not asked for so long
 local IDLE_MS_MAX = 10000
 local CONNECTIONS_MAX = 64 -- kept open by each worker
 local PRODUCTS_MAX = 2048
--- In the packed field `gate`: 'o' means that the SKU sells from here; otherwise its numbers are being rebuilt.
+-- In the packed field `gate`: 'O' means that the SKU sells from here; otherwise its numbers are being rebuilt. A gate of
+-- another format is the servers' to read, or to rebuild.
 local STATE_AT = 41
+local FORMAT_AT = 71
+local FORMAT = 2
 
 local replica = {}
 local skus = assert(lrucache.new(PRODUCTS_MAX)) -- of products, as last read
@@ -39,7 +42,9 @@ end
 local function units_of(state)
 	if type(state) ~= "table" or type(state[1]) ~= "string" then return nil end
 	local gate = state[2]
-	if type(gate) == "string" and gate:sub(STATE_AT, STATE_AT) ~= "o" then return nil end
+	if type(gate) == "string" then
+		if gate:byte(FORMAT_AT) ~= FORMAT or gate:sub(STATE_AT, STATE_AT) ~= "O" then return nil end
+	end
 	return state[1]:match("^%-?%d+$")
 end
 

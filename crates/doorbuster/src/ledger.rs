@@ -164,7 +164,7 @@ impl<A> Line<A> {
             id: order.id.to_string(),
             sale: order.sale.0,
             product: order.product.0,
-            buyer: order.buyer.to_string(),
+            buyer: order.buyer,
             quantity: order.quantity,
             unit_price: order.unit_price,
             amount: order.unit_price * u64::from(order.quantity),
@@ -251,6 +251,7 @@ fn cannot_open_file(error: sqlite::OpenError) -> Failure {
         | sqlite::OpenError::Read { .. }
         | sqlite::OpenError::Newer { .. }
         | sqlite::OpenError::Older { .. }
+        | sqlite::OpenError::Kind(_)
         | sqlite::OpenError::Sqlite(_) => Failure::unavailable(error),
     }
 }

@@ -14,6 +14,8 @@ use crate::{BuyerId, OrderId, Placement, SkuId, UnixMs};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     pub place: Placement,
+    /// Of a buyer who is a hash, and of no other.
+    pub buyer_text: Option<Box<str>>,
     /// Of the SKU's gate when it took the units.
     pub epoch: u64,
     /// By the gate's clock.

@@ -15,9 +15,59 @@ pub struct ProductId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SkuId(pub u32);
 
-/// A buyer's member number, as the shop knows it.
+/// A buyer, in 128 bits: the shop's number for a person, or a keyed hash of the shop's text for one. Numbers are below
+/// 2^63 and hashes have their top bit set, so that neither is ever taken for the other; nothing between is a buyer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BuyerId(pub u64);
+pub struct BuyerId(pub u128);
+
+impl BuyerId {
+    /// The largest number that a buyer can have: the ledgers' integers have a sign.
+    pub const NUMBER_MAX: u64 = (1 << 63) - 1;
+    const HASH_BIT: u128 = 1 << 127;
+
+    /// `None`: the number is larger than [`BuyerId::NUMBER_MAX`].
+    pub fn of_number(number: u64) -> Option<BuyerId> {
+        (number <= BuyerId::NUMBER_MAX).then_some(BuyerId(u128::from(number)))
+    }
+
+    /// The buyer whose text has this hash; 127 bits of it count.
+    pub fn of_hash(hash: u128) -> BuyerId {
+        BuyerId(hash | BuyerId::HASH_BIT)
+    }
+
+    /// The buyer whose text is a number: digits without a zero before them. Any other text is to be hashed.
+    pub fn of_digits(text: &str) -> Option<BuyerId> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits || (text.len() > 1 && text.starts_with('0')) {
+            return None;
+        }
+        text.parse().ok().and_then(BuyerId::of_number)
+    }
+
+    /// `None`: a hash.
+    pub fn number(self) -> Option<u64> {
+        u64::try_from(self.0).ok().filter(|number| *number <= BuyerId::NUMBER_MAX)
+    }
+
+    pub fn is_hash(self) -> bool {
+        self.0 & BuyerId::HASH_BIT != 0
+    }
+
+    /// Whether it is a number or a hash: what comes from outside may be neither.
+    pub fn is_valid(self) -> bool {
+        self.is_hash() || self.number().is_some()
+    }
+}
+
+/// A number as digits, a hash as 32 hexadecimal ones.
+impl fmt::Display for BuyerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number() {
+            Some(number) => write!(f, "{number}"),
+            None => write!(f, "{:032x}", self.0),
+        }
+    }
+}
 
 /// The position of an [`crate::Entry`] in the ledger. One sequence for all entries of whatever kind, without
 /// gaps, so that a number alone names a consistent state of the whole ledger.
@@ -79,6 +129,28 @@ impl FromStr for OrderId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buyer_is_a_number_or_a_hash_and_never_both() {
+        let max = BuyerId::NUMBER_MAX;
+        for (text, number) in [("0", Some(0)), ("7", Some(7)), ("9223372036854775807", Some(max))] {
+            assert_eq!(BuyerId::of_digits(text).and_then(BuyerId::number), number, "{text}");
+            assert_eq!(BuyerId::of_digits(text).map(|buyer| buyer.to_string()).as_deref(), Some(text));
+        }
+        for text in ["", "00", "07", "+7", "-7", "7 ", "７", "9223372036854775808", "99999999999999999999999"]
+        {
+            assert_eq!(BuyerId::of_digits(text), None, "{text}");
+        }
+        for hash in [0, 7, u128::from(max), u128::MAX] {
+            let buyer = BuyerId::of_hash(hash);
+            assert!(buyer.is_hash() && buyer.is_valid() && buyer.number().is_none(), "{buyer}");
+            assert_eq!(buyer.to_string().len(), 32);
+        }
+        for between in [u128::from(max) + 1, u128::from(u64::MAX), (1 << 127) - 1] {
+            assert!(!BuyerId(between).is_valid());
+        }
+        assert_eq!(BuyerId::of_number(max + 1), None);
+    }
 
     #[test]
     fn an_order_id_survives_its_text() {

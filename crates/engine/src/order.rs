@@ -63,8 +63,10 @@ impl Closing {
     }
 }
 
-/// An order as a state keeps it. 80 bytes: a book has millions.
+/// An order as a state keeps it. 80 bytes: a book has millions. Packed, because 128-bit numbers would otherwise be
+/// aligned to 16.
 #[derive(Clone, Copy, Debug)]
+#[repr(packed(8))]
 pub(crate) struct Order {
     pub(crate) hash: u128,
     pub(crate) seq: Seq,
@@ -143,5 +145,15 @@ impl OrderView {
             self.closed_at = None;
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_has_80_bytes() {
+        assert_eq!(size_of::<Order>(), 80);
     }
 }

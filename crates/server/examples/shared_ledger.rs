@@ -97,11 +97,17 @@ fn order(number: u64, skus: u32) -> Reservation {
     let hash = (u128::from(mixed(2)) << 64) | u128::from(mixed(3));
     let place = Placement {
         id: OrderId { sku, hash },
-        buyer: BuyerId(number),
+        buyer: BuyerId(number.into()),
         quantity: 1,
         fingerprint: Fingerprint(mixed(4)),
     };
     let address =
         br#"{"name":"N. N.","phoneNumber":"18033441849","city":"Nanshan","detailAddress":"Keji 1"}"#;
-    Reservation { place, epoch: 0, reserved_at: UnixMs(0), address: Some(address[..].into()) }
+    Reservation {
+        place,
+        buyer_text: None,
+        epoch: 0,
+        reserved_at: UnixMs(0),
+        address: Some(address[..].into()),
+    }
 }

@@ -36,7 +36,8 @@ impl Writer {
     fn place(&mut self, number: u64, address: Option<&str>) {
         let sku = self.book.sku(SaleId(3), ProductId(30)).unwrap();
         let id = OrderId { sku, hash: number.into() };
-        let place = Placement { id, buyer: BuyerId(number), quantity: 1, fingerprint: Fingerprint(number) };
+        let place =
+            Placement { id, buyer: BuyerId(number.into()), quantity: 1, fingerprint: Fingerprint(number) };
         self.write(Command::Place(place), address);
     }
 
@@ -48,7 +49,9 @@ impl Writer {
         self.book.drain_journal(&mut entries);
         let addresses: Vec<(Seq, Box<[u8]>)> =
             address.iter().map(|address| (seq, address.as_bytes().into())).collect();
-        self.ledger.append(&Batch { entries: &entries, addresses: &addresses, messages: &[], at }).unwrap();
+        self.ledger
+            .append(&Batch { entries: &entries, addresses: &addresses, buyers: &[], messages: &[], at })
+            .unwrap();
     }
 }
 

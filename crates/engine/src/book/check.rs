@@ -73,7 +73,7 @@ impl Book {
         for ((sku, buyer), count) in &units {
             if self.sales.terms(SkuId(*sku)).and_then(|terms| terms.limit).is_some_and(|limit| *count > limit)
             {
-                broken.push(format!("SKU {sku}: buyer {} has {count} units, over the limit", buyer.0));
+                broken.push(format!("SKU {sku}: buyer {buyer} has {count} units, over the limit"));
             }
         }
         if units != self.units.iter().collect() {

@@ -68,7 +68,7 @@ pub(super) fn cancel<R: Rows>(
 ) -> Result<Accepted, Refusal> {
     let name = rows.find(id).ok_or(Refusal::UnknownOrder)?;
     let order = rows.order_row(name);
-    if order.buyer != buyer {
+    if order.placement().buyer != buyer {
         return Err(Refusal::UnknownOrder);
     }
     let cancels = super::cancel(order.status)?;

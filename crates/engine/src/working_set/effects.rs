@@ -15,6 +15,8 @@ pub struct Effects {
     pub entries: Vec<Entry>,
     /// Of orders among the entries, in their order. JSON text.
     pub addresses: Vec<(Seq, Box<[u8]>)>,
+    /// Texts of buyers who are hashes, of all orders of theirs among the entries.
+    pub buyers: Vec<(Seq, Box<str>)>,
     /// SKUs that are new or have changed.
     pub skus: Vec<(SkuId, SkuState)>,
     /// Units of buyers that have changed; 0: the row goes.

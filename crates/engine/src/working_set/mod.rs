@@ -192,7 +192,7 @@ impl<'s> WorkingSet<'s> {
     /// # Panics
     /// If what [`Needs::of_orders`] asks for was not loaded.
     pub fn admit(&mut self, reservation: &Reservation) -> Outcome {
-        let Reservation { place: ref asked, epoch, ref address, .. } = *reservation;
+        let Reservation { place: ref asked, epoch, ref address, ref buyer_text, .. } = *reservation;
         let rejected = match self.rejected(asked) {
             Some(Outcome::Rejected(rejection)) if epoch > rejection.epoch => {
                 // Another reservation under the same id, of a gate that was built since: it counts, the old answer does not.
@@ -206,6 +206,9 @@ impl<'s> WorkingSet<'s> {
             Err(Refusal::KeyConflict) => Outcome::Conflict,
             Err(reason) => Outcome::Rejected(rejected.unwrap_or_else(|| self.reject(asked, epoch, reason))),
             Ok((order, false)) => {
+                if let Some(text) = buyer_text {
+                    self.effects.buyers.push((order.seq, text.clone()));
+                }
                 if let Some(address) = address {
                     self.effects.addresses.push((order.seq, address.clone()));
                 }

@@ -100,7 +100,7 @@ fn the_sequence_and_the_time_go_forwards() {
 fn placed(key: u128, buyer: u64, quantity: u32) -> Event {
     Event::OrderPlaced {
         id: id(key),
-        buyer: engine::BuyerId(buyer),
+        buyer: engine::BuyerId(buyer.into()),
         quantity,
         unit_price: crate::shop::PRICE,
         fingerprint: engine::Fingerprint(7),

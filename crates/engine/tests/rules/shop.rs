@@ -57,7 +57,7 @@ pub(crate) fn id(key: u128) -> OrderId {
 }
 
 pub(crate) fn request(key: u128, buyer: u64, quantity: u32) -> Placement {
-    Placement { id: id(key), buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
+    Placement { id: id(key), buyer: BuyerId(buyer.into()), quantity, fingerprint: Fingerprint(7) }
 }
 
 pub(crate) fn place(key: u128, buyer: u64, quantity: u32) -> Do {
@@ -65,7 +65,7 @@ pub(crate) fn place(key: u128, buyer: u64, quantity: u32) -> Do {
 }
 
 pub(crate) fn cancel(key: u128, buyer: u64) -> Do {
-    Do::Command(Command::Cancel { order: id(key), buyer: BuyerId(buyer) })
+    Do::Command(Command::Cancel { order: id(key), buyer: BuyerId(buyer.into()) })
 }
 
 /// Pays for so many units of the order.

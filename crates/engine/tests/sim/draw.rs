@@ -186,7 +186,7 @@ impl Draw {
         };
         Placement {
             id: OrderId { sku, hash: u128::from(of_key.next()) },
-            buyer: BuyerId(1 + of_key.below(4)),
+            buyer: buyer(of_key.below(4)),
             quantity,
             fingerprint: Fingerprint(key),
         }
@@ -201,7 +201,7 @@ impl Draw {
         }
         match self.random.below(40) {
             0 => place.quantity += 1,
-            1 => place.buyer.0 += 1,
+            1 => place.buyer = another(place.buyer),
             2 => place.fingerprint.0 += 1,
             _ => {}
         }
@@ -225,7 +225,9 @@ impl Draw {
 
     fn cancel(&mut self, model: &Model) -> Command {
         let mut place = self.some_order(model);
-        place.buyer.0 += u64::from(self.random.percent(10));
+        if self.random.percent(10) {
+            place.buyer = another(place.buyer);
+        }
         Command::Cancel { order: place.id, buyer: place.buyer }
     }
 
@@ -280,4 +282,14 @@ impl Draw {
         let how = if self.random.percent(60) { Adjust::Restock } else { Adjust::Correct };
         Command::Adjust { sku: self.sku(model), how, units, key: key.into() }
     }
+}
+
+/// Two numbers, and two hashes that end in them.
+fn buyer(number: u64) -> BuyerId {
+    let half = u128::from(1 + number / 2);
+    if number.is_multiple_of(2) { BuyerId(half) } else { BuyerId::of_hash(half) }
+}
+
+fn another(buyer: BuyerId) -> BuyerId {
+    BuyerId(buyer.0 ^ (1 << 127))
 }

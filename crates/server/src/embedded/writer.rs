@@ -57,6 +57,8 @@ pub struct Writer {
     options: Options,
     entries: Vec<Entry>,
     addresses: Vec<(Seq, Box<[u8]>)>,
+    /// Texts of the batch's buyers who are hashes.
+    buyers: Vec<(Seq, Box<str>)>,
     messages: Vec<Box<[u8]>>,
     /// Per event loop.
     replies: Vec<Vec<(Ticket, Reply)>>,
@@ -90,6 +92,7 @@ impl Writer {
             options,
             entries: Vec::new(),
             addresses: Vec::new(),
+            buyers: Vec::new(),
             messages: Vec::new(),
             replies,
             purging: Purging::new(options.address_retention_days),
@@ -179,6 +182,7 @@ impl Writer {
         }
         self.entries.clear();
         self.addresses.clear();
+        self.buyers.clear();
         self.messages.clear();
         for (event_loop, replies) in self.replies.iter_mut().enumerate() {
             self.mailbox.answer(event_loop, replies);
@@ -194,8 +198,13 @@ impl Writer {
             return Ok(());
         }
         let started = Instant::now();
-        let batch =
-            Batch { entries: &self.entries, addresses: &self.addresses, messages: &self.messages, at };
+        let batch = Batch {
+            entries: &self.entries,
+            addresses: &self.addresses,
+            buyers: &self.buyers,
+            messages: &self.messages,
+            at,
+        };
         self.ledger.append(&batch)?;
         self.shared.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         self.shared.metrics.entries.inc_by(self.entries.len() as u64);
@@ -393,7 +402,7 @@ impl Writer {
     }
 
     fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
-        let NewOrder { place, address, admission } = order;
+        let NewOrder { place, buyer_text, address, admission } = order;
         let admitted = match admission {
             Judged::ByTheLoop(permit) => Ok(permit),
             Judged::ByTheWriter { over } => {
@@ -404,19 +413,27 @@ impl Writer {
             }
         };
         match admitted {
-            Ok(permit) => self.reserve(now, permit.spend_on((place, address))),
+            Ok(permit) => self.reserve(now, permit.spend_on(Kept { place, buyer_text, address })),
             Err(rejection) => Reply::Rejected(rejection),
         }
     }
 
-    fn reserve(&mut self, now: UnixMs, order: Permitted<(Placement, Option<Box<[u8]>>)>) -> Reply {
-        let (place, address) = order.into_order();
+    fn reserve(&mut self, now: UnixMs, order: Permitted<Kept>) -> Reply {
+        let Kept { place, buyer_text, address } = order.into_order();
         let placed = self.book.place(now, &place);
-        if let (Ok((order, false)), Some(address)) = (&placed, address) {
-            self.addresses.push((order.seq, address));
+        if let Ok((order, false)) = &placed {
+            self.addresses.extend(address.map(|address| (order.seq, address)));
+            self.buyers.extend(buyer_text.map(|text| (order.seq, text)));
         }
         answer(placed.map(|(order, replayed)| Accepted::Order { order, replayed }))
     }
+}
+
+/// What the ledger keeps of an order that was admitted.
+struct Kept {
+    place: Placement,
+    buyer_text: Option<Box<str>>,
+    address: Option<Box<[u8]>>,
 }
 
 fn answer(result: Result<Accepted, Refusal>) -> Reply {

@@ -12,7 +12,7 @@ pub enum GateError {
     #[error("whether the gate carried it out is unknown: {0}")]
     Unknown(Why),
     /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt. Never to be told as sold out.
-    #[error("the gate of this product must be rebuilt: {0}")]
+    #[error("the gate of this product is closed: {0}")]
     Closed(Closed),
 }
 
@@ -27,22 +27,49 @@ pub enum Closed {
     OtherRun,
     /// It was seen in a later state before, so it has lost something; told by this client's memory.
     RanBackwards,
+    /// An older release built it: it is rebuilt.
+    OlderFormat,
+    /// A newer release built it, in this format: it is left alone.
+    NewerFormat(u64),
 }
 
+/// Of the gate's state that this release builds and uses, see redis/lua/prelude.lua.
+pub(crate) const GATE_FORMAT: u8 = 2;
+
 impl Closed {
+    /// Of a gate whose format is not ours.
+    pub(crate) fn of_format(found: u64) -> Closed {
+        if found < u64::from(GATE_FORMAT) { Closed::OlderFormat } else { Closed::NewerFormat(found) }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Closed::Lost => "gate_lost",
             Closed::Fenced => "fenced",
             Closed::OtherRun => "other_run",
             Closed::RanBackwards => "ran_backwards",
+            Closed::OlderFormat => "older_format",
+            Closed::NewerFormat(_) => "newer_format",
         }
     }
 }
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        match self {
+            Closed::OlderFormat => {
+                write!(
+                    f,
+                    "it has format 1, of an older doorbuster, and this one uses format {GATE_FORMAT}; it is rebuilt"
+                )
+            }
+            Closed::NewerFormat(found) => write!(
+                f,
+                "it has format {found}, of a newer doorbuster, and this one uses format {GATE_FORMAT}; stop this one, and \
+                 start the newer one in its place"
+            ),
+            closed => f.write_str(closed.as_str()),
+        }
     }
 }
 

@@ -5,26 +5,66 @@ use engine::{BuyerId, Fingerprint, Placement, SkuId, UnixMs};
 
 use super::{Found, Open, OpenRecord, id_of};
 
-/// Fingerprint, units, buyer; or units of an adjustment and zeros.
-pub(crate) const BODY_BYTES: usize = 19;
+/// Fingerprint, units, and a buyer who is a number; or units of an adjustment and zeros.
+const BODY_BYTES: usize = 19;
+/// With a buyer who is a hash.
+const BODY_BYTES_OF_HASH: usize = 27;
+/// Where the buyer begins: a hash has the highest bit there set, a number has not.
+const BUYER_AT: usize = 11;
 
 /// Units take three bytes: this is more than any order may have, and the script refuses it as such.
 const UNITS_MAX: u32 = (1 << 24) - 1;
 
-pub(crate) type Body = [u8; BODY_BYTES];
+/// At most N bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+/// What a mark says beside its letter.
+pub(crate) type Body = Bytes<BODY_BYTES_OF_HASH>;
+pub(crate) type BuyerBytes = Bytes<16>;
+
+impl<const N: usize> std::ops::Deref for Bytes<N> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
 
 pub(crate) fn place_body(place: &Placement) -> Body {
-    let mut body = [0; BODY_BYTES];
-    body[..8].copy_from_slice(&place.fingerprint.0.to_be_bytes());
-    body[8..11].copy_from_slice(&place.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
-    body[11..].copy_from_slice(&place.buyer.0.to_be_bytes());
-    body
+    let mut bytes = [0; BODY_BYTES_OF_HASH];
+    bytes[..8].copy_from_slice(&place.fingerprint.0.to_be_bytes());
+    bytes[8..BUYER_AT].copy_from_slice(&place.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
+    let buyer = buyer_bytes(place.buyer);
+    let len = BUYER_AT + buyer.len();
+    bytes[BUYER_AT..len].copy_from_slice(&buyer);
+    Bytes { bytes, len }
+}
+
+/// A buyer, as in a mark and as the name of a field among those who have units.
+pub(crate) fn buyer_bytes(buyer: BuyerId) -> BuyerBytes {
+    let (mut bytes, mut len) = (buyer.0.to_be_bytes(), 16);
+    if let Some(number) = buyer.number() {
+        len = 8;
+        bytes[..len].copy_from_slice(&number.to_be_bytes());
+    }
+    Bytes { bytes, len }
+}
+
+pub(crate) fn buyer_of(bytes: &[u8]) -> Option<BuyerId> {
+    match bytes.len() {
+        8 => BuyerId::of_number(u64::from_be_bytes(bytes.try_into().ok()?)),
+        _ => Some(BuyerId(u128::from_be_bytes(bytes.try_into().ok()?))).filter(|buyer| buyer.is_hash()),
+    }
 }
 
 pub(crate) fn adjustment_body(units: u64) -> Body {
-    let mut body = [0; BODY_BYTES];
-    body[..8].copy_from_slice(&units.to_be_bytes());
-    body
+    let mut bytes = [0; BODY_BYTES_OF_HASH];
+    bytes[..8].copy_from_slice(&units.to_be_bytes());
+    Bytes { bytes, len: BODY_BYTES }
 }
 
 /// A mark taken apart.
@@ -42,12 +82,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 impl<'a> MarkBytes<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<MarkBytes<'a>> {
         let (letter, bytes) = bytes.split_first()?;
-        let (body, rest) = bytes.split_at_checked(BODY_BYTES)?;
+        let of_hash = bytes.get(BUYER_AT)? & 0x80 != 0;
+        let (body, rest) = bytes.split_at_checked(if of_hash { BODY_BYTES_OF_HASH } else { BODY_BYTES })?;
         Some(MarkBytes { letter: *letter, body, rest })
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint(u64_at(self.body, 0).expect("a body has 19 bytes"))
+        Fingerprint(u64_at(self.body, 0).expect("a body has at least 19 bytes"))
     }
 
     pub(crate) fn is_adjustment(&self) -> bool {
@@ -64,7 +105,7 @@ impl<'a> MarkBytes<'a> {
     }
 
     pub(crate) fn buyer(&self) -> BuyerId {
-        BuyerId(u64_at(self.body, 11).expect("a body has 19 bytes"))
+        buyer_of(&self.body[BUYER_AT..]).expect("the highest bit says how long it is")
     }
 
     /// `None`: the bytes are no mark of an order or a claim.

@@ -19,6 +19,7 @@ use engine::handover::{Claim, MarkState, SaleState};
 use engine::{OrderId, Placement, Refusal, SkuId, UnixMs};
 
 pub use self::redis::Gate;
+pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
 
 /// Named bounds.

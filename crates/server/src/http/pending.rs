@@ -113,13 +113,13 @@ mod tests {
     /// One of several that wait, distinguished by their buyer.
     fn pending(buyer: u64) -> Pending {
         let show: ShowPlaced = Box::new(|_, _, _| Ok(()));
-        let waiting = Waiting::Placing { buyer: BuyerId(buyer), received: Instant::now(), show };
+        let waiting = Waiting::Placing { buyer: BuyerId(buyer.into()), received: Instant::now(), show };
         Pending { waiting, origin: None, problems: Shape::Problem }
     }
 
     fn buyer(pending: Option<Pending>) -> Option<u64> {
         match pending?.waiting {
-            Waiting::Placing { buyer, .. } => Some(buyer.0),
+            Waiting::Placing { buyer, .. } => buyer.number(),
             _ => None,
         }
     }

@@ -11,6 +11,8 @@ use crate::net::Ticket;
 #[derive(Debug)]
 pub struct NewOrder {
     pub place: Placement,
+    /// Of a buyer who is a hash, stored with the buyer's first order.
+    pub buyer_text: Option<Box<str>>,
     /// The address as JSON text, stored with the order.
     pub address: Option<Box<[u8]>>,
     pub admission: Judged,

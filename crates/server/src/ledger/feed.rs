@@ -2,7 +2,7 @@
 //!
 //! Must not: read a ledger.
 
-use engine::{Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
+use engine::{BuyerId, Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
 
 use super::record::SaleRecord;
 use super::rows::{RowError, closing};
@@ -16,7 +16,8 @@ pub struct OrderLine {
     pub id: OrderId,
     pub sale: SaleId,
     pub product: ProductId,
-    pub buyer: u64,
+    /// As the shop names them: digits or a text.
+    pub buyer: String,
     pub quantity: u32,
     /// Minor units, per unit.
     pub unit_price: u64,
@@ -43,7 +44,9 @@ pub struct Changes {
 #[derive(Debug)]
 pub(super) struct OrderRow {
     pub(super) id: OrderId,
-    pub(super) buyer: u64,
+    pub(super) buyer: BuyerId,
+    /// Of a buyer who is a hash.
+    pub(super) buyer_text: Option<String>,
     pub(super) quantity: u32,
     pub(super) unit_price: u64,
     pub(super) placed_at: UnixMs,
@@ -80,7 +83,8 @@ impl Skus {
             id: row.id,
             sale: *sale,
             product: *product,
-            buyer: row.buyer,
+            // Without a text, which an audit tells, the hash at least.
+            buyer: row.buyer_text.unwrap_or_else(|| row.buyer.to_string()),
             quantity: row.quantity,
             unit_price: row.unit_price,
             currency: currency.clone(),

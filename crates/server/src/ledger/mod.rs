@@ -6,6 +6,7 @@
 
 mod audit;
 mod backend;
+mod buyers;
 mod feed;
 pub mod mysql;
 mod record;
@@ -18,6 +19,7 @@ use engine::{Entry, Seq, UnixMs};
 
 pub use audit::{Audit, AuditedSku};
 pub use backend::{Ledger, LoadError, OpenError, Source};
+pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
 pub use feed::{Changes, OrderLine};
 pub use rows::RowError;
 
@@ -28,6 +30,8 @@ pub struct Batch<'a> {
     pub entries: &'a [Entry],
     /// Addresses of orders among the entries, in the same order, as JSON text.
     pub addresses: &'a [(Seq, Box<[u8]>)],
+    /// The texts of buyers who are hashes, of all orders of theirs among the entries, in the same order.
+    pub buyers: &'a [(Seq, Box<str>)],
     pub messages: &'a [Box<[u8]>],
     pub at: UnixMs,
 }

@@ -2,6 +2,8 @@
 //!
 //! Formats on disk: a code or a text is never given another meaning. Must not: know a database.
 
+use std::iter::Peekable;
+
 use engine::{
     Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, OrderId, Pay, RefundReason, SaleId, Seq, SkuId,
 };
@@ -13,6 +15,11 @@ use super::record::{ChangeRecord, SaleRecord};
 pub enum RowError {
     #[error("the ledger says {0:?}, which this version does not know")]
     Unknown(String),
+    #[error(
+        "entry {seq} is of the kind {kind:?}, which this release does not know; nothing of the ledger is read without \
+         it: run the release that wrote it, or a newer one"
+    )]
+    Kind { seq: u64, kind: String },
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     #[error("column {column} holds {found}, which it cannot")]
@@ -83,9 +90,44 @@ pub(super) fn order_id(sku: u32, hash: [u8; 16]) -> OrderId {
     OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) }
 }
 
-pub(super) fn order(id: OrderId, buyer: u64, quantity: u32, unit_price: u64, fingerprint: i64) -> Event {
+pub(super) fn order(id: OrderId, buyer: BuyerId, quantity: u32, unit_price: u64, fingerprint: i64) -> Event {
     let fingerprint = Fingerprint(fingerprint.cast_unsigned());
-    Event::OrderPlaced { id, buyer: BuyerId(buyer), quantity, unit_price, fingerprint }
+    Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint }
+}
+
+/// A buyer in two columns: the lower 64 bits, and the higher ones of a buyer who is a hash.
+pub(super) fn buyer_row(buyer: BuyerId) -> (i64, Option<i64>) {
+    assert!(buyer.is_valid(), "a buyer is checked where it comes in");
+    let half = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).expect("64 bits of it").cast_signed();
+    (half(buyer.0), buyer.is_hash().then(|| half(buyer.0 >> 64)))
+}
+
+pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
+    let buyer = match high {
+        None => u64::try_from(low).ok().and_then(BuyerId::of_number),
+        Some(high) => {
+            let [high, low] = [high, low].map(|half| u128::from(half.cast_unsigned()));
+            Some(BuyerId(high << 64 | low)).filter(|buyer| buyer.is_hash())
+        }
+    };
+    buyer.ok_or_else(|| unknown(&format!("buyer {low}, {high:?}")))
+}
+
+/// A row of `further_entries`, whose kinds are those of later releases. A kind that is given a meaning here must be one that
+/// a program of this format without it may not pass over: that one refuses the ledger.
+pub(super) fn further(seq: u64, kind: &str) -> Result<Event, RowError> {
+    Err(RowError::Kind { seq, kind: kind.to_owned() })
+}
+
+/// The buyer of an order that is appended, with the text of one who is a hash: the two go into the ledger together.
+pub(super) fn text_of<'a>(
+    texts: &mut Peekable<std::slice::Iter<'a, (Seq, Box<str>)>>,
+    seq: Seq,
+    buyer: BuyerId,
+) -> Option<&'a str> {
+    let text = texts.next_if(|(of, _)| *of == seq).map(|(_, text)| &**text);
+    assert_eq!(text.is_some(), buyer.is_hash(), "a buyer who is a hash, and no other, comes with a text");
+    text
 }
 
 pub(super) fn closing_code(how: Closing) -> u8 {

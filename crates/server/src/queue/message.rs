@@ -2,56 +2,67 @@
 //!
 //! Must not: judge an order. What has the right shape is decoded, whatever it asks for.
 //!
-//! Layout, big-endian, no padding: version (1 byte), SKU (4), hash (16), buyer (8), quantity (4), fingerprint
-//! (8), epoch (8), reserved at (8), address flag (1), and with an address its length (2) and its bytes.
+//! Layout, big-endian, no padding: format (1 byte), SKU (4), hash (16), buyer (8 bytes of a number in format 1, 16 of a
+//! hash in format 2), quantity (4), fingerprint (8), epoch (8), reserved at (8), in format 2 the length of the buyer's text (1) and the
+//! text, address flag (1), and with an address its length (2) and its bytes.
+//!
+//! An order of a buyer who is a number is written in format 1, byte for byte as before there were others: a server that
+//! knows no other reads it too. It puts one of format 2 aside as a dead letter, by its first byte.
 
 use engine::handover::Reservation;
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 
-/// First byte of every message. A message of another version is a dead letter, not a guess.
-pub const VERSION: u8 = 1;
-/// Where the epoch stands (8 bytes, big-endian): the gate writes it when it takes the units.
-pub const EPOCH_AT: usize = 41;
-/// Where the time of the reservation stands (8 bytes, big-endian): also the gate's.
-pub const RESERVED_AT: usize = 49;
+/// First byte of a message whose buyer is a number.
+pub const OF_NUMBER: u8 = 1;
+/// First byte of a message whose buyer is the hash of a text.
+pub const OF_HASH: u8 = 2;
 /// Longest address, in bytes: its length takes two.
 pub const ADDRESS_BYTES_MAX: usize = u16::MAX as usize;
-/// Length of a message with the longest address.
-pub const MESSAGE_BYTES_MAX: usize = ADDRESS_AT + 2 + ADDRESS_BYTES_MAX;
 
-const FLAG_AT: usize = 57;
-const ADDRESS_AT: usize = 58;
-
-/// The bytes are no message of this version.
+/// The bytes are no message of a format that is known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAMessage {
     #[error("the message is empty")]
     Empty,
-    #[error("the message has version {0}, and only {VERSION} is known")]
-    Version(u8),
+    #[error(
+        "the message has format {0}, and this release knows formats {OF_NUMBER} and {OF_HASH}: it is of a newer release, \
+         which can read it, or of another program"
+    )]
+    Format(u8),
     #[error("a message of {0} bytes is cut off, or too long for what it says it holds")]
     Length(usize),
     #[error("{0} is no flag of an address")]
     Flag(u8),
+    #[error("the buyer of a message of format {0} is none that this format has")]
+    Buyer(u8),
+    #[error("the buyer's text is no text")]
+    Text,
 }
 
 /// Appends the message of an order.
 ///
 /// # Panics
-/// If the address is longer than [`ADDRESS_BYTES_MAX`].
+/// If the address is longer than [`ADDRESS_BYTES_MAX`], or a buyer who is a hash comes without a text of at most 255
+/// bytes.
 pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(VERSION);
-    out.extend_from_slice(&order.place.id.sku.0.to_be_bytes());
-    out.extend_from_slice(&order.place.id.hash.to_be_bytes());
-    out.extend_from_slice(&order.place.buyer.0.to_be_bytes());
-    out.extend_from_slice(&order.place.quantity.to_be_bytes());
-    out.extend_from_slice(&order.place.fingerprint.0.to_be_bytes());
-    assert_eq!(out.len() - start, EPOCH_AT);
+    let place = &order.place;
+    let number = place.buyer.number();
+    out.push(if number.is_some() { OF_NUMBER } else { OF_HASH });
+    out.extend_from_slice(&place.id.sku.0.to_be_bytes());
+    out.extend_from_slice(&place.id.hash.to_be_bytes());
+    match number {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => out.extend_from_slice(&place.buyer.0.to_be_bytes()),
+    }
+    out.extend_from_slice(&place.quantity.to_be_bytes());
+    out.extend_from_slice(&place.fingerprint.0.to_be_bytes());
     out.extend_from_slice(&order.epoch.to_be_bytes());
-    assert_eq!(out.len() - start, RESERVED_AT);
     out.extend_from_slice(&order.reserved_at.0.to_be_bytes());
-    assert_eq!(out.len() - start, FLAG_AT);
+    assert_eq!(number.is_none(), order.buyer_text.is_some(), "a hash comes with its text, a number without");
+    if let Some(text) = &order.buyer_text {
+        out.push(u8::try_from(text.len()).expect("a buyer's text has at most 128 bytes"));
+        out.extend_from_slice(text.as_bytes());
+    }
     out.push(u8::from(order.address.is_some()));
     if let Some(address) = &order.address {
         let bytes = u16::try_from(address.len()).expect("an address has at most ADDRESS_BYTES_MAX bytes");
@@ -62,39 +73,67 @@ pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
 
 /// Every byte must be accounted for.
 pub fn decode(message: &[u8]) -> Result<Reservation, NotAMessage> {
-    match message.first() {
-        None => return Err(NotAMessage::Empty),
-        Some(&VERSION) => {}
-        Some(&version) => return Err(NotAMessage::Version(version)),
+    let (&format, rest) = message.split_first().ok_or(NotAMessage::Empty)?;
+    if ![OF_NUMBER, OF_HASH].contains(&format) {
+        return Err(NotAMessage::Format(format));
     }
-    let length = NotAMessage::Length(message.len());
-    let Some((fixed, rest)) = message.split_first_chunk::<ADDRESS_AT>() else {
-        return Err(length);
+    let mut parts = Parts { rest, length: message.len() };
+    let id =
+        OrderId { sku: SkuId(u32::from_be_bytes(parts.take()?)), hash: u128::from_be_bytes(parts.take()?) };
+    let buyer = match format {
+        OF_NUMBER => BuyerId::of_number(u64::from_be_bytes(parts.take()?)),
+        _ => Some(BuyerId(u128::from_be_bytes(parts.take()?))).filter(|buyer| buyer.is_hash()),
     };
-    let address = match (fixed[FLAG_AT], rest.split_first_chunk::<2>()) {
-        (0, _) if rest.is_empty() => None,
-        (1, Some((bytes, address))) if usize::from(u16::from_be_bytes(*bytes)) == address.len() => {
-            Some(address.into())
-        }
-        (0 | 1, _) => return Err(length),
-        (flag, _) => return Err(NotAMessage::Flag(flag)),
-    };
-    let place = Placement {
-        id: OrderId {
-            sku: SkuId(u32::from_be_bytes(part(fixed, 1))),
-            hash: u128::from_be_bytes(part(fixed, 5)),
-        },
-        buyer: BuyerId(u64::from_be_bytes(part(fixed, 21))),
-        quantity: u32::from_be_bytes(part(fixed, 29)),
-        fingerprint: Fingerprint(u64::from_be_bytes(part(fixed, 33))),
-    };
-    let epoch = u64::from_be_bytes(part(fixed, EPOCH_AT));
-    let reserved_at = UnixMs(u64::from_be_bytes(part(fixed, RESERVED_AT)));
-    Ok(Reservation { place, epoch, reserved_at, address })
+    let quantity = u32::from_be_bytes(parts.take()?);
+    let fingerprint = Fingerprint(u64::from_be_bytes(parts.take()?));
+    let epoch = u64::from_be_bytes(parts.take()?);
+    let reserved_at = UnixMs(u64::from_be_bytes(parts.take()?));
+    let buyer_text = if format == OF_HASH { Some(parts.text()?) } else { None };
+    let address = parts.address()?;
+    let buyer = buyer.ok_or(NotAMessage::Buyer(format))?;
+    let place = Placement { id, buyer, quantity, fingerprint };
+    Ok(Reservation { place, buyer_text, epoch, reserved_at, address })
 }
 
-fn part<const N: usize>(fixed: &[u8; ADDRESS_AT], at: usize) -> [u8; N] {
-    fixed[at..at + N].try_into().expect("the slice has N bytes")
+/// What is left of a message.
+struct Parts<'m> {
+    rest: &'m [u8],
+    /// Of the whole message.
+    length: usize,
+}
+
+impl<'m> Parts<'m> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], NotAMessage> {
+        let (part, rest) = self.rest.split_first_chunk().ok_or(NotAMessage::Length(self.length))?;
+        self.rest = rest;
+        Ok(*part)
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<&'m [u8], NotAMessage> {
+        let (part, rest) = self.rest.split_at_checked(count).ok_or(NotAMessage::Length(self.length))?;
+        self.rest = rest;
+        Ok(part)
+    }
+
+    fn text(&mut self) -> Result<Box<str>, NotAMessage> {
+        let [count] = self.take()?;
+        let text = std::str::from_utf8(self.bytes(count.into())?);
+        text.map(Box::from).map_err(|_not_utf8| NotAMessage::Text)
+    }
+
+    /// With which the message ends.
+    fn address(&mut self) -> Result<Option<Box<[u8]>>, NotAMessage> {
+        let [flag] = self.take()?;
+        let address = match flag {
+            0 => None,
+            1 => {
+                let count = u16::from_be_bytes(self.take()?);
+                Some(self.bytes(count.into())?.into())
+            }
+            flag => return Err(NotAMessage::Flag(flag)),
+        };
+        if self.rest.is_empty() { Ok(address) } else { Err(NotAMessage::Length(self.length)) }
+    }
 }
 
 #[cfg(test)]
@@ -105,15 +144,19 @@ mod tests {
 
     prop_compose! {
         fn orders()(
-            (sku, hash, buyer, quantity) in any::<(u32, u128, u64, u32)>(),
+            (sku, hash, buyer, quantity) in any::<(u32, u128, u128, u32)>(),
+            text in proptest::option::of(".{1,32}"),
             (fingerprint, epoch, reserved_at) in any::<(u64, u64, u64)>(),
             address in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..3000)),
         ) -> Reservation {
             let id = OrderId { sku: SkuId(sku), hash };
-            let (buyer, fingerprint) = (BuyerId(buyer), Fingerprint(fingerprint));
+            let buyer_text = text.map(String::into_boxed_str);
+            let number = BuyerId(buyer % (u128::from(BuyerId::NUMBER_MAX) + 1));
+            let buyer = if buyer_text.is_some() { BuyerId::of_hash(buyer) } else { number };
+            let fingerprint = Fingerprint(fingerprint);
             let place = Placement { id, buyer, quantity, fingerprint };
             let address = address.map(Vec::into_boxed_slice);
-            Reservation { place, epoch, reserved_at: UnixMs(reserved_at), address }
+            Reservation { place, buyer_text, epoch, reserved_at: UnixMs(reserved_at), address }
         }
     }
 
@@ -141,38 +184,68 @@ mod tests {
         #[test]
         fn whatever_is_decoded_is_encoded_to_the_same_bytes(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
-            shaped in any::<bool>(),
+            shaped in proptest::option::of(OF_NUMBER..=OF_HASH),
         ) {
-            if shaped {
-                bytes.resize(ADDRESS_AT, 7);
-                bytes[0] = VERSION;
-                bytes[FLAG_AT] = 0;
+            if let Some(format) = shaped {
+                bytes.resize(if format == OF_NUMBER { FIXED_BYTES } else { FIXED_BYTES + 9 }, 7);
+                bytes[0] = format;
+                bytes[21] = if format == OF_NUMBER { 7 } else { 0x80 };
+                // No address, and of a hash an empty text before it.
+                let end = bytes.len();
+                bytes[end - usize::from(format)..].fill(0);
             }
             if let Ok(order) = decode(&bytes) {
                 prop_assert_eq!(encoded(&order), bytes);
             } else {
-                prop_assert!(!shaped);
+                prop_assert!(shaped.is_none());
             }
         }
+    }
 
-        #[test]
-        fn the_gate_can_overwrite_epoch_and_time(order in orders(), epoch: u64, at: u64) {
-            let mut bytes = encoded(&order);
-            bytes[EPOCH_AT..EPOCH_AT + 8].copy_from_slice(&epoch.to_be_bytes());
-            bytes[RESERVED_AT..RESERVED_AT + 8].copy_from_slice(&at.to_be_bytes());
-            let expected = Reservation { epoch, reserved_at: UnixMs(at), ..order };
-            prop_assert_eq!(decode(&bytes), Ok(expected));
-        }
+    /// Format, SKU, hash, number, quantity, fingerprint, epoch, time and flag.
+    const FIXED_BYTES: usize = 1 + 4 + 16 + 8 + 4 + 8 + 8 + 8 + 1;
+
+    /// What lies in queues and gates is read by every later release, and a number's message by every earlier one.
+    #[test]
+    fn the_bytes_of_a_format_never_change() {
+        let place = Placement {
+            id: OrderId { sku: SkuId(0x0102_0304), hash: 0xabcd },
+            buyer: BuyerId(7),
+            quantity: 2,
+            fingerprint: Fingerprint(5),
+        };
+        let address = Some(b"{}".as_slice().into());
+        let of_number = Reservation { place, buyer_text: None, epoch: 3, reserved_at: UnixMs(9), address };
+        let hex = |order: &Reservation| -> String {
+            encoded(order).iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let zeros = |count| "0".repeat(count);
+        let id = format!("01020304{}abcd", zeros(28));
+        let numbers = format!("00000002{}5{}3{}9", zeros(15), zeros(15), zeros(15));
+        assert_eq!(hex(&of_number), format!("01{id}{}7{numbers}0100027b7d", zeros(15)));
+        let mut of_hash = Reservation { address: None, buyer_text: Some("anna".into()), ..of_number };
+        of_hash.place.buyer = BuyerId::of_hash(7);
+        assert_eq!(hex(&of_hash), format!("02{id}8{}7{numbers}04616e6e6100", zeros(30)));
     }
 
     #[test]
     fn the_reason_is_told() {
-        let order = decode(&[VERSION; 2]);
+        let order = decode(&[OF_NUMBER; 2]);
         assert_eq!(order, Err(NotAMessage::Length(2)));
         assert_eq!(decode(b""), Err(NotAMessage::Empty));
-        assert_eq!(decode(b"{}"), Err(NotAMessage::Version(b'{')));
-        let mut bytes = vec![VERSION; ADDRESS_AT];
-        bytes[FLAG_AT] = 2;
+        assert_eq!(decode(b"{}"), Err(NotAMessage::Format(b'{')));
+        let newer = decode(&[3]).unwrap_err().to_string();
+        assert!(newer.contains("format 3") && newer.contains("formats 1 and 2"), "{newer}");
+        let mut bytes = vec![OF_NUMBER; FIXED_BYTES];
+        bytes[FIXED_BYTES - 1] = 2;
         assert_eq!(decode(&bytes), Err(NotAMessage::Flag(2)));
+        bytes[FIXED_BYTES - 1] = 0;
+        bytes[21] = 0x80;
+        assert_eq!(decode(&bytes), Err(NotAMessage::Buyer(OF_NUMBER)));
+        bytes[0] = OF_HASH;
+        bytes[21] = 0x7f;
+        bytes.resize(FIXED_BYTES + 9, 0);
+        bytes[FIXED_BYTES + 7..].fill(0);
+        assert_eq!(decode(&bytes), Err(NotAMessage::Buyer(OF_HASH)));
     }
 }

@@ -132,12 +132,13 @@ pub(crate) fn open_sale(payment_ms: u64) -> Request {
 pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     let place = Placement {
         id: OrderId { sku: SkuId(0), hash },
-        buyer: BuyerId(buyer),
+        buyer: BuyerId(buyer.into()),
         quantity,
         fingerprint: Fingerprint(u64::from(quantity)),
     };
     let admission = Judged::ByTheWriter { over: None };
-    Request::Place(NewOrder { place, address: Some(br#"{"city":"Bonn"}"#.as_slice().into()), admission })
+    let address = Some(br#"{"city":"Bonn"}"#.as_slice().into());
+    Request::Place(NewOrder { place, buyer_text: None, address, admission })
 }
 
 pub(crate) fn read(hash: u128) -> Request {

@@ -11,7 +11,7 @@ use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::ledger::sqlite::{Options, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Batch};
 
-use crate::history::{Random, commands, seen};
+use crate::history::{Random, commands, seen, texts};
 
 const BATCHES: u64 = 14;
 
@@ -85,7 +85,8 @@ fn batches(ledger: &mut SqliteLedger, vfs: &FaultVfs, outcome: &mut Run) -> (Str
         book.expire_due(now, 100);
         let mut entries = Vec::new();
         book.drain_journal(&mut entries);
-        let batch = Batch { entries: &entries, addresses: &[], messages: &[], at: now };
+        let batch =
+            Batch { entries: &entries, addresses: &[], buyers: &texts(&entries), messages: &[], at: now };
         match ledger.append(&batch) {
             Ok(()) => committed = seen(&book),
             Err(AppendError::RolledBack(_)) => {
@@ -210,7 +211,15 @@ fn a_power_cut_at_any_moment_loses_no_committed_batch() {
             }
             let mut entries = Vec::new();
             book.drain_journal(&mut entries);
-            ledger.append(&Batch { entries: &entries, addresses: &[], messages: &[], at: now }).unwrap();
+            ledger
+                .append(&Batch {
+                    entries: &entries,
+                    addresses: &[],
+                    buyers: &texts(&entries),
+                    messages: &[],
+                    at: now,
+                })
+                .unwrap();
             ledger.maintain().unwrap();
         }
         let image = tempfile::tempdir().unwrap();
@@ -235,9 +244,18 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
     vfs.record_unsynced(true);
     let options = Options { checkpoint_pages: u32::MAX, ..options(dir.path(), Some(&name)) };
     let mut ledger = SqliteLedger::open(options).unwrap();
-    // Each takes a page; 4,062 fill the first part of the index.
-    let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_020];
-    ledger.append(&Batch { entries: &[], addresses: &[], messages: &messages, at: UnixMs(1) }).unwrap();
+    // Each takes a page.
+    let messages = vec![Box::<[u8]>::from([7; 4_000]); 4_000];
+    ledger
+        .append(&Batch { entries: &[], addresses: &[], buyers: &[], messages: &messages, at: UnixMs(1) })
+        .unwrap();
+    // 4,062 frames fill the first part of the index, and each of these is one: the next batch begins the second part.
+    let wal = dir.path().join("ledger.db-wal");
+    let frames = || (std::fs::metadata(&wal).unwrap().len() - 32) / (4_096 + 24);
+    while frames() < 4_062 {
+        ledger.settle_rolled_back().unwrap();
+    }
+    assert_eq!(frames(), 4_062);
     let effect = Effect::DiskFull;
     vfs.arm(Fault { operation: Operation::GrowIndex, nth: 1, effect, lasting: true, files: Which::Any });
     let (mut book, mut random) = (Book::new(), Random(5));
@@ -249,7 +267,13 @@ fn a_batch_that_was_rolled_back_after_it_was_written_stays_away_once_it_is_settl
         }
         let mut entries = Vec::new();
         book.drain_journal(&mut entries);
-        match ledger.append(&Batch { entries: &entries, addresses: &[], messages: &[], at: now }) {
+        match ledger.append(&Batch {
+            entries: &entries,
+            addresses: &[],
+            buyers: &texts(&entries),
+            messages: &[],
+            at: now,
+        }) {
             Ok(()) => committed = seen(&book),
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");

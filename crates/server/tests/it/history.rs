@@ -1,9 +1,10 @@
 //! Generated command histories: the same for every backend and every fault.
 
 use engine::{
-    Adjust, Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement, ProductId,
-    SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+    Adjust, Book, BuyerId, Command, Entry, Event, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement,
+    ProductId, SaleChange, SaleId, SaleSpec, Seq, SkuId, UnixMs,
 };
+use server::ledger::{Buyer, Buyers};
 
 /// A small generator with a printed seed: splitmix64.
 #[derive(Clone, Debug)]
@@ -59,10 +60,30 @@ pub(crate) fn commands(random: &mut Random, book: &Book) -> Vec<Command> {
     commands
 }
 
+/// Every other buyer is a number, and the rest are texts.
+fn buyer(number: u64) -> Buyer {
+    let text = if number.is_multiple_of(2) { number.to_string() } else { format!("O'Neil №{number}") };
+    Buyers::new(b"secret of a test").find(&text).unwrap()
+}
+
+/// The text of a buyer of these histories.
+pub(crate) fn text_of(id: BuyerId) -> Option<Box<str>> {
+    (0..20).map(buyer).find(|buyer| buyer.id == id).and_then(|buyer| buyer.text)
+}
+
+/// The texts that go with the orders among these entries.
+pub(crate) fn texts(entries: &[Entry]) -> Vec<(Seq, Box<str>)> {
+    let text = |entry: &Entry| match entry.event {
+        Event::OrderPlaced { buyer, .. } => Some((entry.seq, text_of(buyer)?)),
+        _ => None,
+    };
+    entries.iter().filter_map(text).collect()
+}
+
 fn command(random: &mut Random) -> Command {
     let sku = SkuId(u32::try_from(random.below(4)).unwrap());
     let order = OrderId { sku, hash: u128::from(random.below(300)) };
-    let buyer = BuyerId(order.hash as u64 % 20);
+    let buyer = buyer(order.hash as u64 % 20).id;
     match random.below(20) {
         0 => Command::Adjust {
             sku,

@@ -8,7 +8,7 @@ use engine::{Book, Command, Entry, Event, Seq, Status, UnixMs};
 use server::ledger::sqlite::FILE_NAME;
 use server::ledger::{Batch, Ledger, OpenError, OrderLine, mysql, sqlite};
 
-use crate::history::{Random, commands, sale, seen};
+use crate::history::{Random, commands, sale, seen, texts};
 use crate::places::Place;
 
 /// Carries out a batch of commands and appends what came of it.
@@ -26,7 +26,15 @@ pub(crate) fn commit(book: &mut Book, ledger: &mut Ledger, at: u64, commands: Ve
         .filter(|entry| matches!(entry.event, Event::OrderPlaced { .. }) && !entry.seq.0.is_multiple_of(3))
         .map(|entry| (entry.seq, format!("{{\"city\":\"No. {}\"}}", entry.seq.0).into_bytes().into()))
         .collect();
-    ledger.append(&Batch { entries: &entries, addresses: &addresses, messages: &[], at: now }).unwrap();
+    ledger
+        .append(&Batch {
+            entries: &entries,
+            addresses: &addresses,
+            buyers: &texts(&entries),
+            messages: &[],
+            at: now,
+        })
+        .unwrap();
     entries
 }
 
@@ -254,7 +262,8 @@ fn messages_are_kept_and_go_with_their_time() {
         for at in [1_000, 2_000, 3_000] {
             let body: Box<[u8]> = format!("'\\\0 {at}").into_bytes().into();
             let messages = [body.clone(), body];
-            let batch = Batch { entries: &[], addresses: &[], messages: &messages, at: UnixMs(at) };
+            let batch =
+                Batch { entries: &[], addresses: &[], buyers: &[], messages: &messages, at: UnixMs(at) };
             ledger.append(&batch).unwrap();
         }
         assert_eq!(count(&place), 6);
@@ -268,8 +277,12 @@ fn messages_are_kept_and_go_with_their_time() {
 #[test]
 fn an_audit_names_what_is_broken() {
     let tampered: [(&str, &str); 6] = [
-        ("INSERT INTO orders SELECT (SELECT max(seq) + 1 FROM orders), at, sku, hash, buyer, 999, unit_price,
-          fingerprint, NULL FROM orders ORDER BY seq DESC LIMIT 1", "exists already"),
+        (
+            "INSERT INTO orders (seq, at, sku, hash, buyer, quantity, unit_price, fingerprint)
+             SELECT (SELECT max(seq) + 1 FROM orders), at, sku, hash, buyer, 999, unit_price, fingerprint
+             FROM orders ORDER BY seq DESC LIMIT 1",
+            "exists already",
+        ),
         ("UPDATE orders SET quantity = 1000 WHERE seq = (SELECT max(seq) FROM orders)", "oversold"),
         ("DELETE FROM orders WHERE seq = (SELECT max(seq) FROM orders)", "gap"),
         ("UPDATE orders SET sku = 99 WHERE seq = (SELECT max(seq) FROM orders)", "SKU is unknown"),

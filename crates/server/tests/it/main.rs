@@ -8,6 +8,7 @@ mod dev_scripts;
 mod embedded;
 mod engines;
 mod faults;
+mod formats;
 mod gate;
 mod history;
 mod ledger;

@@ -1,4 +1,4 @@
-//! A TCP proxy before a MySQL server that cuts a connection around its COMMIT.
+//! A TCP proxy before a MySQL server that cuts a connection around its COMMIT, or another request.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -28,8 +28,9 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 struct State {
     server: String,
-    next: Mutex<Option<Cut>>,
-    /// COMMITs that were cut.
+    /// With the word that tells the request.
+    next: Mutex<Option<(Cut, Vec<u8>)>>,
+    /// Requests that were cut.
     cuts: AtomicU32,
     /// New connections are closed at once.
     closed: AtomicBool,
@@ -39,6 +40,8 @@ struct State {
 
 /// A COMMIT, alone or among other statements of a packet.
 const COMMIT: &[u8] = b"COMMIT";
+/// Of the latest bytes so many are kept to look for a word in.
+const WORD_BYTES_MAX: usize = COMMIT.len() - 1;
 
 impl Proxy {
     pub(crate) fn before(server: String) -> Proxy {
@@ -69,7 +72,13 @@ impl Proxy {
     /// Cuts the next COMMIT; `then_closed`: and lets no connection in until [`Proxy::open`].
     pub(crate) fn cut_next(&self, cut: Cut, then_closed: bool) {
         self.state.close_after_cut.store(then_closed, Ordering::SeqCst);
-        *self.state.next.lock().unwrap() = Some(cut);
+        *self.state.next.lock().unwrap() = Some((cut, COMMIT.to_vec()));
+    }
+
+    /// Cuts the next request that has this in it.
+    pub(crate) fn cut_next_of(&self, word: &str, cut: Cut) {
+        self.state.close_after_cut.store(false, Ordering::SeqCst);
+        *self.state.next.lock().unwrap() = Some((cut, word.as_bytes().to_vec()));
     }
 
     pub(crate) fn cuts(&self) -> u32 {
@@ -79,6 +88,10 @@ impl Proxy {
     pub(crate) fn open(&self) {
         self.state.closed.store(false, Ordering::SeqCst);
     }
+}
+
+fn has(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|bytes| bytes == word)
 }
 
 fn join(client: TcpStream, server: TcpStream, state: &Arc<State>) {
@@ -98,9 +111,9 @@ fn pass_requests(mut client: TcpStream, mut server: TcpStream, silent: &Mutex<Op
     while let Ok(read @ 1..) = client.read(&mut buffer) {
         let request = &buffer[..read];
         latest.extend_from_slice(request);
-        let commits = latest.windows(COMMIT.len()).any(|bytes| bytes == COMMIT);
-        latest.drain(..latest.len().saturating_sub(COMMIT.len() - 1));
-        if commits && let Some(cut) = state.next.lock().unwrap().take() {
+        let cut = state.next.lock().unwrap().take_if(|(_, word)| has(&latest, word)).map(|(cut, _)| cut);
+        latest.drain(..latest.len().saturating_sub(WORD_BYTES_MAX));
+        if let Some(cut) = cut {
             state.closed.store(state.close_after_cut.load(Ordering::SeqCst), Ordering::SeqCst);
             *silent.lock().unwrap() = Some(cut);
             state.cuts.fetch_add(1, Ordering::SeqCst);

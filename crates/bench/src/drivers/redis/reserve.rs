@@ -13,6 +13,8 @@ use super::command::{Expect, Piece, RedisCommand};
 pub const SCRIPT: &str =
     concat!("#!lua\n", include_str!("../../../../server/src/gate/redis/lua/reserve.lua"));
 const RUN_BYTES: usize = 40;
+/// See `prelude.lua` beside the script.
+const GATE_FORMAT: u8 = 2;
 const EPOCH: u64 = 1;
 /// Milliseconds since 1970: the window is open in any year that this runs in.
 const ENDS_MS: u64 = 1 << 52;
@@ -39,11 +41,13 @@ impl Gate {
     /// The command that makes the gate, open from now on. The name of the run is our own: only the script compares it.
     pub fn making(&self) -> Vec<Vec<u8>> {
         let mut gate = run();
-        gate.extend_from_slice(b"ol");
+        // Open and selling.
+        gate.extend_from_slice(b"Ol");
         for number in [EPOCH, 0, ENDS_MS] {
             gate.extend_from_slice(&number.to_be_bytes());
         }
         gate.extend_from_slice(&self.limit.to_be_bytes());
+        gate.push(GATE_FORMAT);
         let [state, ..] = self.keys();
         let units = self.units.to_string();
         let words: [&[u8]; 8] =

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine::SkuId;
 
 use crate::cluster::Core;
-use crate::gate::{Gate, GateError, NodeHealth, Seen};
+use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen};
 use crate::intake::Need;
 use crate::intake::catalog::Catalog;
 use crate::ledger::mysql::cluster::{SharedLedger, SkuRow};
@@ -94,6 +94,9 @@ fn look_at_gate(core: &Core, gate: &mut Gate) -> Option<GateError> {
             Ok(Some(state)) if state.closed.is_none() => {
                 core.stock.observe(core, *sku, state.seen);
                 open += 1;
+            }
+            Ok(Some(GateState { closed: Some(closed @ Closed::NewerFormat(_)), .. })) => {
+                unread = Some(GateError::Closed(closed));
             }
             Ok(_) => {}
             Err(error) => unread = Some(error),

@@ -29,6 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 struct Incoming {
     to: ReplyTo,
     place: Placement,
+    buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
     /// It has a key, so it may be known although this server never saw it.
     keyed: bool,
@@ -104,7 +105,7 @@ impl<'a> Relay<'a> {
 
     /// Admission, and whether what is reserved now could be published.
     fn judge(&mut self, to: ReplyTo, order: NewOrder) {
-        let NewOrder { place, address, admission } = order;
+        let NewOrder { place, buyer_text, address, admission } = order;
         let (keyed, permit) = match admission {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheWriter { over } => {
@@ -116,7 +117,7 @@ impl<'a> Relay<'a> {
         };
         let permit =
             permit.map_err(NotServed::Rejected).and_then(|permit| self.publishable().map(|()| permit));
-        let asked = Incoming { to, place, address, keyed };
+        let asked = Incoming { to, place, buyer_text, address, keyed };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(why) if keyed => self.looking_up.push((asked, why)),
@@ -184,6 +185,7 @@ impl<'a> Relay<'a> {
         for asked in asked.iter().map(Permitted::order) {
             let order = Reservation {
                 place: asked.place,
+                buyer_text: asked.buyer_text.clone(),
                 epoch: 0,
                 reserved_at: UnixMs(0),
                 address: asked.address.clone(),
@@ -217,8 +219,9 @@ impl<'a> Relay<'a> {
                 }
                 match what {
                     Reserved::Taken { at } => {
-                        let Incoming { to, place, address, .. } = asked;
-                        let order = Reservation { place, epoch: seen.epoch, reserved_at: at, address };
+                        let Incoming { to, place, buyer_text, address, .. } = asked;
+                        let (epoch, reserved_at) = (seen.epoch, at);
+                        let order = Reservation { place, buyer_text, epoch, reserved_at, address };
                         self.publish(to, &order, false, deadline);
                     }
                     Reserved::Open(open) => self.publish_again(asked, &open, deadline),

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::reply::{array, bytes, int, malformed};
 use super::{Gate, keys_of};
-use crate::gate::mark::MarkBytes;
+use crate::gate::mark::{MarkBytes, buyer_of};
 use crate::gate::{Closed, GateAudit, GateError};
 
 /// Fields in one answer, about.
@@ -41,7 +41,7 @@ impl Gate {
         })?;
         audit.open_unlisted += open.len() as u64;
         self.scan(keys.slot, b"HSCAN", keys.buyers(), &mut |buyer, units| {
-            let buyer = BuyerId(u64::from_be_bytes(buyer.try_into().ok().ok_or_else(malformed)?));
+            let buyer = buyer_of(buyer).ok_or_else(malformed)?;
             let units = int(&Value::BulkString(units.to_vec())).ok_or_else(malformed)?;
             let expected = by_marks.remove(&buyer).unwrap_or(0);
             audit.buyers_counted = audit.buyers_counted.saturating_add_signed(units);

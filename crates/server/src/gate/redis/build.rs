@@ -7,7 +7,7 @@ use super::commands::decimal;
 use super::reply::{Reply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
-use crate::gate::mark::{letter_of, place_body};
+use crate::gate::mark::{buyer_bytes, letter_of, place_body};
 use crate::gate::{Built, GateError, Why, limits};
 
 impl Gate {
@@ -33,9 +33,10 @@ impl Gate {
         });
         self.add_rows(sku, b"marks", snapshot.epoch, marks, between)?;
         if snapshot.limit.is_some() {
-            let buyers = snapshot.buyers.iter().map(|(buyer, units)| {
-                (buyer.0.to_be_bytes().to_vec(), decimal(&mut [0; 20], *units).to_vec())
-            });
+            let buyers = snapshot
+                .buyers
+                .iter()
+                .map(|(buyer, units)| (buyer_bytes(*buyer).to_vec(), decimal(&mut [0; 20], *units).to_vec()));
             self.add_rows(sku, b"buyers", snapshot.epoch, buyers, between)?;
         }
         let available = snapshot.available.to_string();

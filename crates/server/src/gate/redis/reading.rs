@@ -8,7 +8,9 @@ use super::reply::{Reply, array, bytes, int, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
-use crate::gate::{Closed, Found, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits};
+use crate::gate::{
+    Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
+};
 
 impl Gate {
     /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved.
@@ -104,14 +106,18 @@ fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {
 
 /// Of a state's field `gate`: where the numbers begin. The layout stands in lua/prelude.lua.
 const RUN_BYTES: usize = 40;
+/// Up to the format, which format 1 did not have yet.
 const GATE_BYTES: usize = RUN_BYTES + 2 + 3 * 8 + 4;
 
 fn state(fields: &[Value], run: Option<&str>) -> Option<GateState> {
     let [gate, seq, available, version] = fields else { return None };
-    let gate: &[u8; GATE_BYTES] = bytes(gate)?.try_into().ok()?;
+    let (gate, rest) = bytes(gate)?.split_first_chunk::<GATE_BYTES>()?;
+    let format = rest.first().copied().unwrap_or(1);
     let u64_at = |at: usize| u64::from_be_bytes(gate[at..at + 8].try_into().expect("eight bytes"));
     let limit = u32::from_be_bytes(gate[GATE_BYTES - 4..].try_into().expect("four bytes"));
-    let closed = if gate[RUN_BYTES] != b'o' {
+    let closed = if format != GATE_FORMAT {
+        Some(Closed::of_format(format.into()))
+    } else if gate[RUN_BYTES] != b'O' {
         Some(Closed::Fenced)
     } else if run.is_some_and(|run| run.as_bytes() == &gate[..RUN_BYTES]) {
         None

@@ -85,6 +85,7 @@ pub(super) mod code {
     pub(crate) const OLD: i64 = 15;
     pub(crate) const NOT_YET: i64 = 16;
     pub(crate) const DRIFT: i64 = 17;
+    pub(crate) const OTHER_FORMAT: i64 = 18;
 }
 
 /// A script's answer: its code, the state after it, and whatever follows.
@@ -103,6 +104,7 @@ impl Reply {
             code::LOST => Err(GateError::Closed(Closed::Lost)),
             code::FENCED => Err(GateError::Closed(Closed::Fenced)),
             code::OTHER_RUN => Err(GateError::Closed(Closed::OtherRun)),
+            code::OTHER_FORMAT => Err(GateError::Closed(Closed::of_format(reply.number()?))),
             _ => Ok(reply),
         }
     }

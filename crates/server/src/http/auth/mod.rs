@@ -12,7 +12,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::http::auth::signature::Checker;
-use crate::http::auth::token::{BUYER_MAX, Verifier};
+use crate::http::auth::token::Verifier;
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
@@ -189,8 +189,8 @@ fn bearer<'a>(fields: &Fields<'a>) -> Option<&'a str> {
 
 fn member(fields: &Fields<'_>) -> Result<Option<BuyerId>, Problem> {
     let Some(text) = fields.member_id else { return Ok(None) };
-    match decimal(text).filter(|number| *number <= BUYER_MAX) {
-        Some(number) => Ok(Some(BuyerId(number))),
+    match decimal(text).and_then(BuyerId::of_number) {
+        Some(buyer) => Ok(Some(buyer)),
         None => Err(Problem::unauthorized("The header memberId must be a number below 2^63, in digits.")),
     }
 }
@@ -202,13 +202,14 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
         let (number, tag) = value.split_once('.')?;
         let mut bytes = [0; 32];
         let good = read_hex(tag, &mut bytes) && hmac::verify(key, number.as_bytes(), &bytes).is_ok();
-        if good { decimal(number).map(BuyerId) } else { None }
+        if good { decimal(number).and_then(BuyerId::of_number) } else { None }
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::auth::token::BUYER_MAX;
 
     fn auth(mode: AuthMode) -> Auth {
         Auth::new(mode, Some(b"operator's token"), None, &["https://shop.example".to_owned()])
@@ -267,7 +268,7 @@ mod tests {
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
         assert_eq!(auth.new_session(&fields), Ok(None));
         let buyer = auth.buyer(&fields, 0).unwrap();
-        assert!((DEMO_BUYER_MIN..BUYER_MAX).contains(&buyer.0));
+        assert!((DEMO_BUYER_MIN..BUYER_MAX).contains(&buyer.number().unwrap()));
         let (number, tag) = value.split_once('.').unwrap();
         for forged in [
             format!("{COOKIE}={}.{tag}", buyer.0 + 1),

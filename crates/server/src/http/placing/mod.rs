@@ -123,7 +123,7 @@ impl HttpService {
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
         let place = Placement { id, buyer, quantity, fingerprint };
-        let order = NewOrder { place, address, admission: judged };
+        let order = NewOrder { place, buyer_text: None, address, admission: judged };
         let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
         let asked = self.ask_and_wait(call, Request::Place(order), waiting);
         if asked.is_err() {

@@ -43,12 +43,16 @@ impl Ids {
         Ids { secret, run_secret, without_key: 0 }
     }
 
-    /// The id of what a buyer asks for under a key. Every part has a fixed width, but for the last.
+    /// The id of what a buyer asks for under a key. Only the last part has no width of its own.
     pub(in crate::http) fn keyed(&self, named: &Named<'_>) -> OrderId {
         let mut hasher = SipHasher24x128::new_with_key(&self.secret);
-        for number in [named.sale.0, named.product.0, named.buyer.0] {
-            // Little-endian on every machine: a ledger may move to another one.
-            hasher.write(&number.to_le_bytes());
+        // Little-endian on every machine: a ledger may move to another one.
+        hasher.write(&named.sale.0.to_le_bytes());
+        hasher.write(&named.product.0.to_le_bytes());
+        // A hash ends in a byte above all of ASCII, where a number is followed by the key: the two never meet.
+        match named.buyer.number() {
+            Some(number) => hasher.write(&number.to_le_bytes()),
+            None => hasher.write(&named.buyer.0.to_le_bytes()),
         }
         hasher.write(named.key.as_bytes());
         OrderId { sku: named.sku, hash: hasher.finish128().as_u128() }
@@ -92,7 +96,13 @@ mod tests {
     const SECRET: [u8; 16] = *b"0123456789abcdef";
 
     fn named(sale: u64, product: u64, buyer: u64, key: &str) -> Named<'_> {
-        Named { sku: SkuId(5), sale: SaleId(sale), product: ProductId(product), buyer: BuyerId(buyer), key }
+        Named {
+            sku: SkuId(5),
+            sale: SaleId(sale),
+            product: ProductId(product),
+            buyer: BuyerId(buyer.into()),
+            key,
+        }
     }
 
     #[test]
@@ -113,6 +123,54 @@ mod tests {
     fn the_id_of_a_request_never_changes() {
         let id = Ids::new(SECRET).keyed(&named(3, 29, 7, "k"));
         assert_eq!(id.to_string(), "000000050f7111549bd406845b904b205773865f");
+    }
+
+    /// What a release before gave them: the same for the same requests, for as long as a ledger lives.
+    #[test]
+    fn the_requests_of_older_ledgers_get_their_ids_again() {
+        let of_sqlite = {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/ledgers/sqlite-1.db");
+            let ledger = rusqlite::Connection::open(format!("file:{path}?immutable=1")).unwrap();
+            let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
+            ledger.query_row(secret, [], |row| row.get::<_, [u8; 16]>(0)).unwrap()
+        };
+        let of_dump = |dump: &str| {
+            let at = dump.find("('id_secret',0x").unwrap() + "('id_secret',0x".len();
+            u128::from_str_radix(&dump[at..at + 32], 16).unwrap().to_be_bytes()
+        };
+        let mysql = include_str!("../../../tests/fixtures/ledgers/mysql-2.sql");
+        let cluster = include_str!("../../../tests/fixtures/ledgers/cluster-2.sql");
+        for (secret, answers) in [
+            (of_sqlite, include_str!("../../../tests/fixtures/ledgers/sqlite-1.json")),
+            (of_dump(mysql), include_str!("../../../tests/fixtures/ledgers/mysql-2.json")),
+            (of_dump(cluster), include_str!("../../../tests/fixtures/ledgers/cluster-2.json")),
+        ] {
+            let answers: serde_json::Value = serde_json::from_str(answers).unwrap();
+            let requests = answers["requests"].as_array().unwrap();
+            assert!(requests.len() > 10);
+            for request in requests {
+                let id: OrderId = request["id"].as_str().unwrap().parse().unwrap();
+                let named = Named {
+                    sku: id.sku,
+                    sale: SaleId(request["sale"].as_u64().unwrap()),
+                    product: ProductId(request["product"].as_u64().unwrap()),
+                    buyer: BuyerId::of_digits(request["buyer"].as_str().unwrap()).unwrap(),
+                    key: request["key"].as_str().unwrap(),
+                };
+                assert_eq!(Ids::new(secret).keyed(&named), id, "{request}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_buyer_who_is_a_hash_has_ids_of_their_own() {
+        let mut seen = std::collections::HashSet::new();
+        for buyer in [BuyerId(7), BuyerId::of_hash(7), BuyerId::of_hash(7 | 1 << 64)] {
+            let keyed = |key| Ids::new(SECRET).keyed(&Named { buyer, ..named(3, 29, 0, key) });
+            for key in ["k", "kkkkkkkk", "kkkkkkkkk"] {
+                assert!(seen.insert(keyed(key)), "{buyer} {key}");
+            }
+        }
     }
 
     #[test]

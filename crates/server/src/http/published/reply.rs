@@ -124,7 +124,8 @@ impl Template {
         out.extend_from_slice(&self.item);
         push_number_or_null(out, echo.order_id);
         out.extend_from_slice(br#","memberId":"#);
-        push_spaced(out, order.buyer.0);
+        // The route takes numbers only.
+        push_spaced(out, order.buyer.number().unwrap_or_default());
         out.extend_from_slice(br#","couponId":null,"orderSn":""#);
         push_order_id(out, order.id);
         out.extend_from_slice(br#"","createTime":""#);

@@ -6,7 +6,6 @@
 use engine::{BuyerId, ProductId};
 
 use crate::http::HttpService;
-use crate::http::auth::token::BUYER_MAX;
 use crate::http::call::Call;
 use crate::http::placing::{Placed, key_of};
 use crate::http::route::{Handler, Route};
@@ -36,10 +35,8 @@ impl HttpService {
         let goods = field(form, "goods_id")?;
         let count = u32::try_from(field(form, "count")?)
             .map_err(|_too_many| Problem::invalid("count is more than any order may have."))?;
-        if user > BUYER_MAX {
-            return Err(Problem::invalid("user_id must be below 2^63."));
-        }
-        let buyer = self.shared.auth.named_buyer(&call.fields, BuyerId(user), call.now_s())?;
+        let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
+        let buyer = self.shared.auth.named_buyer(&call.fields, user, call.now_s())?;
         let key = key_of(call)?;
         let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);

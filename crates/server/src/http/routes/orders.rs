@@ -187,7 +187,7 @@ fn write_order(
     object.order_id("id", order.id).number("sale", sale.spec.id.0).number("product", item.product.0);
     let buyer = object.value("buyer");
     buyer.push(b'"');
-    push_number(buyer, order.buyer.0);
+    push_buyer(buyer, order.buyer);
     buyer.push(b'"');
     object
         .number("quantity", u64::from(order.quantity))
@@ -204,13 +204,21 @@ fn write_order(
 }
 
 /// An order of the feed, with its address.
+/// A number, the usual case, without an allocation.
+fn push_buyer(out: &mut Vec<u8>, buyer: BuyerId) {
+    match buyer.number() {
+        Some(number) => push_number(out, number),
+        None => out.extend_from_slice(buyer.to_string().as_bytes()),
+    }
+}
+
 fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
     let mut object = Object::begin(out);
     object
         .order_id("id", line.id)
         .number("sale", line.sale.0)
         .number("product", line.product.0)
-        .text("buyer", &line.buyer.to_string())
+        .text("buyer", &line.buyer)
         .number("quantity", u64::from(line.quantity))
         .number("unit_price", line.unit_price)
         .number("amount", line.unit_price.saturating_mul(u64::from(line.quantity)))

@@ -145,7 +145,9 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
     let mut entries = Vec::new();
     book.drain_journal(&mut entries);
     let addresses = [(order.seq, Box::from(*br#"{"name":"Ada"}"#))];
-    ledger.append(&Batch { entries: &entries, addresses: &addresses, messages: &[], at: NOW }).unwrap();
+    ledger
+        .append(&Batch { entries: &entries, addresses: &addresses, buyers: &[], messages: &[], at: NOW })
+        .unwrap();
 
     let audited = shop.send_to_ledger(&audit).json();
     assert_eq!((&audited["clean"], &audited["orders"]), (&true.into(), &1.into()), "{audited}");

@@ -219,8 +219,13 @@ impl Shop {
         let mut entries = Vec::new();
         self.book.drain_journal(&mut entries);
         if let Some(ledger) = &mut self.ledger {
-            let batch =
-                Batch { entries: &entries, addresses: &[], messages: &[], at: self.shared.clock.now() };
+            let batch = Batch {
+                entries: &entries,
+                addresses: &[],
+                buyers: &[],
+                messages: &[],
+                at: self.shared.clock.now(),
+            };
             ledger.append(&batch).unwrap();
         }
         self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));

@@ -9,10 +9,18 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::{OpenError, Options};
+use crate::ledger::RowError;
 
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../../../migrations/mysql/001.sql"), include_str!("../../../migrations/mysql/002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../../migrations/mysql/001.sql"),
+    include_str!("../../../migrations/mysql/002.sql"),
+    include_str!("../../../migrations/mysql/003.sql"),
+];
+/// The format of the last of them, which `writer.format` says as well.
+pub(super) const FORMAT: i64 = 3;
+/// Before a statement that can't be run twice: it is left out if this column is there.
+const UNLESS_COLUMN: &str = "-- unless column ";
 /// How long another server may take to migrate before this one gives up, in portions that end by themselves.
 const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 const LOCK_WAIT_S: u32 = 5;
@@ -54,7 +62,9 @@ fn migrate_locked(
         }
         tracing::info!(database = %options.database, format = version, "migrating the ledger");
         for statement in statements(script) {
-            connection.query_drop(statement)?;
+            if !is_done(connection, statement)? {
+                connection.query_drop(statement)?;
+            }
         }
         connection.exec_drop("REPLACE INTO meta VALUES ('version', ?)", (version.to_string(),))?;
     }
@@ -64,6 +74,19 @@ fn migrate_locked(
 /// A statement ends with a semicolon at the end of a line.
 fn statements(script: &str) -> impl Iterator<Item = &str> {
     script.split_inclusive(";\n").map(str::trim).filter(|statement| statement.ends_with(';'))
+}
+
+/// Whether a statement that can't be run twice was run before its script was cut off.
+fn is_done(connection: &mut Conn, statement: &str) -> Result<bool, mysql::Error> {
+    let Some((table, column)) = unless_column(statement) else { return Ok(false) };
+    let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() \
+                   AND table_name = ? AND column_name = ?";
+    let found: Option<u64> = connection.exec_first(columns, (table, column))?;
+    Ok(found != Some(0))
+}
+
+fn unless_column(statement: &str) -> Option<(&str, &str)> {
+    statement.lines().find_map(|line| line.strip_prefix(UNLESS_COLUMN))?.split_once('.')
 }
 
 fn lock(connection: &mut Conn) -> Result<(), OpenError> {
@@ -87,7 +110,18 @@ pub(super) fn check_version(connection: &mut Conn, options: &Options) -> Result<
         Some(found) if found == newest => Ok(()),
         Some(found) if found > newest => Err(OpenError::Newer { database: database(), found, known: newest }),
         Some(0) | None => Err(OpenError::Missing { database: database() }),
-        Some(found) => Err(OpenError::Older { database: database(), found }),
+        Some(found) => Err(OpenError::Older { database: database(), found, known: newest }),
+    }
+}
+
+/// Refuses a ledger with entries of a kind that a later release has added. What such an entry means for the orders
+/// beside it can't be known here.
+pub(super) fn check_kinds(connection: &mut Conn) -> Result<(), OpenError> {
+    let first: Option<(u64, String)> =
+        connection.query_first("SELECT seq, kind FROM further_entries ORDER BY seq LIMIT 1")?;
+    match first {
+        Some((seq, kind)) => Err(OpenError::Kind(RowError::Kind { seq, kind })),
+        None => Ok(()),
     }
 }
 
@@ -123,6 +157,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_format_is_that_of_the_last_script() {
+        assert_eq!(usize::try_from(FORMAT), Ok(MIGRATIONS.len()));
+        assert!(MIGRATIONS[2].contains(&format!("format INT NOT NULL DEFAULT {FORMAT};")));
+    }
+
+    #[test]
     fn every_statement_of_a_script_can_be_run_again() {
         for script in MIGRATIONS {
             let mut count = 0;
@@ -131,10 +171,15 @@ mod tests {
                     statement.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
                 let code = code.join("\n");
                 let code = code.trim();
-                assert!(
-                    code.starts_with("CREATE TABLE IF NOT EXISTS") || code.starts_with("INSERT IGNORE"),
-                    "{code}"
-                );
+                let again = code.starts_with("CREATE TABLE IF NOT EXISTS")
+                    || code.starts_with("INSERT IGNORE")
+                    || (code.starts_with("ALTER TABLE") && code.contains(" MODIFY ") && !code.contains(','));
+                let guarded = code.starts_with("ALTER TABLE") && unless_column(statement).is_some();
+                assert_ne!(again, guarded, "{code}");
+                if let Some((table, column)) = unless_column(statement) {
+                    assert!(code.starts_with(&format!("ALTER TABLE {table}")), "{code}");
+                    assert!(code.contains(&format!(" {column} ")), "{code}");
+                }
                 assert_eq!(code.matches(';').count(), 1, "{code}");
                 count += 1;
             }

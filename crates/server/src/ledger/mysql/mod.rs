@@ -31,13 +31,17 @@ pub enum OpenError {
     #[error("the database {database} is not a ledger of doorbuster; give it an empty one of its own")]
     NotALedger { database: String },
     #[error(
-        "the database {database} was written by a newer doorbuster (format {found}, this one knows {known}); run that one"
+        "the database {database} has format {found}, of a newer doorbuster, and this one knows formats up to {known}; run \
+         the newer one"
     )]
     Newer { database: String, found: u64, known: u64 },
     #[error(
-        "the database {database} has the older format {found}; start doorbuster serve on it once, it migrates it"
+        "the database {database} has the older format {found}, and this doorbuster reads format {known}; start \
+         doorbuster serve on it once, it migrates it"
     )]
-    Older { database: String, found: u64 },
+    Older { database: String, found: u64, known: u64 },
+    #[error("the ledger is of a newer doorbuster: {0}")]
+    Kind(#[source] RowError),
     #[error(
         "the database {database} is the ledger of the {found} profile and can't be used by the {wanted} profile; \
              give that one a database of its own"
@@ -83,6 +87,7 @@ pub fn open(options: &Options) -> Result<(Conn, Server), OpenError> {
         let (mut patient, _) = connect(options, Purpose::Migrate).map_err(failed)?;
         migrate::migrate(&mut patient, options)?;
     }
+    migrate::check_kinds(&mut connection)?;
     let (flush, sync_binlog) = (server.flush_log_at_commit, server.sync_binlog);
     tracing::info!(
         version = %server.version,
@@ -115,5 +120,6 @@ pub fn open_reader(options: &Options) -> Result<Conn, OpenError> {
     let failed = |source| OpenError::Connect { address: options.to_string(), source };
     let (mut connection, _) = connect(options, Purpose::Read).map_err(failed)?;
     migrate::check_version(&mut connection, options)?;
+    migrate::check_kinds(&mut connection)?;
     Ok(connection)
 }

@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use engine::{Entry, Event};
+use engine::{BuyerId, Entry, Event};
 
-use crate::ledger::Batch;
 use crate::ledger::rows::{
-    adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row,
+    adjust_code, buyer_row, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
 };
+use crate::ledger::{BUYER_BYTES_MAX, Batch};
 
 /// A packet is sent when it is this long: a long one makes the server wait for its end with nothing to do.
 const PACKET_BYTES: usize = 1 << 20;
@@ -19,6 +19,9 @@ const PACKET_MARGIN: usize = 1024;
 
 const ORDERS: &str =
     "INSERT INTO orders (seq, at, sku, hash, buyer, quantity, unit_price, fingerprint, address) VALUES ";
+/// Of buyers who are hashes: the rows of all others are as short as they were without them.
+const ORDERS_OF_HASHES: &str = "INSERT INTO orders (buyer_high, seq, at, sku, hash, buyer, quantity, unit_price, \
+                                fingerprint, address) VALUES ";
 const TRANSITIONS: &str = "INSERT INTO transitions (seq, at, order_seq, step, kind) VALUES ";
 
 /// Statements of one transaction, in packets that the server takes.
@@ -63,6 +66,15 @@ impl Statements {
 
     /// All rows of a batch.
     pub(super) fn push_batch(&mut self, batch: &Batch<'_>) {
+        let mut texts = batch.buyers.iter().peekable();
+        for entry in batch.entries {
+            if let Event::OrderPlaced { buyer, .. } = entry.event
+                && let Some(text) = text_of(&mut texts, entry.seq, buyer)
+            {
+                self.push_buyer(buyer, text);
+            }
+        }
+        assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
         let mut addresses = batch.addresses.iter().peekable();
         for entry in batch.entries {
             let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
@@ -78,16 +90,31 @@ impl Statements {
         self.end_insert();
     }
 
+    /// Whoever has ordered before is there already. Such an INSERT would also cut a text that is too long.
+    fn push_buyer(&mut self, buyer: BuyerId, text: &str) {
+        assert!(text.len() <= BUYER_BYTES_MAX, "a buyer's text is checked where it comes in");
+        let (low, high) = buyer_row(buyer);
+        self.push_row("INSERT IGNORE INTO buyers (high, low, text) VALUES ", |row| {
+            number(row, high.expect("a number has no text"));
+            number(row, low);
+            bytes(row, text.as_bytes());
+        });
+    }
+
     fn push_entry(&mut self, entry: &Entry, address: Option<&[u8]>) {
         let (seq, at) = (int(entry.seq.0), int(entry.at.0));
         match &entry.event {
             Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
-                self.push_row(ORDERS, |row| {
+                let (buyer, high) = buyer_row(*buyer);
+                self.push_row(if high.is_some() { ORDERS_OF_HASHES } else { ORDERS }, |row| {
+                    if let Some(high) = high {
+                        number(row, high);
+                    }
                     number(row, seq);
                     number(row, at);
                     number(row, id.sku.0);
                     hash(row, id.hash);
-                    number(row, int(buyer.0));
+                    number(row, buyer);
                     number(row, *quantity);
                     number(row, int(*unit_price));
                     number(row, fingerprint.0.cast_signed());
@@ -255,6 +282,7 @@ mod tests {
         statements.push_batch(&Batch {
             entries: &entries,
             addresses: &addresses,
+            buyers: &[],
             messages: &[b"m".to_vec().into_boxed_slice()],
             at: UnixMs(7),
         });
@@ -282,6 +310,7 @@ mod tests {
             statements.push_batch(&Batch {
                 entries: &entries,
                 addresses: &addresses,
+                buyers: &[],
                 messages: &[],
                 at: UnixMs(7),
             });

@@ -4,9 +4,10 @@ use engine::{Entry, Event};
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::SqliteLedger;
+use super::buyer::BuyerColumn;
 use super::checkpoint::Checkpointed;
 use crate::ledger::rows::{
-    adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row,
+    adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{AppendError, Batch};
 
@@ -66,11 +67,20 @@ fn append(connection: &Connection, batch: &Batch<'_>) -> Result<(), rusqlite::Er
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let mut statements = Statements::prepare(connection)?;
     let mut addresses = batch.addresses.iter().peekable();
+    let mut texts = batch.buyers.iter().peekable();
     for entry in batch.entries {
         let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
         statements.insert(connection, entry, address)?;
+        if let Event::OrderPlaced { buyer, .. } = entry.event
+            && let Some(text) = text_of(&mut texts, entry.seq, buyer)
+        {
+            connection
+                .prepare_cached("INSERT INTO buyers VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+                .execute(params![BuyerColumn(buyer), text])?;
+        }
     }
     assert!(addresses.next().is_none(), "every address belongs to an order of the batch, in order");
+    assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
     if !batch.messages.is_empty() {
         let mut insert = connection.prepare_cached("INSERT INTO messages (at, body) VALUES (?1, ?2)")?;
         for body in batch.messages {
@@ -110,7 +120,7 @@ impl<'c> Statements<'c> {
                     at,
                     id.sku.0,
                     id.hash.to_be_bytes(),
-                    int(buyer.0),
+                    BuyerColumn(*buyer),
                     quantity,
                     int(*unit_price),
                     fingerprint.0.cast_signed(),

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::backup::Existing;
 use super::{OpenError, backup};
+use crate::ledger::rows::RowError;
 
 /// "Door" in ASCII: says that a file is ours.
 const APPLICATION_ID: i64 = 0x446f_6f72;
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/001.sql")];
-const NEWEST: i64 = 1;
+pub(super) const MIGRATIONS: [&str; 2] =
+    [include_str!("../../../migrations/sqlite/001.sql"), include_str!("../../../migrations/sqlite/002.sql")];
+const NEWEST: i64 = 2;
 
 /// Brings a ledger to the newest format. An older one is backed up beside itself first.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), OpenError> {
@@ -53,8 +55,19 @@ pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), 
         Some(found) if found > NEWEST => {
             Err(OpenError::Newer { path: path.to_owned(), found, known: NEWEST })
         }
-        Some(found) => Err(OpenError::Older { path: path.to_owned(), found }),
+        Some(found) => Err(OpenError::Older { path: path.to_owned(), found, known: NEWEST }),
         None => Err(OpenError::NotALedger { path: path.to_owned() }),
+    }
+}
+
+/// Refuses a ledger with entries of a kind that a later release has added. What such an entry means for the orders
+/// beside it can't be known here.
+pub(super) fn check_kinds(connection: &Connection) -> Result<(), OpenError> {
+    let first = "SELECT seq, kind FROM further_entries ORDER BY seq LIMIT 1";
+    let found = connection.query_row(first, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()?;
+    match found {
+        Some((seq, kind)) => Err(OpenError::Kind(RowError::Kind { seq: seq.unsigned_abs(), kind })),
+        None => Ok(()),
     }
 }
 
@@ -152,7 +165,8 @@ mod tests {
         drop(connection);
         let connection = open(&path);
         assert_eq!(found(&connection), (1, 1));
-        check_version(&connection, &path).unwrap();
+        let older = check_version(&connection, &path).unwrap_err().to_string();
+        assert!(older.contains("format 1") && older.contains("format 2"), "{older}");
         // The older program went on with it meanwhile.
         connection.execute("INSERT INTO messages (at, body) VALUES (2, x'42')", []).unwrap();
         migrate_by(&connection, &path, &[MIGRATIONS[0], SECOND]).unwrap();

@@ -6,6 +6,7 @@
 
 mod append;
 mod backup;
+mod buyer;
 mod checkpoint;
 mod marks;
 mod migrate;
@@ -26,6 +27,7 @@ pub use checkpoint::Checkpointed;
 pub use read::{changes, export};
 pub use replay::{LoadError, audit};
 
+use crate::ledger::rows::RowError;
 use checkpoint::Checkpointer;
 
 /// Name of the ledger in the data directory.
@@ -78,11 +80,16 @@ pub enum OpenError {
     #[error("{path} is not a ledger of doorbuster; give another --data-dir")]
     NotALedger { path: PathBuf },
     #[error(
-        "{path} was written by a newer doorbuster (format {found}, this one knows {known}); run that one"
+        "{path} has format {found}, of a newer doorbuster, and this one knows formats up to {known}; run the newer one"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    #[error("{path} has the older format {found}; start doorbuster serve on it once, it migrates it")]
-    Older { path: PathBuf, found: i64 },
+    #[error(
+        "{path} has the older format {found}, and this doorbuster reads format {known}; start doorbuster serve on it \
+         once, it migrates it"
+    )]
+    Older { path: PathBuf, found: i64, known: i64 },
+    #[error("the ledger is of a newer doorbuster: {0}")]
+    Kind(#[source] RowError),
     #[error("{path} is being read (by an audit, an export or a backup); start again when that has ended")]
     Read { path: PathBuf },
     #[error("cannot back the ledger up before its migration: {0}")]
@@ -136,6 +143,7 @@ impl SqliteLedger {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = connect(&path, flags, options.vfs.as_deref())?;
         migrate::migrate(&connection, &path)?;
+        migrate::check_kinds(&connection)?;
         prepare(&connection, options.synchronous)?;
         // A failed sync may have left frames that were never answered for and that later syncs would not write
         // again. This decides it before anybody reads: all frames go into the database, and a synced commit
@@ -278,6 +286,7 @@ pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
     connection.pragma_update(None, "query_only", true)?;
     migrate::check_version(&connection, &path)?;
+    migrate::check_kinds(&connection)?;
     Ok(connection)
 }
 

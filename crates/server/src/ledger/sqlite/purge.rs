@@ -76,7 +76,9 @@ mod tests {
 
     fn filled() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("../../../migrations/sqlite/001.sql")).unwrap();
+        for script in super::super::migrate::MIGRATIONS {
+            connection.execute_batch(script).unwrap();
+        }
         let rows =
             format!("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})");
         for insert in [

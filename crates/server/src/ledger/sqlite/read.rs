@@ -5,6 +5,7 @@ use std::path::Path;
 use engine::{SaleId, UnixMs};
 use rusqlite::{Connection, Row, params};
 
+use super::buyer::BuyerColumn;
 use super::replay::{last_seq, nonsense, order_id, unsigned};
 use super::{OpenError, open_reader};
 use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
@@ -64,7 +65,8 @@ fn window(
                  (SELECT 1 FROM transitions AS later
                   WHERE later.order_seq = t.order_seq AND later.step > t.step AND later.seq <= ?4)
          )
-         SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at
+         SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
+             (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer)
          FROM changed JOIN orders AS o ON o.seq = changed.order_seq
          LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
              (SELECT max(step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= ?4)
@@ -100,7 +102,8 @@ fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
     let closed_at: Option<i64> = row.get(8)?;
     Ok(OrderRow {
         id: order_id(row, 0)?,
-        buyer: unsigned(row, 2)?,
+        buyer: row.get::<_, BuyerColumn>(2)?.0,
+        buyer_text: row.get(9)?,
         quantity: row.get(3)?,
         unit_price: unsigned(row, 4)?,
         placed_at: UnixMs(unsigned(row, 5)?),

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use engine::{Book, Entry, Event, Inconsistent, LedgerKind, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
-use rusqlite::{Connection, Row, Rows, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
+use super::buyer::BuyerColumn;
 use super::{OpenError, SqliteLedger, open_reader};
 use crate::ledger::Audit;
+use crate::ledger::buyers::check_texts;
 use crate::ledger::rows::{self, RowError};
 
 /// Entries per read transaction: a short one, so that a running server can reuse its WAL.
@@ -38,10 +40,14 @@ impl SqliteLedger {
     }
 }
 
+/// The tables of the sequence, but for the orders.
+const OTHER_TABLES: [&str; 6] =
+    ["sale_events", "stock_adjustments", "transitions", "payments", "payment_ends", "further_entries"];
+
 /// The latest sequence number; 0 for an empty ledger.
 pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> {
     let mut query = String::from("SELECT max(0");
-    for table in ["sale_events", "stock_adjustments", "orders", "transitions", "payments", "payment_ends"] {
+    for table in OTHER_TABLES.iter().chain(&["orders"]) {
         query.push_str(&format!(", coalesce((SELECT max(seq) FROM {table}), 0)"));
     }
     query.push(')');
@@ -55,7 +61,7 @@ pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> 
 fn orders_len(connection: &Connection, last: u64) -> Result<usize, rusqlite::Error> {
     const ORDER_BYTES_MIN: u64 = 32;
     let mut others = 0;
-    for table in ["sale_events", "stock_adjustments", "transitions", "payments", "payment_ends"] {
+    for table in OTHER_TABLES {
         others +=
             connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| unsigned(row, 0))?;
     }
@@ -87,13 +93,14 @@ fn replay_to<E: From<rusqlite::Error>>(
 
 /// The tables of the sequence, each with how its rows become entries.
 type Parse = fn(&Row<'_>) -> Result<Event, rusqlite::Error>;
-const TABLES: [(&str, Parse); 6] = [
+const TABLES: [(&str, Parse); 7] = [
     ("SELECT * FROM sale_events", sale_event),
     ("SELECT * FROM stock_adjustments", adjustment),
     ("SELECT seq, at, sku, hash, buyer, quantity, unit_price, fingerprint FROM orders", order),
     ("SELECT * FROM transitions", transition),
     ("SELECT * FROM payments", payment),
     ("SELECT * FROM payment_ends", payment_end),
+    ("SELECT * FROM further_entries", further),
 ];
 
 /// A merge of the tables: each is read in the order of its primary key. Returns how many entries there were.
@@ -162,7 +169,7 @@ fn adjustment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
 }
 
 fn order(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    let (buyer, unit_price) = (unsigned(row, 4)?, unsigned(row, 6)?);
+    let (BuyerColumn(buyer), unit_price) = (row.get(4)?, unsigned(row, 6)?);
     Ok(rows::order(order_id(row, 2)?, buyer, row.get(5)?, unit_price, row.get(7)?))
 }
 
@@ -178,6 +185,10 @@ fn payment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
 
 fn payment_end(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
     rows::payment_end(unsigned(row, 2)?, row.get_ref(3)?.as_str()?).map_err(|error| nonsense(3, error))
+}
+
+fn further(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
+    rows::further(unsigned(row, 0)?, row.get_ref(2)?.as_str()?).map_err(|error| nonsense(2, error))
 }
 
 /// An order id from its two columns.
@@ -212,6 +223,7 @@ pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
         Err(LoadError::Sqlite(error)) if error.sqlite_error_code().is_some() => return Err(error.into()),
         Err(LoadError::Sqlite(error)) => broken.push(format!("a row makes no sense: {error}")),
     }
+    check_buyers(&connection, &mut broken)?;
     let mut audit = Audit::of(&book, last, broken);
     // With the indexes, unlike a quick check: the export finds transitions by one.
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -221,6 +233,24 @@ pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
     Ok(audit)
 }
 
+/// Every buyer who is a hash has a text, and it is theirs. Costs a pass over the orders.
+fn check_buyers(connection: &Connection, broken: &mut Vec<String>) -> Result<(), rusqlite::Error> {
+    let without: u64 = connection.query_row(
+        "SELECT count(*) FROM orders WHERE typeof(buyer) = 'blob' AND buyer NOT IN (SELECT id FROM buyers)",
+        [],
+        |row| unsigned(row, 0),
+    )?;
+    if without > 0 {
+        broken.push(format!("{without} orders are of buyers who are hashes and have no text"));
+    }
+    let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
+    let secret = connection.query_row(secret, [], |row| row.get(0)).optional()?;
+    let mut texts = connection.prepare("SELECT id, text FROM buyers")?;
+    let texts = texts.query_map([], |row| Ok((row.get::<_, BuyerColumn>(0)?.0, row.get(1)?)))?;
+    check_texts(secret, texts.collect::<Result<Vec<_>, _>>()?, broken);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +258,9 @@ mod tests {
     #[test]
     fn memory_is_reserved_for_the_orders_and_not_for_all_entries() {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("../../../migrations/sqlite/001.sql")).unwrap();
+        for script in super::super::migrate::MIGRATIONS {
+            connection.execute_batch(script).unwrap();
+        }
         let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)";
         for insert in [
             "INSERT INTO orders SELECT i + 1, 1, 0, x'00', 1, 1, 1, 1, NULL FROM n",

@@ -8,7 +8,12 @@ use engine::{Accepted, Book, Command, OrderId, Payment, Refusal, Seq, SkuId, Uni
 use server::ledger::mysql::cluster::{Found, SharedLedger};
 
 use super::{START, asked, assert_sound, item, open, sale};
-use crate::history::{Random, commands};
+use crate::history::{Random, commands, text_of};
+
+fn reservation(place: &engine::Placement, now: UnixMs) -> Reservation {
+    let buyer_text = text_of(place.buyer);
+    Reservation { place: *place, buyer_text, epoch: 0, reserved_at: now, address: None }
+}
 
 /// The book beside the ledger, and what the ledger has rejected for good.
 #[derive(Default)]
@@ -25,7 +30,7 @@ impl Pair {
         for place in places {
             if let Some(rejection) = self.rejected.get(&place.id) {
                 expected.push(Outcome::Rejected(*rejection));
-                orders.push(Reservation { place: *place, epoch: 0, reserved_at: now, address: None });
+                orders.push(reservation(place, now));
                 continue;
             }
             let outcome = match self.book.place(now, place) {
@@ -42,7 +47,7 @@ impl Pair {
                 }
             };
             expected.push(outcome);
-            orders.push(Reservation { place: *place, epoch: 0, reserved_at: now, address: None });
+            orders.push(reservation(place, now));
         }
         let outcomes = ledger.consume(now, &[], &orders).unwrap();
         assert_eq!(outcomes, expected);

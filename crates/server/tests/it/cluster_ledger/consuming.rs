@@ -285,7 +285,7 @@ fn the_audit_misses_nothing_that_was_altered() {
             "refunds_due",
         ),
         (
-            "INSERT INTO rejections SELECT id, 1, 1, 1, 1, 0, 'sold_out' FROM order_ids ORDER BY id LIMIT 1",
+            "INSERT INTO rejections SELECT id, 1, 1, 1, 1, 0, 'sold_out', NULL FROM order_ids ORDER BY id LIMIT 1",
             "DELETE FROM rejections WHERE at = 1",
             "is an order",
         ),

@@ -61,9 +61,10 @@ fn one_sku(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) {
 
 fn order(sku: u32, hash: u128, buyer: u64) -> Reservation {
     let id = OrderId { sku: SkuId(sku), hash };
-    let place = Placement { id, buyer: BuyerId(buyer), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
+    let place =
+        Placement { id, buyer: BuyerId(buyer.into()), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
     let address = Some(br#"{"city":"O'Fallon"}"#[..].into());
-    Reservation { place, epoch: 0, reserved_at: UnixMs(START), address }
+    Reservation { place, buyer_text: None, epoch: 0, reserved_at: UnixMs(START), address }
 }
 
 /// The orders of these numbers, by as many buyers.

@@ -21,7 +21,7 @@ fn marks(ledger: &mut SharedLedger, snapshot: &Raised, portion: usize) -> Vec<Ma
 
 fn cancel(ledger: &mut SharedLedger, number: u64) {
     let id = OrderId { sku: SkuId(0), hash: u128::from(number) << 64 };
-    ledger.execute(NOW, &[asked(Command::Cancel { order: id, buyer: BuyerId(number) })]).unwrap();
+    ledger.execute(NOW, &[asked(Command::Cancel { order: id, buyer: BuyerId(number.into()) })]).unwrap();
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! One SKU, one client: what each call does.
 
 use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
-use engine::{BuyerId, OrderId, ProductId, Refusal, SkuId};
+use engine::{OrderId, ProductId, Refusal, SkuId};
 use server::gate::{
     Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, GateError, Open, Reserved, SaleSet, Settled,
 };
 
 use super::servers::Redis;
-use super::{available, build, fresh, is_taken, on, place, reserve};
+use super::{available, build, buyer_of, fresh, is_taken, on, place, reserve};
 
 const SKU: SkuId = SkuId(0x1d);
 
@@ -219,7 +219,7 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));
     let marks = (0..2_500).map(|hash| Mark { place: place(SKU, 1_000 + hash, 9, 1), state: MarkState::Sold });
     let snapshot =
-        Snapshot { marks: marks.collect(), buyers: vec![(BuyerId(9), 2_500)], ..fresh(3, 7, Some(2_501)) };
+        Snapshot { marks: marks.collect(), buyers: vec![(buyer_of(9), 2_500)], ..fresh(3, 7, Some(2_501)) };
     build(&mut gate, SKU, &snapshot);
     assert_eq!(available(&mut gate, SKU), 7);
     assert_eq!(gate.find(&[id]), [Ok(None)]);

@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod faults;
 mod fencing;
+mod formats;
 mod servers;
 mod shop;
 mod tls;
@@ -30,8 +31,14 @@ pub(crate) fn build(gate: &mut Gate, sku: SkuId, snapshot: &Snapshot) {
     assert!(matches!(built, Built::Open(_)), "{built:?}");
 }
 
+/// Every other buyer is a hash, which ends in the number of the one before.
+pub(crate) fn buyer_of(number: u64) -> BuyerId {
+    let even = u128::from(number & !1);
+    if number.is_multiple_of(2) { BuyerId(even) } else { BuyerId::of_hash(even) }
+}
+
 pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Placement {
-    Placement { id: OrderId { sku, hash }, buyer: BuyerId(buyer), quantity, fingerprint: Fingerprint(7) }
+    Placement { id: OrderId { sku, hash }, buyer: buyer_of(buyer), quantity, fingerprint: Fingerprint(7) }
 }
 
 pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<Answer<Reserved>, GateError> {

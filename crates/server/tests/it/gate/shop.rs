@@ -13,6 +13,8 @@ use engine::{
 };
 use server::gate::{Applied, Built, ClaimRequest, Claimed, Found, Gate, Reserve, Reserved, Settled};
 
+use super::buyer_of;
+
 pub(crate) const SALE: SaleId = SaleId(3);
 pub(crate) const SKUS: [SkuId; 2] = [SkuId(0), SkuId(1)];
 pub(crate) const BUYERS: u64 = 6;
@@ -329,7 +331,7 @@ impl Shop {
     fn snapshot(&self, sku: SkuId) -> Snapshot {
         let places = self.placed.iter().filter(|place| place.id.sku == sku);
         let marks = places.map(|place| Mark { place: *place, state: self.mark(place.id) });
-        let buyers = (0..BUYERS).map(|buyer| (BuyerId(buyer), self.units(sku, BuyerId(buyer))));
+        let buyers = (0..BUYERS).map(|buyer| (buyer_of(buyer), self.units(sku, buyer_of(buyer))));
         Snapshot {
             epoch: self.epoch,
             available: self.book.stock(sku).unwrap().available(),
@@ -377,7 +379,7 @@ impl Shop {
             assert_eq!(audit.open_units, open);
             assert_eq!(audit.open_units + audit.taken_units, stock.held() + stock.sold());
             if limit(sku).is_some() {
-                let units: u64 = (0..BUYERS).map(|buyer| self.units(sku, BuyerId(buyer))).sum();
+                let units: u64 = (0..BUYERS).map(|buyer| self.units(sku, buyer_of(buyer))).sum();
                 assert_eq!(audit.buyers_counted, units);
             }
         }
@@ -407,7 +409,7 @@ fn key(sku: SkuId, number: u64) -> OrderId {
 pub(crate) fn request(sku: SkuId, hash: u64, buyer: u64, quantity: u32, fingerprint: u64) -> Placement {
     Placement {
         id: OrderId { sku, hash: u128::from(hash) },
-        buyer: BuyerId(buyer),
+        buyer: buyer_of(buyer),
         quantity,
         fingerprint: Fingerprint(fingerprint),
     }

@@ -24,7 +24,7 @@ use crate::chores::{ClockWatch, Purging};
 use crate::cluster::Core;
 use crate::cluster::place::relay::order_of;
 use crate::cluster::settle::{settle, tell_gate};
-use crate::gate::{Applied, Gate, Open, OpenRecord};
+use crate::gate::{Applied, Closed, Gate, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{Found, Lease, LedgerError, SharedLedger};
 use crate::queue::Consumer;
 
@@ -191,6 +191,8 @@ impl<'a> Reconciling<'a> {
         for (slot, state) in slots.iter().zip(&states) {
             match state {
                 Ok(None) => self.rebuild.ask(slot.sku),
+                // Not ours to rebuild; every server reports it where its health is asked for.
+                Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
                 Ok(Some(state))
                     if state.closed.is_some() || Some(&state.seen.epoch) != epochs.get(&slot.sku) =>
                 {

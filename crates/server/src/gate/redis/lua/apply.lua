@@ -17,7 +17,7 @@ if asked ~= epoch then return answer(asked < epoch and OLD or NOT_YET) end
 local kind, id, body = ARGV[3], ARGV[4], ARGV[5]
 local mark = redis.call('HGET', KEYS[2], id)
 local to = MOVES[kind][mark and letter(mark) or 'new']
-if not to or (mark and string.sub(mark, 2, 20) ~= body) then return answer(DRIFT) end
+if not to or (mark and string.sub(mark, 2, #body + 1) ~= body) then return answer(DRIFT) end
 if to == ALREADY then return answer(ALREADY) end
 
 local fresh = to .. body

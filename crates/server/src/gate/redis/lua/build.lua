@@ -4,23 +4,26 @@ local run, step, asked = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 if step == 'begin' then
   -- Only a closed gate is replaced: one that sells was built by somebody else meanwhile.
-  if read() and (epoch > asked or (flag() == 'o' and string.sub(gate, 1, 40) == run) or (epoch == asked and flag() ~= 'b')) then
-    return answer(OLD)
+  if read() then
+    if format() > FORMAT then return answer(OTHER_FORMAT) end
+    local sells = (flag() == 'O' or flag() == 'o') and string.sub(gate, 1, 40) == run
+    if epoch > asked or sells or (epoch == asked and flag() ~= 'B') then return answer(OLD) end
   end
   local version = gate and redis.call('HGET', KEYS[1], 'version') or 0
   local window = gate and string.sub(gate, 51, 66) or struct.pack('>I8I8', 0, 0)
   local phase = gate and string.sub(gate, 42, 42) or 'p'
   redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
   epoch, seq, avail = asked, 0, 0
-  gate = run .. 'b' .. phase .. struct.pack('>I8', epoch) .. window .. struct.pack('>I4', 0)
+  gate = run .. 'B' .. phase .. struct.pack('>I8', epoch) .. window .. struct.pack('>I4', 0) .. string.char(FORMAT)
   redis.call('HSET', KEYS[1], 'gate', gate, 'seq', seq, 'avail', avail, 'version', version)
   return answer(DONE)
 end
 
 if not read() then return answer(LOST) end
+if format() ~= FORMAT then return answer(OTHER_FORMAT) end
 if epoch ~= asked then return answer(OLD) end
 if string.sub(gate, 1, 40) ~= run then return answer(OTHER_RUN) end
-if flag() ~= 'b' then return answer(step == 'finish' and flag() == 'o' and ALREADY or FENCED) end
+if flag() ~= 'B' then return answer(step == 'finish' and flag() == 'O' and ALREADY or FENCED) end
 if step == 'marks' or step == 'buyers' then
   local pairs_of = {}
   for i = 4, #ARGV do pairs_of[i - 3] = ARGV[i] end
@@ -36,6 +39,6 @@ if newer > version then
   version, phase, first, last = newer, string.sub(gate, 42, 42), starts, ends
 end
 seq, avail = 1, tonumber(ARGV[4])
-gate = run .. 'o' .. phase .. struct.pack('>I8I8I8I4', epoch, first, last, tonumber(ARGV[5]))
+gate = run .. 'O' .. phase .. struct.pack('>I8I8I8I4', epoch, first, last, tonumber(ARGV[5])) .. string.char(FORMAT)
 redis.call('HSET', KEYS[1], 'gate', gate, 'seq', seq, 'avail', avail, 'version', version)
 return answer(DONE)

@@ -4,7 +4,7 @@ local why = closed()
 if why then return answer(why) end
 local kind, id, body = ARGV[2], ARGV[3], ARGV[4]
 local mark = redis.call('HGET', KEYS[2], id)
-if mark and string.sub(mark, 2, 20) ~= body then return answer(CONFLICT) end
+if mark and string.sub(mark, 2, #body + 1) ~= body then return answer(CONFLICT) end
 local state = mark and letter(mark)
 if state == kind then return answer(OPEN, mark) end
 if state == 'l' or state == 'a' then return answer(SETTLED) end

@@ -2,18 +2,23 @@
 -- run of the master that the client is connected to.
 --
 -- The state's field 'gate' is packed, because reading one field is an eighth cheaper than reading eight:
---   1..40 run of the master that it was built for   41 'o' open, 'f' fenced, 'b' being built
+--   1..40 run of the master that it was built for   41 'O' open, 'F' fenced, 'B' being built
 --   42 'l' selling, 'p' paused, 'e' ended           43.. epoch, starts, ends (8 bytes each), limit (4 bytes)
+--   71 format, of the state and of the marks: 2. Format 1 ends with the limit and has small letters at 41, so that its
+--   servers take a gate of a later format for a fenced one. A gate of another format is closed to us; one of an older format
+--   is fenced and rebuilt, one of a newer format is left alone.
 -- Its other fields are text: seq, avail (a debt is negative), version of the sale's state.
 --
--- A mark is a letter and a body of 19 bytes: fingerprint (8), units (3), buyer (8); for an adjustment by an
--- operator: units (8) and zeros. Marks of open things go on with epoch (8), time (8) and the caller's record.
+-- A mark is a letter and a body: fingerprint (8), units (3), buyer: 8 bytes of a number, 16 of a hash, which begins with a
+-- bit set that no number has set; for an adjustment by an operator: units (8) and zeros (11). Marks of open things go on with epoch (8), time (8) and the caller's record.
 --   'o' open reservation        's' in the ledger             'r' in the ledger, its units given back
 --   'x' rejected, units kept    'y' rejected, units given back
 --   'c' open claim of a late payment   'l' paid late          'd' open claim of a correction   'a' adjustment made
 local DONE, LOST, FENCED, OTHER_RUN, OPEN, SETTLED, CONFLICT = 0, 1, 2, 3, 4, 5, 6
 local OVER_LIMIT, SOLD_OUT, NOT_ENOUGH = 11, 12, 13
 local ALREADY, OLD, NOT_YET, DRIFT = 14, 15, 16, 17
+local OTHER_FORMAT = 18
+local FORMAT = 2
 
 local gate, seq, avail, epoch, starts, ends, limit
 
@@ -27,16 +32,20 @@ local function read()
   return true
 end
 
+local function flag() return string.sub(gate, 41, 41) end
+
+local function format() return string.byte(gate, 71) or 1 end
+
 local function answer(code, ...)
+  if code == OTHER_FORMAT then return {code, epoch, seq, avail, format()} end
   return {code, epoch or 0, seq or 0, avail or 0, ...}
 end
-
-local function flag() return string.sub(gate, 41, 41) end
 
 -- The code that says why nothing may be read or changed here; nil if all is well.
 local function closed()
   if not read() then return LOST end
-  if flag() ~= 'o' then return FENCED end
+  if format() ~= FORMAT then return OTHER_FORMAT end
+  if flag() ~= 'O' then return FENCED end
   if string.sub(gate, 1, 40) ~= ARGV[1] then return OTHER_RUN end
 end
 
@@ -44,9 +53,9 @@ local function letter(mark) return string.sub(mark, 1, 1) end
 
 -- Body, units and buyer of a mark; an adjustment has no buyer.
 local function parts(mark)
-  local kind, body = letter(mark), string.sub(mark, 2, 20)
+  local kind, body = letter(mark), string.sub(mark, 2, string.byte(mark, 13) >= 128 and 28 or 20)
   if kind == 'a' or kind == 'd' then return body, struct.unpack('>I8', body), nil end
-  return body, struct.unpack('>I3', body, 9), string.sub(body, 12, 19)
+  return body, struct.unpack('>I3', body, 9), string.sub(body, 12)
 end
 
 -- Moves units: taken from sale if positive, given back if negative. A debt is kept, not clamped.

@@ -6,14 +6,16 @@ local gate = state[1]
 if not gate then return {1} end
 local epoch, starts, ends, limit = struct.unpack('>I8I8I8I4', gate, 43)
 local seq, avail = tonumber(state[2]), tonumber(state[3])
-if string.sub(gate, 41, 41) ~= 'o' then return {2, epoch, seq, avail} end
+local format = string.byte(gate, 71) or 1
+if format ~= 2 then return {18, epoch, seq, avail, format} end
+if string.sub(gate, 41, 41) ~= 'O' then return {2, epoch, seq, avail} end
 if string.sub(gate, 1, 40) ~= ARGV[1] then return {3, epoch, seq, avail} end
 
 -- The id comes before everything else: only a request whose id is unknown can be refused.
 local id, body = ARGV[2], ARGV[4]
 local mark = redis.call('HGET', KEYS[2], id)
 if mark then
-  if string.sub(mark, 2, 20) ~= body then return {6, epoch, seq, avail} end
+  if string.sub(mark, 2, #body + 1) ~= body then return {6, epoch, seq, avail} end
   if string.sub(mark, 1, 1) == 'o' then return {4, epoch, seq, avail, mark} end
   return {5, epoch, seq, avail}
 end
@@ -29,7 +31,7 @@ local units = struct.unpack('>I3', body, 9)
 if units == 0 or units > 1000000 then return {10, epoch, seq, avail} end
 local buyer, has
 if limit > 0 then
-  buyer = string.sub(body, 12, 19)
+  buyer = string.sub(body, 12)
   has = tonumber(redis.call('HGET', KEYS[4], buyer) or 0)
   if has + units > limit then return {11, epoch, seq, avail} end
 end

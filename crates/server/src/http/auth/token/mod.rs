@@ -21,7 +21,7 @@ const DECODED_BYTES_MAX: usize = TOKEN_BYTES_MAX / 4 * 3;
 /// `{"alg":"HS256","typ":"JWT"}`, as most libraries write it: recognised without decoding.
 const USUAL_HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 /// Buyers are kept as signed 64-bit numbers in the ledger.
-pub(in crate::http) const BUYER_MAX: u64 = i64::MAX as u64;
+pub(in crate::http) const BUYER_MAX: u64 = BuyerId::NUMBER_MAX;
 
 /// Why a token is not believed. Told to its bearer: none of this helps to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Claims {
         if self.not_before_s.is_some_and(|not_before_s| now_s < not_before_s) {
             return Err(Untrusted::NotYetValid);
         }
-        if buyer > BUYER_MAX { Err(Untrusted::Claims) } else { Ok(BuyerId(buyer)) }
+        BuyerId::of_number(buyer).ok_or(Untrusted::Claims)
     }
 }
 

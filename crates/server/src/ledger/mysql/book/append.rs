@@ -93,7 +93,7 @@ impl MySqlLedger {
         statements.clear();
         statements.push("START TRANSACTION");
         statements.push(&format!(
-            "UPDATE writer SET batch = {}, next_seq = {next_seq}, last_at = {} \
+            "UPDATE writer SET batch = {}, next_seq = {next_seq}, latest_at = {} \
              WHERE id = 1 AND generation = {generation} AND batch = {batch} AND next_seq = {seq}",
             batch + 1,
             int(self.last_at)

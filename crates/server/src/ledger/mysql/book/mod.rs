@@ -46,7 +46,7 @@ struct WriterRow {
 impl WriterRow {
     /// As it was committed last.
     fn read(connection: &mut Conn) -> Result<WriterRow, mysql::Error> {
-        Self::select(connection, "SELECT generation, batch, next_seq, last_at FROM writer WHERE id = 1")
+        Self::select(connection, "SELECT generation, batch, next_seq, latest_at FROM writer WHERE id = 1")
     }
 
     /// Starts a transaction and waits for whoever writes to end.
@@ -54,7 +54,7 @@ impl WriterRow {
         // Starting a transaction would commit one that is open.
         roll_back(connection)?;
         connection.query_drop("START TRANSACTION")?;
-        let query = "SELECT generation, batch, next_seq, last_at FROM writer WHERE id = 1 FOR UPDATE";
+        let query = "SELECT generation, batch, next_seq, latest_at FROM writer WHERE id = 1 FOR UPDATE";
         Self::select(connection, query)
     }
 

@@ -5,13 +5,14 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
 use super::replay::{Columns, last_seq};
-use crate::ledger::RowError;
 use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
 use crate::ledger::mysql::{OpenError, Options, open_reader};
+use crate::ledger::{RowError, rows};
 
 /// As in SQLite, see there. The changed orders are few, so the planner is told to begin with them.
 const WINDOW_QUERY: &str = "
-    SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at
+    SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
+        t.at, b.text
     FROM (
         SELECT seq AS order_seq FROM orders WHERE seq > :after AND seq <= :to
         UNION ALL
@@ -21,6 +22,7 @@ const WINDOW_QUERY: &str = "
              WHERE later.order_seq = c.order_seq AND later.step > c.step AND later.seq <= :as_of)
     ) AS changed
     JOIN orders AS o ON o.seq = changed.order_seq
+    LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
     LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
         (SELECT MAX(s.step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= :as_of)
     ORDER BY o.seq";
@@ -88,11 +90,13 @@ fn window(
 
 fn order_row(columns: &mut Columns) -> Result<OrderRow, RowError> {
     let id = columns.take_order_id()?;
-    let (buyer, quantity, unit_price) = (columns.take()?, columns.take()?, columns.take()?);
+    let buyer = rows::buyer(columns.take()?, columns.take()?)?;
+    let (quantity, unit_price) = (columns.take()?, columns.take()?);
     let (placed_at, address) = (UnixMs(columns.take()?), columns.take()?);
     let (kind, closed_at): (Option<u8>, Option<u64>) = (columns.take()?, columns.take()?);
     let closed = kind.zip(closed_at.map(UnixMs));
-    Ok(OrderRow { id, buyer, quantity, unit_price, placed_at, address, closed })
+    let buyer_text = columns.take()?;
+    Ok(OrderRow { id, buyer, buyer_text, quantity, unit_price, placed_at, address, closed })
 }
 
 /// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,

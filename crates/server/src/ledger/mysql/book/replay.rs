@@ -5,6 +5,7 @@ use mysql::prelude::{FromValue, Queryable};
 use mysql::{Conn, Row};
 
 use super::{Fenced, MySqlLedger, WriterRow, roll_back};
+use crate::ledger::buyers::check_texts;
 use crate::ledger::mysql::cluster::audit as shared_audit;
 use crate::ledger::mysql::profile::{self, Profile};
 use crate::ledger::mysql::{OpenError, Options, open_reader};
@@ -112,13 +113,14 @@ fn first_seq_after(connection: &mut Conn, after: u64) -> Result<Option<u64>, mys
 
 /// The tables of the sequence, each with how its rows become entries.
 type Parse = fn(&mut Columns) -> Result<Event, RowError>;
-const TABLES: [(&str, &str, Parse); 6] = [
+const TABLES: [(&str, &str, Parse); 7] = [
     ("sale_events", "sale, kind, body", sale_event),
     ("stock_adjustments", "sku, kind, units, `key`", adjustment),
-    ("orders", "sku, hash, buyer, quantity, unit_price, fingerprint", order),
+    ("orders", "sku, hash, buyer, buyer_high, quantity, unit_price, fingerprint", order),
     ("transitions", "order_seq, step, kind", transition),
     ("payments", "id, sku, hash, amount, disposition", payment),
     ("payment_ends", "payment_seq, kind", payment_end),
+    ("further_entries", "seq, kind", further),
 ];
 
 type Parsed = (u64, Result<Entry, RowError>);
@@ -158,7 +160,8 @@ fn adjustment(columns: &mut Columns) -> Result<Event, RowError> {
 
 fn order(columns: &mut Columns) -> Result<Event, RowError> {
     let id = columns.take_order_id()?;
-    Ok(rows::order(id, columns.take()?, columns.take()?, columns.take()?, columns.take()?))
+    let buyer = rows::buyer(columns.take()?, columns.take()?)?;
+    Ok(rows::order(id, buyer, columns.take()?, columns.take()?, columns.take()?))
 }
 
 fn transition(columns: &mut Columns) -> Result<Event, RowError> {
@@ -176,6 +179,11 @@ fn payment_end(columns: &mut Columns) -> Result<Event, RowError> {
     let payment = columns.take()?;
     let kind: String = columns.take()?;
     rows::payment_end(payment, &kind)
+}
+
+fn further(columns: &mut Columns) -> Result<Event, RowError> {
+    let (seq, kind): (u64, String) = (columns.take()?, columns.take()?);
+    rows::further(seq, &kind)
 }
 
 /// A row's values, taken from left to right.
@@ -211,6 +219,26 @@ impl Columns {
     }
 }
 
+/// Every buyer who is a hash has a text, and it is theirs. Costs a pass over the orders.
+fn check_buyers(connection: &mut Conn, broken: &mut Vec<String>) -> Result<(), OpenError> {
+    let without: Option<u64> = connection.query_first(
+        "SELECT COUNT(*) FROM orders AS o LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer \
+         WHERE o.buyer_high IS NOT NULL AND b.text IS NULL",
+    )?;
+    if without != Some(0) {
+        broken.push(format!("{} orders are of buyers who are hashes and have no text", without.unwrap_or(0)));
+    }
+    let secret: Option<Vec<u8>> =
+        connection.query_first("SELECT value FROM meta WHERE name = 'id_secret'")?;
+    let rows: Vec<(i64, i64, Vec<u8>)> = connection.query("SELECT high, low, text FROM buyers")?;
+    let mut texts = Vec::with_capacity(rows.len());
+    for (high, low, text) in rows {
+        texts.push((rows::buyer(low, Some(high))?, String::from_utf8_lossy(&text).into_owned()));
+    }
+    check_texts(secret.and_then(|secret| secret.try_into().ok()), texts, broken);
+    Ok(())
+}
+
 /// Checks every invariant over the whole ledger, as of the moment of the call, while a server writes it or not.
 ///
 /// # Errors
@@ -236,6 +264,7 @@ pub fn audit(options: &Options) -> Result<Audit, OpenError> {
     if u64::try_from(writer.next_seq).ok() != last.checked_add(1) {
         broken.push(LoadError::Sequence { next: writer.next_seq, last }.to_string());
     }
+    check_buyers(&mut connection, &mut broken)?;
     // The tables of the state as of this snapshot, so they can be held against all entries and no fewer.
     if shared && broken.is_empty() {
         shared_audit::check(&mut connection, &book, &mut broken)?;

@@ -13,6 +13,7 @@ use super::session::{Failure, Session};
 use super::transaction::Transaction;
 use super::writes::write;
 use crate::ledger::mysql::connect::Meaning;
+use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::mysql::profile::{self, Profile};
 use crate::ledger::mysql::{OpenError, Options, open};
 
@@ -133,6 +134,7 @@ impl SharedLedger {
                 Err(Failure::Fenced(what)) => {
                     return Err(LedgerError::Unknown(format!("{what} was taken over meanwhile").into()));
                 }
+                Err(Failure::Format(found)) => return Err(LedgerError::Format { found, known: FORMAT }),
                 Err(Failure::Damaged(why)) => return Err(LedgerError::Damaged(why)),
                 Err(Failure::Sql(error)) => error,
             };

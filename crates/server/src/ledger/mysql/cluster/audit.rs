@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use engine::{Book, BuyerId, Disposition, OrderId, RefundReason, Seq, SkuId, Status, UnixMs};
+use engine::{Book, Disposition, OrderId, RefundReason, Seq, SkuId, Status, UnixMs};
 use mysql::prelude::Queryable;
 use mysql::{Conn, from_row_opt};
 
@@ -26,6 +26,7 @@ pub(in crate::ledger::mysql) fn check(
             Ok(()) => {}
             Err(Failure::Sql(error)) => return Err(error.into()),
             Err(Failure::Damaged(why) | Failure::Fenced(why)) => broken.push(why),
+            Err(Failure::Format(found)) => broken.push(format!("the ledger has format {found} since")),
         }
         if broken.len() > before + LINES_MAX {
             let more = broken.len() - before - LINES_MAX;
@@ -64,10 +65,10 @@ fn buyers(connection: &mut Conn, book: &Book, broken: &mut Vec<String>) -> Resul
         count += 1;
         match who_of(&who) {
             Some((sku, buyer)) if book.units(sku, buyer) == units && units > 0 => {}
-            Some((SkuId(sku), BuyerId(buyer))) => {
+            Some((SkuId(sku), buyer)) => {
                 broken.push(format!(
                     "buyer_sku: buyer {buyer} has {units} units of SKU {sku}, the orders say {}",
-                    book.units(SkuId(sku), BuyerId(buyer))
+                    book.units(SkuId(sku), buyer)
                 ));
             }
             None => broken.push("buyer_sku: a key of another length".to_owned()),

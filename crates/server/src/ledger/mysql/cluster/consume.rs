@@ -11,11 +11,17 @@ use engine::working_set::{Needs, Outcome};
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, ORDERS_MAX, SharedLedger};
+use crate::ledger::BUYER_BYTES_MAX;
 
-/// Whether an order's numbers can stand in the ledger. A message whose numbers can't was not written by a server of
-/// ours, which lets none in that is 2^63 or more: it is a dead letter.
+/// Whether an order can stand in the ledger. A message that can't was not written by a server of ours, which lets no
+/// number in that is 2^63 or more, and no hash without its text: it is a dead letter.
 pub fn fits(order: &Reservation) -> bool {
-    [order.place.buyer.0, order.epoch].into_iter().all(|number| i64::try_from(number).is_ok())
+    let buyer = order.place.buyer;
+    let named = match &order.buyer_text {
+        Some(text) => buyer.is_hash() && (1..=BUYER_BYTES_MAX).contains(&text.len()),
+        None => buyer.number().is_some(),
+    };
+    named && i64::try_from(order.epoch).is_ok()
 }
 
 /// How far a queue was read by these orders: messages from `from` up to, not including, `to`.

@@ -1,14 +1,14 @@
 //! Holds that were not paid in time.
 
 use engine::working_set::{Needs, WorkingSet};
-use engine::{BuyerId, OrderId, UnixMs};
+use engine::{OrderId, UnixMs};
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
 use super::session::Failure;
 use super::sql::id_of;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
-use crate::ledger::rows::int;
+use crate::ledger::rows::{self, int};
 
 impl SharedLedger {
     /// Expires at most `max` holds whose time is over, those that were due first; their units are on sale again.
@@ -27,7 +27,7 @@ impl SharedLedger {
             transaction.read(Needs::default())?;
             let at = transaction.set.at();
             let due = format!(
-                "SELECT o.sku, o.hash, o.buyer FROM (SELECT order_seq, pay_by FROM open_holds \
+                "SELECT o.sku, o.hash, o.buyer, o.buyer_high FROM (SELECT order_seq, pay_by FROM open_holds \
                  WHERE pay_by <= {} ORDER BY pay_by, order_seq LIMIT {max}) AS h \
                  JOIN orders AS o ON o.seq = h.order_seq ORDER BY h.pay_by, h.order_seq",
                 int(at.0)
@@ -35,10 +35,10 @@ impl SharedLedger {
             let rows: Vec<mysql::Row> = transaction.session.connection.query(due)?;
             let mut due = Vec::with_capacity(rows.len());
             for row in rows {
-                let (sku, hash, buyer): (u32, Vec<u8>, i64) = from_row_opt(row)?;
+                let (sku, hash, low, high): (u32, Vec<u8>, i64, Option<i64>) = from_row_opt(row)?;
                 let id = [&sku.to_be_bytes()[..], &hash].concat();
                 let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's hash".to_owned()))?;
-                due.push((id, BuyerId(buyer.cast_unsigned())));
+                due.push((id, rows::buyer(low, high)?));
             }
             transaction.read(Needs::of_due(&due))?;
             let due: Vec<_> = due.into_iter().map(|(id, _)| id).collect();

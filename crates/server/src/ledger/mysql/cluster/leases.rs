@@ -48,8 +48,8 @@ impl SharedLedger {
             let owner_number = owner.cast_signed();
             connection.query_drop(format!(
                 "UPDATE leases SET generation = generation + IF(owner = {owner_number}, 0, 1), \
-                 owner = {owner_number}, held_until = {DB_NOW} + {ms} \
-                 WHERE name = {quoted_name} AND (owner = {owner_number} OR held_until < {DB_NOW})"
+                 owner = {owner_number}, leased_until = {DB_NOW} + {ms} \
+                 WHERE name = {quoted_name} AND (owner = {owner_number} OR leased_until < {DB_NOW})"
             ))?;
             let row: Option<(i64, i64)> = connection
                 .query_first(format!("SELECT owner, generation FROM leases WHERE name = {quoted_name}"))?;
@@ -72,7 +72,7 @@ impl SharedLedger {
         self.attempt(|session, _| {
             let (owner, generation) = (lease.owner.cast_signed(), int(lease.generation));
             Ok(session.connection.query_drop(format!(
-                "UPDATE leases SET owner = 0, held_until = 0 \
+                "UPDATE leases SET owner = 0, leased_until = 0 \
                  WHERE name = {name} AND owner = {owner} AND generation = {generation}"
             ))?)
         })

@@ -59,7 +59,7 @@ impl SharedLedger {
             let mut sections = Vec::new();
             let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
             let head =
-                "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
+                "SELECT id, at, buyer, buyer_high, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
             let count = script.lists(head, ids, "", id);
             sections.extend(std::iter::repeat_n(Section::Rejections, count));
             // Before the orders: a payment that came since is no matter, an order's sale must be known.
@@ -163,7 +163,7 @@ impl SharedLedger {
     /// # Errors
     /// See [`LedgerError`].
     pub fn end(&mut self) -> Result<(Seq, engine::UnixMs), LedgerError> {
-        let query = "SELECT next_seq, last_at FROM writer WHERE id = 1".to_owned();
+        let query = "SELECT next_seq, latest_at FROM writer WHERE id = 1".to_owned();
         let rows = self.select(query, |row| {
             let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
             Ok((Seq(unsigned(next_seq) - 1), engine::UnixMs(unsigned(last_at))))

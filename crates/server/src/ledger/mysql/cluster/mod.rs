@@ -65,6 +65,12 @@ pub enum LedgerError {
     /// What stands in the ledger can't have been written by this program. Nothing was changed.
     #[error("the ledger breaks an invariant: {0}; restore a backup, or send it to the developers")]
     Damaged(String),
+    /// A newer program has migrated the ledger while this one was running. Nothing was changed.
+    #[error(
+        "the ledger has format {found} since a newer doorbuster was started, and this one knows format {known}; stop \
+         this one, and start the newer one in its place"
+    )]
+    Format { found: i64, known: i64 },
 }
 
 impl LedgerError {

@@ -10,9 +10,9 @@ use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use mysql::from_row_opt;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::sql::{Script, hex, number, unsigned};
+use super::sql::{BuyerColumns, Script, hex, number, unsigned};
 use super::{Failure, LedgerError, SharedLedger};
-use crate::ledger::rows::int;
+use crate::ledger::rows::{self, int};
 
 /// A correction's name at the gate, among the orders of its SKU. The hash has 128 bits, and an operator is no
 /// adversary here.
@@ -34,8 +34,8 @@ pub(super) fn change_row(text: &mut String, sku: SkuId, epoch: u64, change: &Cha
     };
     number(text, format_args!("{},{},'{kind}',", sku.0, int(epoch)));
     hex(text, &hash.to_be_bytes());
-    let (buyer, units, fingerprint) = (int(buyer.0), int(units), fingerprint.0.cast_signed());
-    number(text, format_args!(",{buyer},{units},{fingerprint}"));
+    let (units, fingerprint) = (int(units), fingerprint.0.cast_signed());
+    number(text, format_args!(",{},{units},{fingerprint}", BuyerColumns(buyer)));
 }
 
 fn of_order(kind: &str, place: Placement) -> (&str, u128, BuyerId, u64, Fingerprint) {
@@ -49,19 +49,19 @@ impl SharedLedger {
     /// See [`LedgerError`].
     pub fn outbox(&mut self, max: usize, after: u64) -> Result<Vec<OutboxRow>, LedgerError> {
         let query = format!(
-            "SELECT id, sku, epoch, kind, hash, buyer, units, fingerprint FROM outbox WHERE id > {} \
+            "SELECT id, sku, epoch, kind, hash, buyer, buyer_high, units, fingerprint FROM outbox WHERE id > {} \
              ORDER BY id LIMIT {max}",
             int(after)
         );
         self.select(query, |row| {
-            type Columns = (u64, u32, i64, String, Vec<u8>, i64, i64, i64);
-            let (id, sku, epoch, kind, hash, buyer, units, fingerprint): Columns = from_row_opt(row)?;
+            type Columns = (u64, u32, i64, String, Vec<u8>, i64, Option<i64>, i64, i64);
+            let (id, sku, epoch, kind, hash, low, high, units, fingerprint): Columns = from_row_opt(row)?;
             let damaged = || Failure::Damaged(format!("row {id} of the outbox"));
             let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged())?;
             let name = OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) };
             let place = || {
                 let quantity = u32::try_from(units).map_err(|_too_many| damaged())?;
-                let (buyer, fingerprint) = (BuyerId(unsigned(buyer)), Fingerprint(unsigned(fingerprint)));
+                let (buyer, fingerprint) = (rows::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
                 Ok::<_, Failure>(Placement { id: name, buyer, quantity, fingerprint })
             };
             let change = match kind.as_str() {

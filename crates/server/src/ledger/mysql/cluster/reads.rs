@@ -11,12 +11,13 @@ use mysql::{Row, from_row_opt};
 use super::leases::Lease;
 use super::sale_events::{events_after, sale_entry};
 use super::session::Failure;
-use super::sql::{Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_bytes, who_of};
+use super::sql::{Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_hex, who_of};
 use super::transaction::{QueueState, Transaction};
+use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::rows as codes;
 
 /// The columns that [`order_row`] reads, and where they come from.
-pub(super) const ORDER_COLUMNS: &str = "i.id, o.seq, o.at, o.buyer, o.quantity, o.unit_price, o.fingerprint, \
+pub(super) const ORDER_COLUMNS: &str = "i.id, o.seq, o.at, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.fingerprint, \
     COALESCE(t2.kind, t1.kind), COALESCE(t2.at, t1.at)";
 pub(super) const ORDER_TABLES: &str = "order_ids AS i STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
     LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 \
@@ -69,7 +70,10 @@ impl Reads {
             match section {
                 Section::None => {}
                 Section::Writer => {
-                    let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
+                    let (next_seq, last_at, format): (i64, i64, i64) = from_row_opt(row)?;
+                    if format != FORMAT {
+                        return Err(Failure::Format(format));
+                    }
                     transaction.set.begin(Seq(unsigned(next_seq)), UnixMs(unsigned(last_at)));
                 }
                 Section::Lease => {
@@ -111,7 +115,7 @@ impl Reads {
         if let Some(lease) = lock {
             one(&mut script, Section::None, begin);
             one(&mut script, Section::None, "START TRANSACTION".to_owned());
-            let writer = "SELECT next_seq, last_at FROM writer WHERE id = 1 FOR UPDATE";
+            let writer = "SELECT next_seq, latest_at, format FROM writer WHERE id = 1 FOR UPDATE";
             one(&mut script, Section::Writer, writer.to_owned());
             one(&mut script, Section::Sales, events_after(set.sales().seen()));
             if let Some(lease) = lease {
@@ -129,7 +133,7 @@ impl Reads {
         let id = |text: &mut String, id: &OrderId| hex(text, &id_bytes(*id));
         let head = format!("SELECT {ORDER_COLUMNS} FROM {ORDER_TABLES} WHERE i.id IN ");
         lists(script.lists(&head, &needs.orders, "", id), Section::Orders);
-        let head = "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
+        let head = "SELECT id, at, buyer, buyer_high, quantity, fingerprint, epoch, reason FROM rejections WHERE id IN ";
         lists(script.lists(head, &needs.orders, "", id), Section::Rejections);
         let head = format!(
             "SELECT {PAYMENT_COLUMNS} FROM refunds_due AS r STRAIGHT_JOIN payments AS p ON p.seq = r.payment_seq \
@@ -137,7 +141,7 @@ impl Reads {
         );
         lists(script.lists(&head, &needs.orders, " ORDER BY p.seq", id), Section::Refunds);
         let head = "SELECT who, units FROM buyer_sku WHERE who IN ";
-        let who = |text: &mut String, (sku, buyer): &(SkuId, BuyerId)| hex(text, &who_bytes(*sku, *buyer));
+        let who = |text: &mut String, (sku, buyer): &(SkuId, BuyerId)| who_hex(text, *sku, *buyer);
         lists(script.lists(head, &needs.buyers, "", who), Section::Buyers);
         let head = format!("SELECT {PAYMENT_COLUMNS} FROM payments AS p {PAYMENT_ENDS} WHERE p.id IN ");
         let payment = |text: &mut String, id: &Box<str>| bytes(text, id.as_bytes());
@@ -192,8 +196,8 @@ pub(super) fn sku_row(row: Row) -> Result<(SkuId, SkuState), Failure> {
 }
 
 pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
-    type Columns = (Vec<u8>, i64, i64, i64, u32, i64, i64, Option<u8>, Option<i64>);
-    let (id, seq, at, buyer, quantity, unit_price, fingerprint, kind, closed_at): Columns =
+    type Columns = (Vec<u8>, i64, i64, i64, Option<i64>, u32, i64, i64, Option<u8>, Option<i64>);
+    let (id, seq, at, low, high, quantity, unit_price, fingerprint, kind, closed_at): Columns =
         from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
     let closed = match (kind, closed_at) {
@@ -207,7 +211,7 @@ pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
     let order = OrderRow {
         seq: Seq(unsigned(seq)),
         at: UnixMs(unsigned(at)),
-        buyer: BuyerId(unsigned(buyer)),
+        buyer: codes::buyer(low, high)?,
         quantity,
         unit_price: unsigned(unit_price),
         fingerprint: Fingerprint(unsigned(fingerprint)),
@@ -217,8 +221,8 @@ pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
 }
 
 pub(super) fn rejection_row(row: Row) -> Result<(OrderId, Rejection), Failure> {
-    let (id, at, buyer, quantity, fingerprint, epoch, reason): (Vec<u8>, i64, i64, u32, i64, i64, String) =
-        from_row_opt(row)?;
+    type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, i64, String);
+    let (id, at, low, high, quantity, fingerprint, epoch, reason): Columns = from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("a rejection's id".to_owned()))?;
     let reasons = [
         Refusal::UnknownSku,
@@ -233,7 +237,7 @@ pub(super) fn rejection_row(row: Row) -> Result<(OrderId, Rejection), Failure> {
         .ok_or_else(|| Failure::Damaged(format!("order {id} was rejected for {reason:?}")))?;
     let rejection = Rejection {
         at: UnixMs(unsigned(at)),
-        buyer: BuyerId(unsigned(buyer)),
+        buyer: codes::buyer(low, high)?,
         quantity,
         fingerprint: Fingerprint(unsigned(fingerprint)),
         epoch: unsigned(epoch),

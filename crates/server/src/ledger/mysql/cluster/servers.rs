@@ -12,6 +12,7 @@ use super::leases::DB_NOW;
 use super::session::Failure;
 use super::sql::{Script, number, quoted, unsigned};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::rows::int;
 
 /// Milliseconds for which a server keeps a queue without asking again.
@@ -48,14 +49,20 @@ impl SharedLedger {
     pub fn heartbeat(&mut self, server: u64, address: &str) -> Result<usize, LedgerError> {
         assert_ne!(server, 0, "0 is nobody");
         let server = server.cast_signed();
-        let mut text = format!("INSERT INTO servers (id, address, seen_at) VALUES ({server}, ");
+        let mut text = format!("INSERT INTO servers (id, address, alive_at) VALUES ({server}, ");
         quoted(&mut text, address);
         text.push_str(&format!(
-            ", {DB_NOW}) ON DUPLICATE KEY UPDATE address = VALUES(address), seen_at = VALUES(seen_at)"
+            ", {DB_NOW}) ON DUPLICATE KEY UPDATE address = VALUES(address), alive_at = VALUES(alive_at)"
         ));
         self.attempt(|session, _| {
             session.connection.query_drop(&text)?;
-            let count = format!("SELECT COUNT(*) FROM servers WHERE seen_at > {DB_NOW} - {ALIVE_MS}");
+            // A server that a newer one has shut out must give up its queues too, whatever else it still could do.
+            let format = "SELECT format FROM writer WHERE id = 1";
+            match session.connection.query_first(format)? {
+                Some(FORMAT) => {}
+                found => return Err(Failure::Format(found.unwrap_or(0))),
+            }
+            let count = format!("SELECT COUNT(*) FROM servers WHERE alive_at > {DB_NOW} - {ALIVE_MS}");
             let alive: Option<usize> = session.connection.query_first(count)?;
             Ok(alive.unwrap_or(0).max(1))
         })
@@ -70,9 +77,10 @@ impl SharedLedger {
         self.attempt(|session, _| {
             let mut script = Script::default();
             script
-                .push(format!("UPDATE queue_offsets SET owner = 0, lease_until = 0 WHERE owner = {server}"));
-            script
-                .push(format!("DELETE FROM servers WHERE id = {server} OR seen_at < {DB_NOW} - {FORGET_MS}"));
+                .push(format!("UPDATE queue_offsets SET owner = 0, leased_until = 0 WHERE owner = {server}"));
+            script.push(format!(
+                "DELETE FROM servers WHERE id = {server} OR alive_at < {DB_NOW} - {FORGET_MS}"
+            ));
             Ok(session.run(script, |_, _| Ok(()))?)
         })
     }
@@ -92,7 +100,7 @@ impl SharedLedger {
         let share = queues.len().div_ceil(alive.max(1));
         self.attempt(|session, _| {
             let mut script = Script::default();
-            let head = "INSERT IGNORE INTO queue_offsets (queue, next_offset, owner, lease_until, generation) VALUES ";
+            let head = "INSERT IGNORE INTO queue_offsets (queue, next_offset, owner, leased_until, generation) VALUES ";
             script.rows(head, queues, "", |text, (queue, from)| {
                 quoted(text, queue);
                 number(text, format_args!(",{},0,0,0", int(*from)));
@@ -102,7 +110,7 @@ impl SharedLedger {
             script.push("START TRANSACTION");
             session.run(script, |_, _| Ok(()))?;
             let rows: Vec<(String, i64, i64, bool, i64)> = session.connection.query(format!(
-                "SELECT queue, next_offset, owner, owner = 0 OR lease_until < {DB_NOW}, generation \
+                "SELECT queue, next_offset, owner, owner = 0 OR leased_until < {DB_NOW}, generation \
                  FROM queue_offsets ORDER BY queue FOR UPDATE"
             ))?;
             let mut rows: BTreeMap<String, Row> = rows
@@ -126,7 +134,7 @@ impl SharedLedger {
                 let (owner, generation) = (row.owner.cast_signed(), int(row.generation));
                 let mut text = format!(
                     "UPDATE queue_offsets SET owner = {owner}, generation = {generation}, \
-                     lease_until = {until} WHERE queue = "
+                     leased_until = {until} WHERE queue = "
                 );
                 quoted(&mut text, &row.queue);
                 script.push(text);

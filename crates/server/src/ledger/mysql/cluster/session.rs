@@ -15,6 +15,8 @@ pub(super) enum Failure {
     Sql(mysql::Error),
     Fenced(String),
     Damaged(String),
+    /// The ledger has this format meanwhile.
+    Format(i64),
 }
 
 impl From<mysql::Error> for Failure {

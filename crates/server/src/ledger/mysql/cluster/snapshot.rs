@@ -6,14 +6,14 @@
 
 use engine::handover::{Mark, MarkState};
 use engine::working_set::{Needs, Rejection};
-use engine::{BuyerId, Closing, Fingerprint, OrderId, Placement, Seq, SkuId, Stock, UnixMs};
+use engine::{Closing, Fingerprint, OrderId, Placement, Seq, SkuId, Stock, UnixMs};
 use mysql::from_row_opt;
 
 use super::reads::rejection_row;
 use super::session::Failure;
 use super::sql::{hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};
-use crate::ledger::rows::closing;
+use crate::ledger::rows::{self as codes, closing};
 
 /// A SKU whose epoch was raised, as it was at that entry of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Marks {
     fn orders_query(&self) -> String {
         let (range, seq) = (self.range(), self.seq.0);
         format!(
-            "SELECT i.id, o.seq, o.buyer, o.quantity, o.fingerprint, COALESCE(t2.kind, t1.kind) \
+            "SELECT i.id, o.seq, o.buyer, o.buyer_high, o.quantity, o.fingerprint, COALESCE(t2.kind, t1.kind) \
              FROM (SELECT id, order_seq FROM order_ids WHERE {range}) AS i \
              STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
              LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 AND t1.seq <= {seq} \
@@ -102,7 +102,7 @@ impl Marks {
     fn rejections_query(&self) -> String {
         let range = self.range();
         format!(
-            "SELECT id, at, buyer, quantity, fingerprint, epoch, reason FROM rejections \
+            "SELECT id, at, buyer, buyer_high, quantity, fingerprint, epoch, reason FROM rejections \
              WHERE NOT EXISTS (SELECT 1 FROM order_ids WHERE order_ids.id = rejections.id) AND {range}"
         )
     }
@@ -112,15 +112,15 @@ impl Marks {
 type Placed = (OrderId, Option<Mark>);
 
 fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
-    type Columns = (Vec<u8>, i64, i64, u32, i64, Option<u8>);
-    let (id, seq, buyer, quantity, fingerprint, kind): Columns = from_row_opt(row)?;
+    type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, Option<u8>);
+    let (id, seq, low, high, quantity, fingerprint, kind): Columns = from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
     let state = if kind.and_then(closing).is_some_and(Closing::returns_units) {
         MarkState::Returned
     } else {
         MarkState::Sold
     };
-    let (buyer, fingerprint) = (BuyerId(unsigned(buyer)), Fingerprint(unsigned(fingerprint)));
+    let (buyer, fingerprint) = (codes::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
     let mark = Mark { place: Placement { id, buyer, quantity, fingerprint }, state };
     Ok((id, (unsigned(seq) <= as_of.0).then_some(mark)))
 }

@@ -11,6 +11,8 @@ use engine::{BuyerId, OrderId, SkuId};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
+use crate::ledger::rows::buyer_row;
+
 /// Bounds of one statement. Above 1,000 values MariaDB turns a list into a join.
 const LIST_MAX: usize = 900;
 const ROWS_MAX: usize = 1_000;
@@ -150,17 +152,41 @@ pub(super) fn id_of(bytes: &[u8]) -> Option<OrderId> {
     Some(OrderId { sku: SkuId(u32::from_be_bytes(*sku)), hash: u128::from_be_bytes(hash.try_into().ok()?) })
 }
 
-/// The 12 bytes of a SKU and a buyer.
-pub(super) fn who_bytes(sku: SkuId, buyer: BuyerId) -> [u8; 12] {
-    let mut bytes = [0; 12];
+/// The columns `buyer` and `buyer_high`.
+pub(super) struct BuyerColumns(pub(super) BuyerId);
+
+impl std::fmt::Display for BuyerColumns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match buyer_row(self.0) {
+            (low, Some(high)) => write!(f, "{low},{high}"),
+            (low, None) => write!(f, "{low},NULL"),
+        }
+    }
+}
+
+/// A SKU and a buyer: 12 bytes for a number, 20 for a hash.
+pub(super) fn who_hex(text: &mut String, sku: SkuId, buyer: BuyerId) {
+    let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&sku.0.to_be_bytes());
-    bytes[4..].copy_from_slice(&buyer.0.to_be_bytes());
-    bytes
+    match buyer.number() {
+        Some(number) => {
+            bytes[4..12].copy_from_slice(&number.to_be_bytes());
+            hex(text, &bytes[..12]);
+        }
+        None => {
+            bytes[4..].copy_from_slice(&buyer.0.to_be_bytes());
+            hex(text, &bytes);
+        }
+    }
 }
 
 pub(super) fn who_of(bytes: &[u8]) -> Option<(SkuId, BuyerId)> {
     let (sku, buyer) = bytes.split_first_chunk()?;
-    Some((SkuId(u32::from_be_bytes(*sku)), BuyerId(u64::from_be_bytes(buyer.try_into().ok()?))))
+    let buyer = match buyer.len() {
+        8 => BuyerId::of_number(u64::from_be_bytes(buyer.try_into().ok()?))?,
+        _ => Some(BuyerId(u128::from_be_bytes(buyer.try_into().ok()?))).filter(|buyer| buyer.is_hash())?,
+    };
+    Some((SkuId(u32::from_be_bytes(*sku)), buyer))
 }
 
 /// A byte string as a hexadecimal literal.
@@ -210,8 +236,15 @@ mod tests {
             assert_eq!(id_of(&id_bytes(id)), Some(id));
         }
         assert_eq!(id_of(&[0; 19]), None);
-        let who = (SkuId(9), BuyerId(u64::MAX));
-        assert_eq!(who_of(&who_bytes(who.0, who.1)), Some(who));
+        for buyer in [BuyerId(0), BuyerId(BuyerId::NUMBER_MAX.into()), BuyerId::of_hash(7)] {
+            let mut text = String::new();
+            who_hex(&mut text, SkuId(9), buyer);
+            let digits = text.strip_prefix("x'").and_then(|text| text.strip_suffix('\'')).unwrap();
+            let bytes: Vec<u8> = (0..digits.len() / 2)
+                .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap())
+                .collect();
+            assert_eq!(who_of(&bytes), Some((SkuId(9), buyer)));
+        }
         assert_eq!(who_of(&[0; 13]), None);
     }
 

@@ -1,11 +1,11 @@
 //! Which statements write what a transaction came to, and its commit, in one round trip.
 
 use engine::working_set::{Effects, Rejection, SkuState};
-use engine::{Entry, Event, Seq, UnixMs};
+use engine::{Event, Seq, UnixMs};
 
 use super::outbox::change_row;
 use super::session::Failure;
-use super::sql::{Script, hex, id_bytes, number, quoted, who_bytes};
+use super::sql::{BuyerColumns, Script, hex, id_bytes, number, quoted, who_hex};
 use super::transaction::Transaction;
 use crate::ledger::Batch;
 use crate::ledger::mysql::statements::Statements;
@@ -26,7 +26,7 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
         return Ok(false);
     };
     let mut script = Script::default();
-    write_entries(&mut script, session.packet_bytes_max, &effects.entries, &effects.addresses);
+    write_entries(&mut script, session.packet_bytes_max, &effects);
     write_open(&mut script, &effects);
     write_skus(&mut script, &effects);
     write_buyers(&mut script, &effects);
@@ -41,7 +41,7 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
     if !effects.entries.is_empty() {
         let (next_seq, at) = (int(effects.next_seq.0), int(effects.last_at.0));
         script.push(format!(
-            "UPDATE writer SET batch = batch + 1, next_seq = {next_seq}, last_at = {at} WHERE id = 1"
+            "UPDATE writer SET batch = batch + 1, next_seq = {next_seq}, latest_at = {at} WHERE id = 1"
         ));
     }
     script.push("COMMIT");
@@ -88,20 +88,20 @@ fn write_open(script: &mut Script, effects: &Effects) {
     );
     script.lists("DELETE FROM refunds_due WHERE payment_seq IN ", &effects.refunds_closed, "", seq);
     script.rows(
-        "INSERT INTO rejections (id, at, buyer, quantity, fingerprint, epoch, reason) VALUES ",
+        "INSERT INTO rejections (id, at, buyer, buyer_high, quantity, fingerprint, epoch, reason) VALUES ",
         &effects.rejections,
         "",
         |text, (id, rejection)| {
             hex(text, &id_bytes(*id));
             let Rejection { at, buyer, quantity, fingerprint, epoch, reason } = rejection;
-            let [at, buyer, epoch] = [at.0, buyer.0, *epoch].map(int);
+            let ([at, epoch], buyer) = ([at.0, *epoch].map(int), BuyerColumns(*buyer));
             let fingerprint = fingerprint.0.cast_signed();
             let reason = reason.code();
             number(text, format_args!(",{at},{buyer},{quantity},{fingerprint},{epoch},'{reason}'"));
         },
     );
     script.rows(
-        "INSERT INTO outbox (sku, epoch, kind, hash, buyer, units, fingerprint) VALUES ",
+        "INSERT INTO outbox (sku, epoch, kind, hash, buyer, buyer_high, units, fingerprint) VALUES ",
         &effects.outbox,
         "",
         |text, (sku, epoch, change)| change_row(text, *sku, *epoch, change),
@@ -114,7 +114,7 @@ fn write_buyers(script: &mut Script, effects: &Effects) {
         effects.units.iter().filter(|(_, units)| *units > 0),
         " ON DUPLICATE KEY UPDATE units = VALUES(units)",
         |text, ((sku, buyer), units)| {
-            hex(text, &who_bytes(*sku, *buyer));
+            who_hex(text, *sku, *buyer);
             number(text, format_args!(",{units}"));
         },
     );
@@ -122,19 +122,15 @@ fn write_buyers(script: &mut Script, effects: &Effects) {
         "DELETE FROM buyer_sku WHERE who IN ",
         effects.units.iter().filter(|(_, units)| *units == 0),
         "",
-        |text, ((sku, buyer), _)| hex(text, &who_bytes(*sku, *buyer)),
+        |text, ((sku, buyer), _)| who_hex(text, *sku, *buyer),
     );
 }
 
 /// The entries, as every writer writes them, and the ids of the orders among them.
-fn write_entries(
-    script: &mut Script,
-    packet_bytes_max: usize,
-    entries: &[Entry],
-    addresses: &[(Seq, Box<[u8]>)],
-) {
+fn write_entries(script: &mut Script, packet_bytes_max: usize, effects: &Effects) {
+    let Effects { entries, addresses, buyers, .. } = effects;
     let mut statements = Statements::new(packet_bytes_max);
-    statements.push_batch(&Batch { entries, addresses, messages: &[], at: UnixMs(0) });
+    statements.push_batch(&Batch { entries, addresses, buyers, messages: &[], at: UnixMs(0) });
     for packet in statements.packets() {
         script.push(packet.trim_end_matches(';'));
     }
