@@ -14,7 +14,7 @@ use engine::working_set::Operation;
 use engine::{Adjust, Command, Refusal, SaleId, Seq, SkuId};
 
 use super::commands::{CLAIM_TRUSTED, Commanding, Taken};
-use crate::cluster::answers::Turned;
+use crate::cluster::answers::NotDone;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::gate::ClaimRequest;
@@ -100,7 +100,7 @@ impl Commanding<'_> {
                 }
                 Ok(_) => failed = Some(Reply::Refused(Refusal::CorrectionTooLarge)),
                 // Nothing was recorded; what the gate may have taken without an answer, reconciliation gives back.
-                Err(Turned::Unknown) => failed = Some(Reply::Unavailable),
+                Err(NotDone::Unknown) => failed = Some(Reply::Unavailable),
                 Err(turned) => failed = Some(turned.into()),
             }
         }

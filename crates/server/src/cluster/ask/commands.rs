@@ -283,7 +283,7 @@ impl<'a> Commanding<'a> {
         id: OrderId,
         at: Instant,
         claimed: Result<gate::Answer<Claimed>, gate::GateError>,
-    ) -> Result<(Grant, Option<Taken>), Turned> {
+    ) -> Result<(Grant, Option<Taken>), NotDone> {
         match claimed {
             Ok(answer) => {
                 let taken = Some(Taken { id, epoch: answer.seen.epoch, at });
