@@ -22,7 +22,7 @@ use crate::buyers::Counts;
 use crate::handover::Grant;
 use crate::order::Order;
 use crate::rules::rows::{End, Rows, SkuRow};
-use crate::rules::{NotDone, operate};
+use crate::rules::{Declined, operate};
 use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
@@ -108,8 +108,8 @@ impl Book {
             return self.place(now, &placement).map(|(order, replayed)| Accepted::Order { order, replayed });
         }
         operate::execute(self, now, command, Grant::NotAsked).map_err(|why| match why {
-            NotDone::Refused(refusal) => refusal,
-            NotDone::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
+            Declined::Refused(refusal) => refusal,
+            Declined::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
         })
     }
 

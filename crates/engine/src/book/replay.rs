@@ -6,7 +6,7 @@
 use super::Book;
 use crate::handover::Grant;
 use crate::rules::rows::Rows;
-use crate::rules::{self, NotDone, apply, operate, pay, place};
+use crate::rules::{self, Declined, apply, operate, pay, place};
 use crate::sales::is_about_a_sale;
 use crate::{
     Closing, Disposition, Entry, Event, Inconsistent, Pay, PaymentView, Placement, RefundReason, Refusal,
@@ -108,8 +108,8 @@ impl Book {
     ) -> Result<(), &'static str> {
         let judged = pay::judge(self, pay, Grant::NotAsked);
         let (judged, closing) = judged.map_err(|why| match why {
-            NotDone::Refused(refusal) => why_not_possible(refusal),
-            NotDone::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
+            Declined::Refused(refusal) => why_not_possible(refusal),
+            Declined::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
         })?;
         let late = closing.is_some_and(|(_, how)| how == Closing::PaidLate)
             || matches!(judged, Disposition::RefundDue(reason) if is_late(reason));

@@ -5,8 +5,8 @@
 use super::rows::{Moved, Rows, SkuRow};
 use crate::order::Order;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, OrderId, Payment, SaleSpec, Seq, SkuId,
-    Status, Stock, UnixMs,
+    Adjust, Closing, Disposition, Entry, Event, Payment, Placement, SaleSpec, Seq, SkuId, Status, Stock,
+    UnixMs,
 };
 
 /// Appends an event and carries it out.
@@ -32,9 +32,8 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         }
         Event::StockAdjusted { sku, how, units, key } => adjusted(rows, *sku, *how, *units, key),
         Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
-            let terms = rows.registry().terms(id.sku).expect("an order that was judged has a SKU");
-            assert_eq!(*unit_price, terms.price, "a SKU's price never changes");
-            placed(rows, (seq, at), *id, *buyer, *quantity, *fingerprint);
+            let (buyer, quantity, fingerprint) = (*buyer, *quantity, *fingerprint);
+            placed(rows, (seq, at), &Placement { id: *id, buyer, quantity, fingerprint }, *unit_price);
         }
         Event::OrderClosed { order, how } => closed(rows, *order, at, *how),
         Event::PaymentRecorded { pay, disposition } => {
@@ -62,16 +61,11 @@ fn adjusted<R: Rows>(rows: &mut R, sku: SkuId, how: Adjust, units: u64, key: &st
     rows.note_change(sku, Moved::Adjusted { how, units, key });
 }
 
-fn placed<R: Rows>(
-    rows: &mut R,
-    (seq, at): (Seq, UnixMs),
-    id: OrderId,
-    buyer: BuyerId,
-    quantity: u32,
-    fingerprint: Fingerprint,
-) {
+fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement, unit_price: u64) {
+    let Placement { id, buyer, quantity, fingerprint } = *placement;
     let sales = rows.registry();
     let terms = sales.terms(id.sku).expect("an order that was judged has a SKU");
+    assert_eq!(unit_price, terms.price, "a SKU's price never changes");
     let (payment_ms, status) = match sales.of(terms).spec.payment {
         Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
         Payment::OnPlacing => (0, Status::Paid),

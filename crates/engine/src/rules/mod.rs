@@ -18,15 +18,15 @@ use crate::{
 
 /// Why a command was not carried out. Nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotDone {
+pub enum Declined {
     Refused(Refusal),
     /// Units are to be claimed at the gate first.
     NeedsClaim(Claim),
 }
 
-impl From<Refusal> for NotDone {
-    fn from(refusal: Refusal) -> NotDone {
-        NotDone::Refused(refusal)
+impl From<Refusal> for Declined {
+    fn from(refusal: Refusal) -> Declined {
+        Declined::Refused(refusal)
     }
 }
 

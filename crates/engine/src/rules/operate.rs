@@ -1,6 +1,6 @@
 //! Every command but placing, for any state; and what operators do: sales, and the moves of a stock.
 
-use super::NotDone;
+use super::Declined;
 use super::apply::record;
 use super::rows::Rows;
 use crate::handover::{Claim, Grant};
@@ -16,7 +16,7 @@ pub(crate) fn execute<R: Rows>(
     now: UnixMs,
     command: Command,
     grant: Grant,
-) -> Result<Accepted, NotDone> {
+) -> Result<Accepted, Declined> {
     let sales = rows.registry();
     let (sale, judged) = match command {
         Command::CreateSale(spec) => (spec.id, sales.create(spec)),
@@ -47,7 +47,7 @@ fn adjust<R: Rows>(
     (how, units): (Adjust, u64),
     key: Box<str>,
     grant: Grant,
-) -> Result<Accepted, NotDone> {
+) -> Result<Accepted, Declined> {
     if rows.registry().terms(sku).is_none() {
         return Err(Refusal::UnknownSku.into());
     }
@@ -60,7 +60,7 @@ fn adjust<R: Rows>(
         match rows.grant(sku, grant) {
             Grant::NotAsked => {
                 let claim = Claim::Correction { id: rows.correction_id(sku, &key), units };
-                return Err(NotDone::NeedsClaim(claim));
+                return Err(Declined::NeedsClaim(claim));
             }
             Grant::SoldOut | Grant::OverLimit => return Err(Refusal::CorrectionTooLarge.into()),
             Grant::Taken { .. } => {}

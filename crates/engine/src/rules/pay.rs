@@ -3,7 +3,7 @@
 //! A payment of an expired order needs its units again. Where a gate promises units that are in flight, the payment is
 //! not recorded before the gate was asked for them. Must not: ask the gate.
 
-use super::NotDone;
+use super::Declined;
 use super::apply::record;
 use super::place::units_of;
 use super::rows::Rows;
@@ -11,7 +11,7 @@ use crate::handover::{Claim, Grant};
 use crate::{Accepted, Closing, Disposition, Event, Pay, Placement, RefundReason, Refusal, Seq, UnixMs};
 
 /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
-pub(super) fn pay<R: Rows>(rows: &mut R, now: UnixMs, pay: Pay, grant: Grant) -> Result<Accepted, NotDone> {
+pub(super) fn pay<R: Rows>(rows: &mut R, now: UnixMs, pay: Pay, grant: Grant) -> Result<Accepted, Declined> {
     if let Some(known) = rows.find_payment(&pay.id) {
         let payment = rows.payment(known);
         return if payment.pay == pay {
@@ -35,7 +35,7 @@ pub(crate) fn judge<R: Rows>(
     rows: &R,
     pay: &Pay,
     grant: Grant,
-) -> Result<(Disposition, Option<(Seq, Closing)>), NotDone> {
+) -> Result<(Disposition, Option<(Seq, Closing)>), Declined> {
     super::payment_id(&pay.id)?;
     let refund = |reason| (Disposition::RefundDue(reason), None);
     let Some(order) = rows.find(pay.order) else { return Ok(refund(RefundReason::UnknownOrder)) };
@@ -51,11 +51,11 @@ pub(crate) fn judge<R: Rows>(
 }
 
 /// Whether an expired order's units can be taken again: the gate must have had them, and the state too.
-fn late<R: Rows>(rows: &R, order: &Placement, grant: Grant) -> Result<Result<(), RefundReason>, NotDone> {
+fn late<R: Rows>(rows: &R, order: &Placement, grant: Grant) -> Result<Result<(), RefundReason>, Declined> {
     let sku = order.id.sku;
     let grant = rows.grant(sku, grant);
     if grant == Grant::NotAsked {
-        return Err(NotDone::NeedsClaim(Claim::LatePayment(*order)));
+        return Err(Declined::NeedsClaim(Claim::LatePayment(*order)));
     }
     let terms = rows.registry().terms(sku).expect("an order has a SKU");
     let units = units_of(rows, sku, terms, order.buyer);

@@ -2,7 +2,7 @@
 
 use super::WorkingSet;
 use crate::handover::{Claim, Grant};
-use crate::rules::{NotDone, operate};
+use crate::rules::{Declined, operate};
 use crate::{Accepted, Command, Placement, Refusal};
 
 /// Why a sale can't be, beside what holds for every ledger.
@@ -64,8 +64,8 @@ impl WorkingSet<'_> {
         }
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => Executed::Accepted(accepted),
-            Err(NotDone::Refused(refusal)) => Executed::Refused(refusal),
-            Err(NotDone::NeedsClaim(claim)) => Executed::NeedsClaim(claim),
+            Err(Declined::Refused(refusal)) => Executed::Refused(refusal),
+            Err(Declined::NeedsClaim(claim)) => Executed::NeedsClaim(claim),
         }
     }
 
@@ -76,7 +76,7 @@ impl WorkingSet<'_> {
     ///
     /// # Panics
     /// As [`WorkingSet::execute`].
-    pub fn execute_all(&mut self, operations: &[Operation]) -> Result<Vec<Accepted>, NotDone> {
+    pub fn execute_all(&mut self, operations: &[Operation]) -> Result<Vec<Accepted>, Declined> {
         let mut all = Vec::with_capacity(operations.len());
         for operation in operations {
             let why = match self.execute(operation) {
@@ -84,8 +84,8 @@ impl WorkingSet<'_> {
                     all.push(accepted);
                     continue;
                 }
-                Executed::Refused(refusal) => NotDone::Refused(refusal),
-                Executed::NeedsClaim(claim) => NotDone::NeedsClaim(claim),
+                Executed::Refused(refusal) => Declined::Refused(refusal),
+                Executed::NeedsClaim(claim) => Declined::NeedsClaim(claim),
             };
             self.given_up = true;
             return Err(why);

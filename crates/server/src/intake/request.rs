@@ -44,7 +44,7 @@ pub enum Request {
     /// One durable row of the message table.
     Message(Box<[u8]>),
     RefundsDue,
-    /// Sets the available units of every item of a sale to this balance, in one batch.
+    /// Sets the available units of every item of a sale to this balance, of all or of none.
     SetBalance {
         sale: engine::SaleId,
         balance: u64,

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use engine::balance::{Balance, plan};
 use engine::handover::{Claim, Grant, Settle, Verdict};
-use engine::rules::NotDone;
+use engine::rules::Declined;
 use engine::working_set::Operation;
 use engine::{Adjust, Command, Refusal, SaleId, Seq, SkuId};
 
@@ -20,6 +20,25 @@ use crate::cluster::settle::settle;
 use crate::gate::ClaimRequest;
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{LedgerError, correction_id};
+
+/// Why units were not claimed. What was claimed before has been given back.
+#[derive(Debug)]
+enum NotClaimed {
+    /// Fewer are free than go.
+    TooFew,
+    NotServed(NotServed),
+}
+
+impl From<NotClaimed> for Reply {
+    fn from(why: NotClaimed) -> Reply {
+        match why {
+            NotClaimed::TooFew => Reply::Refused(Refusal::CorrectionTooLarge),
+            // Nothing was recorded; what the gate may have taken without an answer, reconciliation gives back.
+            NotClaimed::NotServed(NotServed::Unknown) => Reply::Unavailable,
+            NotClaimed::NotServed(why) => why.into(),
+        }
+    }
+}
 
 impl Commanding<'_> {
     /// Moves each item of a sale to this many available units at the gate, all of them or none.
@@ -38,7 +57,7 @@ impl Commanding<'_> {
         };
         let (operations, taken) = match self.claim_all(plan) {
             Ok(claimed) => claimed,
-            Err(reply) => return Ok(reply),
+            Err(why) => return Ok(why.into()),
         };
         match self.ledger.execute_all(self.core.clock.now(), &operations)? {
             Ok(_) => {
@@ -52,9 +71,9 @@ impl Commanding<'_> {
             Err(why) => {
                 self.end_claims(&taken, Verdict::ClaimUndone);
                 Ok(match why {
-                    NotDone::Refused(refusal) => Reply::Refused(refusal),
+                    Declined::Refused(refusal) => Reply::Refused(refusal),
                     // A gate was built anew since it was asked: nothing was recorded, the same can be asked again.
-                    NotDone::NeedsClaim(_) => Reply::Unavailable,
+                    Declined::NeedsClaim(_) => Reply::Unavailable,
                 })
             }
         }
@@ -74,7 +93,7 @@ impl Commanding<'_> {
     }
 
     /// Has the gate take the units of every correction in the plan. If one can't be had, the others go back.
-    fn claim_all(&mut self, plan: Vec<Command>) -> Result<(Vec<Operation>, Vec<Taken>), Reply> {
+    fn claim_all(&mut self, plan: Vec<Command>) -> Result<(Vec<Operation>, Vec<Taken>), NotClaimed> {
         let mut operations = Vec::with_capacity(plan.len());
         let (mut claims, mut keys) = (Vec::new(), Vec::new());
         for command in plan {
@@ -98,20 +117,18 @@ impl Commanding<'_> {
                     operations[position] = operations[position].with(grant);
                     all.extend(taken);
                 }
-                Ok(_) => failed = Some(Reply::Refused(Refusal::CorrectionTooLarge)),
-                // Nothing was recorded; what the gate may have taken without an answer, reconciliation gives back.
-                Err(NotServed::Unknown) => failed = Some(Reply::Unavailable),
-                Err(turned) => failed = Some(turned.into()),
+                Ok(_) => failed = Some(NotClaimed::TooFew),
+                Err(why) => failed = Some(NotClaimed::NotServed(why)),
             }
         }
         if at.elapsed() > CLAIM_TRUSTED {
-            failed = Some(Reply::Unavailable);
+            failed = Some(NotClaimed::NotServed(NotServed::Unavailable));
         }
         match failed {
             None => Ok((operations, all)),
-            Some(reply) => {
+            Some(why) => {
                 self.end_claims(&all, Verdict::ClaimUndone);
-                Err(reply)
+                Err(why)
             }
         }
     }

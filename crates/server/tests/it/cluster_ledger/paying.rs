@@ -2,7 +2,7 @@
 
 use engine::balance::{Balance, plan};
 use engine::handover::{Change, Claim, Grant, Reservation};
-use engine::rules::NotDone;
+use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
 use engine::{
     Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status,
@@ -220,7 +220,7 @@ fn a_balance_is_set_by_adjustments() {
     // A gate that was built anew does not have what the old one gave: all or none.
     let before = ledger.stocks().unwrap();
     let refused = ledger.execute_all(NOW, &planned(7)).unwrap();
-    assert!(matches!(refused, Err(NotDone::NeedsClaim(Claim::Correction { units: 10, .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(Declined::NeedsClaim(Claim::Correction { units: 10, .. }))), "{refused:?}");
     assert_eq!(ledger.stocks().unwrap(), before);
     for _ in 0..2 {
         assert_eq!(ledger.execute_all(NOW, &planned(0)).unwrap().unwrap().len(), 2);

@@ -1,6 +1,6 @@
 //! Everything that is not placing: what operators, buyers and payment providers ask for, in one transaction.
 
-use engine::rules::NotDone;
+use engine::rules::Declined;
 use engine::working_set::{Executed, Needs, Operation};
 use engine::{Accepted, UnixMs};
 
@@ -35,7 +35,7 @@ impl SharedLedger {
         &mut self,
         now: UnixMs,
         operations: &[Operation],
-    ) -> Result<Result<Vec<Accepted>, NotDone>, LedgerError> {
+    ) -> Result<Result<Vec<Accepted>, Declined>, LedgerError> {
         assert!(operations.len() <= engine::limits::ITEMS_MAX, "a batch is bounded by whoever makes it");
         self.transact(now, |transaction| {
             read(transaction, operations)?;

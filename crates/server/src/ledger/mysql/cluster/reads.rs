@@ -144,8 +144,8 @@ impl Reads {
         let who = |text: &mut String, (sku, buyer): &(SkuId, BuyerId)| who_hex(text, *sku, *buyer);
         lists(script.lists(head, &needs.buyers, "", who), Section::Buyers);
         let head = format!("SELECT {PAYMENT_COLUMNS} FROM payments AS p {PAYMENT_ENDS} WHERE p.id IN ");
-        let payment = |text: &mut String, id: &Box<str>| bytes(text, id.as_bytes());
-        lists(script.lists(&head, &needs.payments, "", payment), Section::Payments);
+        let payment = |text: &mut String, id: &str| bytes(text, id.as_bytes());
+        lists(script.lists(&head, needs.payments.iter().map(|id| &**id), "", payment), Section::Payments);
         for (sku, key) in &needs.adjustments {
             let mut text = format!(
                 "SELECT sku, `key`, kind, units FROM stock_adjustments WHERE sku = {} AND `key` = ",
