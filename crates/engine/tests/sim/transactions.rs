@@ -207,7 +207,7 @@ impl<'a> History<'a> {
         let epoch_now = self.tables.skus.get(&place.id.sku).map_or(0, |sku| sku.epoch);
         let epoch = if self.chance(85) { epoch_now } else { self.random.below(epoch_now + 1) };
         let address = self.chance(10).then(|| Box::from(&b"{}"[..]));
-        let incoming = Reservation { place, epoch, reserved_at: now, address };
+        let incoming = Reservation { place, epoch, reserved_at: now, address, buyer_text: None };
         let rejection = |at, epoch, reason| {
             let Placement { buyer, quantity, fingerprint, .. } = place;
             Outcome::Rejected(Rejection { at, buyer, quantity, fingerprint, epoch, reason })
