@@ -24,7 +24,7 @@ impl Delivery for Replies<'_> {
 }
 
 /// Whose answer is written, and how.
-struct Reader {
+struct Recipient {
     ticket: Ticket,
     origin: Option<Arc<str>>,
     problems: Shape,
@@ -47,7 +47,7 @@ impl HttpService {
         self.shared.reads.take(self.client.event_loop(), &mut read);
         for (ticket, show) in read.drain(..) {
             let Some(Pending { origin, problems, .. }) = self.pending.take(ticket) else { continue };
-            self.write_later(Reader { ticket, origin, problems }, delivery, |service, out| {
+            self.write_later(Recipient { ticket, origin, problems }, delivery, |service, out| {
                 show.write(service, out)
             });
         }
@@ -59,23 +59,23 @@ impl HttpService {
             debug_assert!(false, "an answer came that nobody had asked for");
             return;
         };
-        let reader = Reader { ticket, origin, problems };
+        let recipient = Recipient { ticket, origin, problems };
         match waiting {
             // Counted out whether or not anybody waits for the answer still.
             Waiting::Placing { buyer, received, show } => {
                 self.count_placed(buyer, &reply, answered.duration_since(received));
-                self.write_later(reader, delivery, |service, out| show(service, Placed::of(reply)?, out));
+                self.write_later(recipient, delivery, |service, out| show(service, Placed::of(reply)?, out));
             }
             Waiting::Reply(show) => {
-                self.write_later(reader, delivery, |service, out| show(service, reply, out));
+                self.write_later(recipient, delivery, |service, out| show(service, reply, out));
             }
             Waiting::Step(next) => match next(reply) {
                 Ok((request, waiting)) if self.client.reserve() => {
-                    let Reader { ticket, origin, problems } = reader;
+                    let Recipient { ticket, origin, problems } = recipient;
                     self.hand_over(ticket, request, Pending { waiting, origin, problems });
                 }
-                Ok(_) => self.write_later(reader, delivery, |_, _| Err(Problem::busy())),
-                Err(problem) => self.write_later(reader, delivery, |_, _| Err(problem)),
+                Ok(_) => self.write_later(recipient, delivery, |_, _| Err(Problem::busy())),
+                Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),
             },
             Waiting::Read => unreachable!("what is read from the ledger does not come through the mailbox"),
         }
@@ -83,14 +83,14 @@ impl HttpService {
 
     fn write_later(
         &mut self,
-        reader: Reader,
+        recipient: Recipient,
         delivery: &mut impl Delivery,
         write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>,
     ) {
-        delivery.reply(reader.ticket, |writer| {
-            let mut out = Answering::new(writer, reader.origin);
+        delivery.reply(recipient.ticket, |writer| {
+            let mut out = Answering::new(writer, recipient.origin);
             if let Err(problem) = write(self, &mut out) {
-                out.problem(&problem, reader.problems, &self.sold_out, &mut self.scratch);
+                out.problem(&problem, recipient.problems, &self.sold_out, &mut self.scratch);
             }
             self.tally.answered(out.status);
         });

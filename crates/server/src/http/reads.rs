@@ -54,7 +54,7 @@ struct WaitingRead {
 }
 
 #[derive(Debug)]
-struct Outbox {
+struct LoopReads {
     waker: Waker,
     read: Mutex<Vec<(Ticket, ShowRead)>>,
 }
@@ -62,28 +62,28 @@ struct Outbox {
 /// The reading thread, as the event loops see it. It ends when this is dropped.
 pub struct Reads {
     waiting: Option<SyncSender<WaitingRead>>,
-    outboxes: Arc<[Outbox]>,
+    by_loop: Arc<[LoopReads]>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reads").field("outboxes", &self.outboxes).finish_non_exhaustive()
+        f.debug_struct("Reads").field("by_loop", &self.by_loop).finish_non_exhaustive()
     }
 }
 
 impl Reads {
     /// Starts the thread; `wakers` are those of the event loops, in order.
     pub fn start(ledger: Source, wakers: Vec<Waker>) -> Reads {
-        let outbox = |waker| Outbox { waker, read: Mutex::default() };
-        let outboxes: Arc<[Outbox]> = wakers.into_iter().map(outbox).collect();
+        let of_loop = |waker| LoopReads { waker, read: Mutex::default() };
+        let by_loop: Arc<[LoopReads]> = wakers.into_iter().map(of_loop).collect();
         let (sender, waiting) = sync_channel(WAITING_MAX);
-        let answers = Arc::clone(&outboxes);
+        let answers = Arc::clone(&by_loop);
         let thread = std::thread::Builder::new()
             .name("ledger-reads".to_owned())
             .spawn(move || read_all(&ledger, &waiting, &answers))
             .expect("the system starts a thread while the server starts");
-        Reads { waiting: Some(sender), outboxes, thread: Some(thread) }
+        Reads { waiting: Some(sender), by_loop, thread: Some(thread) }
     }
 
     /// Hands a read over; false: too many wait.
@@ -104,7 +104,7 @@ impl Reads {
     /// Takes what was read for this loop into the empty `into`.
     pub(super) fn take(&self, event_loop: usize, into: &mut Vec<(Ticket, ShowRead)>) {
         debug_assert!(into.is_empty(), "what was read last was delivered");
-        let mut read = self.outboxes[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.by_loop[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *read, into);
     }
 }
@@ -122,14 +122,14 @@ impl Drop for Reads {
 }
 
 /// A connection per read: they are rare, and a kept one would hold a place in the WAL's index.
-fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, outboxes: &[Outbox]) {
+fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, by_loop: &[LoopReads]) {
     while let Ok(WaitingRead { event_loop, ticket, route, read }) = waiting.recv() {
         let read = read(ledger).unwrap_or_else(|error| {
             tracing::warn!(%error, route, "the ledger could not be read");
             ShowRead::new(move |_, _| Err(Problem::ledger_unreadable(&error)))
         });
-        let outbox = &outboxes[event_loop];
-        outbox.read.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, read));
-        outbox.waker.wake();
+        let of_loop = &by_loop[event_loop];
+        of_loop.read.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, read));
+        of_loop.waker.wake();
     }
 }

@@ -19,7 +19,7 @@ struct Waiting {
 }
 
 #[derive(Debug)]
-struct Outbox {
+struct LoopReplies {
     waker: Waker,
     replies: Mutex<Vec<(Ticket, Reply)>>,
 }
@@ -29,7 +29,7 @@ struct Outbox {
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
-    outboxes: Vec<Outbox>,
+    by_loop: Vec<LoopReplies>,
     /// Places taken: by commands that wait here, and by those that a loop is about to submit.
     reserved: AtomicUsize,
     /// The ledger takes no writes at the moment.
@@ -45,13 +45,13 @@ pub struct Client {
 }
 
 impl Mailbox {
-    /// One outbox per event loop, woken by its waker; at most `commands_max` commands wait.
+    /// Replies are kept per event loop, which is woken by its waker; at most `commands_max` commands wait.
     pub fn new(wakers: Vec<Waker>, commands_max: usize) -> Arc<Mailbox> {
-        let outbox = |waker| Outbox { waker, replies: Mutex::default() };
+        let of_loop = |waker| LoopReplies { waker, replies: Mutex::default() };
         Arc::new(Mailbox {
             waiting: Mutex::default(),
             filled: Condvar::new(),
-            outboxes: wakers.into_iter().map(outbox).collect(),
+            by_loop: wakers.into_iter().map(of_loop).collect(),
             reserved: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             commands_max,
@@ -92,9 +92,9 @@ impl Mailbox {
         if replies.is_empty() {
             return;
         }
-        let outbox = &self.outboxes[event_loop];
-        outbox.replies.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
-        outbox.waker.wake();
+        let of_loop = &self.by_loop[event_loop];
+        of_loop.replies.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
+        of_loop.waker.wake();
     }
 
     pub(crate) fn set_read_only(&self, read_only: bool) {
@@ -102,7 +102,7 @@ impl Mailbox {
     }
 
     pub(crate) fn event_loops(&self) -> usize {
-        self.outboxes.len()
+        self.by_loop.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -150,7 +150,7 @@ impl Client {
     pub fn take(&self, into: &mut Vec<(Ticket, Reply)>) {
         debug_assert!(into.is_empty(), "the last answers were delivered");
         let mut replies =
-            self.mailbox.outboxes[self.event_loop].replies.lock().unwrap_or_else(PoisonError::into_inner);
+            self.mailbox.by_loop[self.event_loop].replies.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *replies, into);
     }
 }

@@ -1,4 +1,4 @@
-//! The chunked transfer coding, removed in place: decoded bytes move to the front of the same buffer, so a
+//! The chunked transfer coding, removed in state: decoded bytes move to the front of the same buffer, so a
 //! chunked body needs no second one. Strict on purpose (no bare line feed, no blank after a size), because
 //! lenient chunk parsers are how requests get smuggled.
 
@@ -15,7 +15,7 @@ const BAD_TRAILER: Malformed = malformed(400, "the trailer of a chunked body is 
 
 /// Where in the coding the next raw byte stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     /// In the hexadecimal size; whether a digit was seen.
     Size {
         digits: bool,
@@ -35,7 +35,7 @@ enum Place {
 /// The decoder of one chunked body; fed with input as it arrives.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    place: Place,
+    state: ChunkState,
     /// Bytes of the current chunk that are still to come, or its size while that is being read.
     left: usize,
     /// Bytes of the current size line or of the trailer.
@@ -46,30 +46,36 @@ pub(super) struct Chunks {
 
 impl Chunks {
     pub(super) fn new(body_bytes_max: usize) -> Chunks {
-        Chunks { place: Place::Size { digits: false }, left: 0, line_bytes: 0, decoded: 0, body_bytes_max }
+        Chunks {
+            state: ChunkState::Size { digits: false },
+            left: 0,
+            line_bytes: 0,
+            decoded: 0,
+            body_bytes_max,
+        }
     }
 
     /// The length of the decoded body, once it is complete.
     pub(super) fn complete(&self) -> Option<usize> {
-        (self.place == Place::Done).then_some(self.decoded)
+        (self.state == ChunkState::Done).then_some(self.decoded)
     }
 
     /// Decodes what is in `tail`: the bytes decoded by earlier calls, then raw ones. Leaves all decoded
     /// bytes in front, followed by what comes after the body, and returns the new length of `tail`.
     pub(super) fn decode(&mut self, tail: &mut [u8]) -> Result<usize, Malformed> {
         let mut read = self.decoded;
-        while read < tail.len() && self.place != Place::Done {
-            if self.place == Place::Data {
+        while read < tail.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
                 let bytes = self.left.min(tail.len() - read);
                 tail.copy_within(read..read + bytes, self.decoded);
                 self.decoded += bytes;
                 self.left -= bytes;
                 read += bytes;
                 if self.left == 0 {
-                    self.place = Place::DataReturn;
+                    self.state = ChunkState::DataReturn;
                 }
             } else {
-                self.place = self.step(tail[read])?;
+                self.state = self.step(tail[read])?;
                 read += 1;
             }
         }
@@ -78,45 +84,48 @@ impl Chunks {
     }
 
     /// Takes one byte of the coding itself.
-    fn step(&mut self, byte: u8) -> Result<Place, Malformed> {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, Malformed> {
         self.line_bytes += 1;
-        match (self.place, byte) {
-            (Place::Size { .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte),
-            (Place::Size { digits: true }, b';') => Ok(Place::Extension),
-            (Place::Size { digits: true } | Place::Extension, b'\r') => Ok(Place::SizeLineFeed),
-            (Place::Size { .. }, _) => Err(BAD_SIZE),
-            (Place::Extension, _) if forbidden(byte) || self.line_bytes > SIZE_LINE_BYTES_MAX => {
+        match (self.state, byte) {
+            (ChunkState::Size { .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte),
+            (ChunkState::Size { digits: true }, b';') => Ok(ChunkState::Extension),
+            (ChunkState::Size { digits: true } | ChunkState::Extension, b'\r') => {
+                Ok(ChunkState::SizeLineFeed)
+            }
+            (ChunkState::Size { .. }, _) => Err(BAD_SIZE),
+            (ChunkState::Extension, _) if forbidden(byte) || self.line_bytes > SIZE_LINE_BYTES_MAX => {
                 Err(malformed(400, "a chunk extension is invalid or too long"))
             }
-            (Place::Extension, _) => Ok(Place::Extension),
-            (Place::SizeLineFeed, b'\n') => {
+            (ChunkState::Extension, _) => Ok(ChunkState::Extension),
+            (ChunkState::SizeLineFeed, b'\n') => {
                 self.line_bytes = 0;
-                Ok(if self.left == 0 { Place::TrailerStart } else { Place::Data })
+                Ok(if self.left == 0 { ChunkState::TrailerStart } else { ChunkState::Data })
             }
-            (Place::SizeLineFeed, _) => Err(BAD_SIZE),
-            (Place::DataReturn, b'\r') => Ok(Place::DataLineFeed),
-            (Place::DataLineFeed, b'\n') => {
+            (ChunkState::SizeLineFeed, _) => Err(BAD_SIZE),
+            (ChunkState::DataReturn, b'\r') => Ok(ChunkState::DataLineFeed),
+            (ChunkState::DataLineFeed, b'\n') => {
                 self.line_bytes = 0;
-                Ok(Place::Size { digits: false })
+                Ok(ChunkState::Size { digits: false })
             }
-            (Place::DataReturn | Place::DataLineFeed, _) => Err(BAD_END),
-            (Place::TrailerStart, b'\r') => Ok(Place::LastLineFeed),
-            (Place::Trailer, b'\r') => Ok(Place::TrailerLineFeed),
-            (Place::TrailerLineFeed, b'\n') => Ok(Place::TrailerStart),
-            (Place::LastLineFeed, b'\n') => Ok(Place::Done),
-            (Place::TrailerStart | Place::Trailer, _)
+            (ChunkState::DataReturn | ChunkState::DataLineFeed, _) => Err(BAD_END),
+            (ChunkState::TrailerStart, b'\r') => Ok(ChunkState::LastLineFeed),
+            (ChunkState::Trailer, b'\r') => Ok(ChunkState::TrailerLineFeed),
+            (ChunkState::TrailerLineFeed, b'\n') => Ok(ChunkState::TrailerStart),
+            (ChunkState::LastLineFeed, b'\n') => Ok(ChunkState::Done),
+            (ChunkState::TrailerStart | ChunkState::Trailer, _)
                 if !forbidden(byte) && self.line_bytes <= TRAILER_BYTES_MAX =>
             {
-                Ok(Place::Trailer)
+                Ok(ChunkState::Trailer)
             }
-            (Place::TrailerStart | Place::Trailer, _) | (Place::TrailerLineFeed | Place::LastLineFeed, _) => {
-                Err(BAD_TRAILER)
+            (ChunkState::TrailerStart | ChunkState::Trailer, _)
+            | (ChunkState::TrailerLineFeed | ChunkState::LastLineFeed, _) => Err(BAD_TRAILER),
+            (ChunkState::Data | ChunkState::Done, _) => {
+                unreachable!("decode() takes data itself and ends at Done")
             }
-            (Place::Data | Place::Done, _) => unreachable!("decode() takes data itself and ends at Done"),
         }
     }
 
-    fn digit(&mut self, byte: u8) -> Result<Place, Malformed> {
+    fn digit(&mut self, byte: u8) -> Result<ChunkState, Malformed> {
         let value = char::from(byte).to_digit(16).expect("the caller matched a hexadecimal digit");
         // Zeros in front could go on without end: a size line is bounded like an extension.
         if self.line_bytes > SIZE_LINE_BYTES_MAX {
@@ -126,7 +135,7 @@ impl Chunks {
         if self.left > self.body_bytes_max - self.decoded {
             return Err(malformed(413, "the body is too large"));
         }
-        Ok(Place::Size { digits: true })
+        Ok(ChunkState::Size { digits: true })
     }
 }
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 use super::framer::{Framer, Step};
 use super::head::{Head, Malformed, malformed};
 use super::limits::HEADER_SLOTS;
-use super::outbox::{Outbox, Sent};
 use super::response::{ResponseWriter, Shape};
 use super::shared::{Shared, millis};
 use super::transport::Transport;
+use super::unsent::{Sent, Unsent};
 use super::{Answer, HttpRequest, Service, Ticket};
 
 /// Reads of one connection in one round; then the others get their turn.
@@ -78,7 +78,7 @@ pub(super) struct Connection {
     framer: Framer,
     /// What was read and not consumed.
     input: Vec<u8>,
-    outbox: Outbox,
+    unsent: Unsent,
     /// It was turned away over the connection limit and doesn't count towards it.
     pub(super) refused: bool,
     /// It is in the loop's list for the next round.
@@ -101,7 +101,7 @@ impl Connection {
             deadline_ms: u64::MAX,
             framer: Framer::new(),
             input: Vec::new(),
-            outbox: Outbox::default(),
+            unsent: Unsent::default(),
             refused: false,
             queued: false,
         };
@@ -116,7 +116,7 @@ impl Connection {
     }
 
     /// Makes the next drive read once, event or not. A connection that waits for an answer is left alone:
-    /// its events alone tell whether another request has followed.
+    /// only its events show whether another request has followed.
     pub(super) fn look_again(&mut self) {
         self.readable |= self.state == State::Open;
     }
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     fn has_pending_output(&self) -> bool {
-        !self.outbox.is_empty() || self.transport.wants_flush()
+        !self.unsent.is_empty() || self.transport.wants_flush()
     }
 
     /// Drops what the client still sends, until it is done or the time is up.
@@ -370,7 +370,7 @@ impl Connection {
         self.deadline_ms <= now_ms
     }
 
-    /// Ends the connection because its limit was reached; a client in the middle of a request is told.
+    /// Ends the connection because its limit was reached; a client in the middle of a request is answered 408.
     pub(super) fn expire(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> Fate {
         match self.timer {
             Timer::None => return Fate::Keep,
@@ -385,7 +385,7 @@ impl Connection {
     }
 
     /// Takes the answer to the request with this generation; false if it isn't the one waiting.
-    /// Tells whether the connection has to be driven afterwards.
+    /// Returns whether the connection has to be driven afterwards.
     pub(super) fn reply(
         &mut self,
         generation: u32,
@@ -413,7 +413,7 @@ impl Connection {
         if shared.out.is_empty() && !self.has_pending_output() {
             return Sent::All;
         }
-        let (sent, bytes) = self.outbox.send(&mut self.transport, &shared.out);
+        let (sent, bytes) = self.unsent.send(&mut self.transport, &shared.out);
         shared.tally.bytes_out += bytes as u64;
         shared.clear_output();
         sent

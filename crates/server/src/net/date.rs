@@ -18,7 +18,7 @@ pub(super) struct DateLine {
 impl DateLine {
     #[allow(
         clippy::disallowed_methods,
-        reason = "the Date header tells wall time, read once here and carried on by the monotonic clock"
+        reason = "the Date header says the wall time, read once here and carried on by the monotonic clock"
     )]
     pub(super) fn new(now: Instant) -> DateLine {
         let started_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

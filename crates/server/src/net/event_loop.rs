@@ -23,7 +23,7 @@ use super::limits::Limits;
 use super::replies::Replies;
 use super::shared::{Shared, millis};
 use super::stats::NetStats;
-use super::stop::{Order, Stop, Waker};
+use super::stop::{Stop, Stopping, Waker};
 use super::transport::Transport;
 
 const LISTENER: Token = Token(usize::MAX);
@@ -119,16 +119,16 @@ impl EventLoop {
                 other => other?,
             }
             self.shared.read_clock();
-            let order = stop.order();
+            let stopping = stop.stopping();
             self.deliver(service);
-            if order == Order::Abort {
+            if stopping == Stopping::Abort {
                 self.end();
                 return Ok(());
             }
             self.drive_events(&events, service);
             self.drive_unfinished(service);
             self.accept(service);
-            if order == Order::Drain && !self.shared.draining {
+            if stopping == Stopping::Drain && !self.shared.draining {
                 self.begin_drain(service);
             }
             if self.shared.now_ms >= self.sweep_due_ms {

@@ -15,7 +15,6 @@ mod framer;
 mod head;
 mod limits;
 mod listen;
-mod outbox;
 mod replies;
 mod response;
 mod shared;
@@ -23,6 +22,7 @@ mod stats;
 mod stop;
 mod tls;
 mod transport;
+mod unsent;
 
 pub use descriptors::{connections_within, raise_limit};
 pub use event_loop::EventLoop;
@@ -83,7 +83,7 @@ impl<'a> HttpRequest<'a> {
 /// What runs on an event loop. One instance per loop thread, so it may keep state without locks.
 pub trait Service {
     /// Upper bound of this request's body in bytes, asked once its head is here and before its body is read; a
-    /// larger one is 413. What is granted may be buffered: the headers tell whether the sender may ask for it.
+    /// larger one is 413. What is granted may be buffered: the headers say whether the sender may ask for it.
     fn body_bytes_max(&self, method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize;
 
     /// Handles one complete request. Must not block.

@@ -21,9 +21,9 @@ impl Waker {
     }
 }
 
-/// What the loops were told.
+/// Whether the loops are to stop, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Stopping {
     Run,
     Drain,
     Abort,
@@ -59,9 +59,9 @@ impl Stop {
         self.raise(ABORT);
     }
 
-    /// Whether the loops were told to end, in whichever way.
+    /// Whether the loops are to stop, in whichever way.
     pub fn is_requested(&self) -> bool {
-        self.order() != Order::Run
+        self.stopping() != Stopping::Run
     }
 
     fn raise(&self, order: u8) {
@@ -76,11 +76,11 @@ impl Stop {
         self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn stopping(&self) -> Stopping {
         match self.0.order.load(Ordering::SeqCst) {
-            RUN => Order::Run,
-            DRAIN => Order::Drain,
-            _ => Order::Abort,
+            RUN => Stopping::Run,
+            DRAIN => Stopping::Drain,
+            _ => Stopping::Abort,
         }
     }
 }

@@ -94,7 +94,7 @@ impl Transport {
         }
     }
 
-    /// TLS: tells the client that the answer is complete and was not cut. Best effort, like `end_writing`.
+    /// TLS: reports to the client that the answer is complete and was not cut. Best effort, like `end_writing`.
     pub(super) fn say_goodbye(&mut self) {
         if let Transport::Tls(stream) = self {
             stream.session.send_close_notify();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_tells_requests_apart() {
+    fn the_fingerprint_distinguishes_requests() {
         let ids = Ids::new(SECRET);
         let print = |quantity, parts: &[Option<&str>]| ids.fingerprint(quantity, &[], parts.iter().copied());
         let one = print(1, &[Some("ab"), Some("c")]);

@@ -27,7 +27,7 @@ fn sold_out_is_answered_at_once_and_clears_when_units_come_back() {
 }
 
 /// A loop took up a new catalog at the end of its round only: one that had rested still sold what the operator had
-/// been told is paused.
+/// been answered is paused.
 #[test]
 fn a_loop_never_decides_on_older_state_than_another_has_answered_with() {
     let mut shop = Shop::new(demo_mode());
@@ -41,7 +41,7 @@ fn a_loop_never_decides_on_older_state_than_another_has_answered_with() {
 }
 
 #[test]
-fn over_the_rate_a_buyer_is_told_when_to_come_again_but_a_known_key_is_answered() {
+fn over_the_rate_the_answer_says_when_to_come_again_but_a_known_key_is_answered() {
     let mut setup = Setup::new(demo_mode());
     setup.limits.orders_per_s = 1;
     setup.limits.burst = 1;

@@ -1,4 +1,4 @@
-//! The routes without sockets: a service, and a writer that runs when it is told to, with the real rules.
+//! The routes without sockets: a service, and a writer that runs when a test says so, with the real rules.
 
 mod admission;
 mod fuzz;

@@ -187,7 +187,7 @@ fn refusals_have_their_codes() {
 }
 
 #[test]
-fn broken_bodies_keys_and_queries_are_told() {
+fn broken_bodies_keys_and_queries_are_reported() {
     let mut shop = Shop::new(AuthMode::MemberId);
     let long = format!(r#"{{"sale":3,"product":29,"address":{{"name":"{}"}}}}"#, "x".repeat(600));
     for (body, code) in [

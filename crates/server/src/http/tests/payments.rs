@@ -1,4 +1,4 @@
-//! Payments: the signed callback, what is due back, and that it is told once.
+//! Payments: the signed callback, what is due back, and that it is reported once.
 
 use ring::hmac;
 use serde_json::{Value, json};

@@ -42,7 +42,7 @@ fn a_sale_is_created_once_and_read_by_everybody() {
     assert_eq!(shop.send(&Sent::get("/api/v1/sales/9").operator()).json(), expected);
     let all = shop.send(&Sent::get("/api/v1/sales").operator()).json();
     assert_eq!((all["sales"].as_array().unwrap().len(), &all["sales"][2]), (3, &expected));
-    // How the orders go is told to the operator alone.
+    // Only the operator sees how the orders go.
     let mut expected = expected;
     for hidden in ["held", "sold"] {
         expected["items"][0].as_object_mut().unwrap().remove(hidden).unwrap();

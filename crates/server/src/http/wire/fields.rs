@@ -2,7 +2,7 @@
 //!
 //! Must not: judge what any of them says; only whether it can be read at all.
 
-/// A method, as far as routes tell them apart.
+/// A method, as far as routes distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Method {
     /// HEAD too: the net layer leaves the body out.

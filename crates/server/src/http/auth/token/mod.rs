@@ -23,7 +23,7 @@ const USUAL_HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 /// Buyers are kept as signed 64-bit numbers in the ledger.
 pub(in crate::http) const BUYER_MAX: u64 = BuyerId::NUMBER_MAX;
 
-/// Why a token is not believed. Told to its bearer: none of this helps to forge one.
+/// Why a token is not believed. Answered to its bearer: none of this helps to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Untrusted {
     Malformed,

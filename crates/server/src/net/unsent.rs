@@ -16,13 +16,13 @@ pub(super) enum Sent {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct Unsent {
     pending: Vec<u8>,
     /// Bytes of `pending` that are sent.
     sent: usize,
 }
 
-impl Outbox {
+impl Unsent {
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
@@ -40,7 +40,7 @@ impl Outbox {
         let (sent, bytes) = send_all(transport, &self.pending[self.sent..]);
         self.sent += bytes;
         if self.sent == self.pending.len() {
-            *self = Outbox::default();
+            *self = Unsent::default();
         }
         (sent, bytes)
     }
