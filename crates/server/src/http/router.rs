@@ -120,13 +120,19 @@ impl Router {
     /// What is at a path, if anything is.
     pub(super) fn find<'a>(&self, path: &'a str) -> Option<(&Resource, Params<'a>)> {
         let mut params = Params::default();
+        // One letter rules most out before any text is compared.
+        let (second, last) = (path.as_bytes().get(1), path.as_bytes().last());
         if let Some(same_length) = self.fixed.get(path.len())
-            && let Some(resource) = same_length.iter().find(|resource| resource.pattern == path)
+            && let Some(resource) = same_length
+                .iter()
+                .find(|resource| resource.pattern.as_bytes().last() == last && resource.pattern == path)
         {
             return Some((resource, params));
         }
         for (begin, resources) in &self.named {
-            if let Some(rest) = path.strip_prefix(begin) {
+            if begin.as_bytes().get(1) == second
+                && let Some(rest) = path.strip_prefix(begin)
+            {
                 return resources
                     .iter()
                     .find(|resource| read(&resource.parts[1..], rest, &mut params))
