@@ -5,10 +5,10 @@ use engine::{Entry, Event, Seq, UnixMs};
 
 use super::outbox::change_row;
 use super::session::Failure;
-use super::sql::{Script, hex, id_bytes, number, quoted, who_bytes};
 use super::transaction::Transaction;
 use crate::ledger::Batch;
-use crate::ledger::mysql::statements::Statements;
+use crate::ledger::mysql::entries::push_batch;
+use crate::ledger::mysql::sql::{Script, hex, id_bytes, number, quoted, who_bytes};
 use crate::ledger::rows::int;
 
 /// Writes all that the transaction came to and commits; says whether. One that read nothing, or was given up, ends
@@ -25,8 +25,8 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
         }
         return Ok(false);
     };
-    let mut script = Script::default();
-    write_entries(&mut script, session.packet_bytes_max, &effects.entries, &effects.addresses);
+    let mut script = Script::new(session.packet_bytes_max);
+    write_entries(&mut script, &effects.entries, &effects.addresses);
     write_open(&mut script, &effects);
     write_skus(&mut script, &effects);
     write_buyers(&mut script, &effects);
@@ -127,17 +127,8 @@ fn write_buyers(script: &mut Script, effects: &Effects) {
 }
 
 /// The entries, as every writer writes them, and the ids of the orders among them.
-fn write_entries(
-    script: &mut Script,
-    packet_bytes_max: usize,
-    entries: &[Entry],
-    addresses: &[(Seq, Box<[u8]>)],
-) {
-    let mut statements = Statements::new(packet_bytes_max);
-    statements.push_batch(&Batch { entries, addresses, messages: &[], at: UnixMs(0) });
-    for packet in statements.packets() {
-        script.push(packet.trim_end_matches(';'));
-    }
+fn write_entries(script: &mut Script, entries: &[Entry], addresses: &[(Seq, Box<[u8]>)]) {
+    push_batch(script, &Batch { entries, addresses, messages: &[], at: UnixMs(0) });
     let ids = entries.iter().filter_map(|entry| match entry.event {
         Event::OrderPlaced { id, .. } => Some((id, entry.seq)),
         _ => None,
