@@ -6,9 +6,10 @@
 mod book;
 pub mod cluster;
 pub mod connect;
+mod entries;
 mod migrate;
 pub mod profile;
-mod statements;
+mod sql;
 
 use mysql::Conn;
 

@@ -12,7 +12,8 @@ use mysql::prelude::Queryable;
 
 use super::{Fenced, MySqlLedger, WriterRow, roll_back};
 use crate::ledger::mysql::connect::{Meaning, Purpose, connect, run_all};
-use crate::ledger::mysql::statements::Statements;
+use crate::ledger::mysql::entries::push_batch;
+use crate::ledger::mysql::sql::Script;
 use crate::ledger::rows::int;
 use crate::ledger::{AppendError, Batch};
 
@@ -49,7 +50,7 @@ impl MySqlLedger {
             _ => self.next_seq,
         };
         self.transaction(next_seq, batch.at, self.options.limits.settle, |statements| {
-            statements.push_batch(batch);
+            push_batch(statements, batch);
         })
     }
 
@@ -68,7 +69,7 @@ impl MySqlLedger {
         next_seq: i64,
         at: UnixMs,
         patience: Duration,
-        fill: impl FnOnce(&mut Statements),
+        fill: impl FnOnce(&mut Script),
     ) -> Result<(), AppendError> {
         self.settle_doubt().map_err(|failure| {
             self.connection = None;
@@ -78,21 +79,21 @@ impl MySqlLedger {
                 Failure::RolledBack(error) | Failure::Unknown(error) => AppendError::RolledBack(error.into()),
             }
         })?;
-        let mut statements = std::mem::replace(&mut self.statements, Statements::new(0));
+        let mut statements = std::mem::replace(&mut self.statements, Script::new(0));
         self.begin(&mut statements, next_seq, at);
         fill(&mut statements);
-        let committed = self.commit(&statements, next_seq, patience);
+        let committed = self.commit(&mut statements, next_seq, patience);
         self.statements = statements;
         committed
     }
 
     /// Starts a transaction by moving the writer's row on.
-    fn begin(&mut self, statements: &mut Statements, next_seq: i64, at: UnixMs) {
+    fn begin(&mut self, statements: &mut Script, next_seq: i64, at: UnixMs) {
         let (generation, batch, seq) = (self.generation, self.batch, self.next_seq);
         self.last_at = self.last_at.max(at.0);
         statements.clear();
         statements.push("START TRANSACTION");
-        statements.push(&format!(
+        statements.push(format!(
             "UPDATE writer SET batch = {}, next_seq = {next_seq}, latest_at = {} \
              WHERE id = 1 AND generation = {generation} AND batch = {batch} AND next_seq = {seq}",
             batch + 1,
@@ -103,7 +104,7 @@ impl MySqlLedger {
     /// Commits statements that [`MySqlLedger::begin`] has begun, trying again for as long as `patience` lasts.
     fn commit(
         &mut self,
-        statements: &Statements,
+        statements: &mut Script,
         next_seq: i64,
         patience: Duration,
     ) -> Result<(), AppendError> {
@@ -148,7 +149,7 @@ impl MySqlLedger {
     }
 
     /// `commit_sent`: a commit of the same batch was sent before and not answered.
-    fn try_to_commit(&mut self, statements: &Statements, commit_sent: bool) -> Result<(), Failure> {
+    fn try_to_commit(&mut self, statements: &mut Script, commit_sent: bool) -> Result<(), Failure> {
         let (generation, batch) = (self.generation, self.batch);
         let connection = self.connected().map_err(Failure::RolledBack)?;
         let mut changed = Vec::with_capacity(2);

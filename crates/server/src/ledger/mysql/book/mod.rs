@@ -17,7 +17,7 @@ pub use replay::{LoadError, audit};
 
 use super::connect::{Meaning, Server};
 use super::profile;
-use super::statements::Statements;
+use super::sql::Script;
 use super::{OpenError, Options, open};
 
 /// Between two tries to take over while the last server's transaction is still open.
@@ -90,7 +90,7 @@ pub struct MySqlLedger {
     last_at: u64,
     /// Whether the last transaction happened is not known.
     in_doubt: bool,
-    statements: Statements,
+    statements: Script,
 }
 
 /// Without the connection, which would show its password.
@@ -115,7 +115,7 @@ impl MySqlLedger {
         let (mut connection, server) = open(&options)?;
         profile::claim(&mut connection, &options, profile::Profile::Embedded)?;
         let row = take_over(&mut connection, &options)?;
-        let statements = Statements::new(server.packet_bytes_max);
+        let statements = Script::new(server.packet_bytes_max);
         Ok(MySqlLedger {
             options,
             server,

@@ -8,8 +8,8 @@ use mysql::{Conn, from_row_opt};
 
 use super::reads::sku_row;
 use super::session::Failure;
-use super::sql::{id_of, unsigned, who_of};
 use crate::ledger::mysql::OpenError;
+use crate::ledger::mysql::sql::{id_of, unsigned, who_of};
 
 /// Lines about one table; a table that is wrong all over need not be told row by row.
 const LINES_MAX: usize = 20;

@@ -6,8 +6,8 @@ use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
 use super::session::Failure;
-use super::sql::id_of;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
+use crate::ledger::mysql::sql::id_of;
 use crate::ledger::rows::{self, int};
 
 impl SharedLedger {

@@ -4,8 +4,8 @@
 
 use mysql::prelude::Queryable;
 
-use super::sql::{quoted, unsigned};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{quoted, unsigned};
 use crate::ledger::rows::int;
 
 /// Milliseconds since 1970 by the database's clock, at the start of the statement.

@@ -13,8 +13,8 @@ use super::reads::{
 };
 use super::sale_events::{events_after, sale_entry};
 use super::session::Failure;
-use super::sql::{Script, hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
 
 /// What stands under an order's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

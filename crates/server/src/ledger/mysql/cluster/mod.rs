@@ -28,7 +28,6 @@ mod servers;
 mod session;
 mod sights;
 mod snapshot;
-mod sql;
 mod transaction;
 mod upkeep;
 mod writes;

@@ -10,8 +10,8 @@ use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use mysql::from_row_opt;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::sql::{BuyerColumns, Script, hex, number, unsigned};
 use super::{Failure, LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{BuyerColumns, Script, hex, number, unsigned};
 use crate::ledger::rows::{self, int};
 
 /// A correction's name at the gate, among the orders of its SKU. The hash has 128 bits, and an operator is no

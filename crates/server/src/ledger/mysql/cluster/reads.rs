@@ -11,9 +11,11 @@ use mysql::{Row, from_row_opt};
 use super::leases::Lease;
 use super::sale_events::{events_after, sale_entry};
 use super::session::Failure;
-use super::sql::{Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_hex, who_of};
 use super::transaction::{QueueState, Transaction};
 use crate::ledger::mysql::migrate::FORMAT;
+use crate::ledger::mysql::sql::{
+    Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_hex, who_of,
+};
 use crate::ledger::rows as codes;
 
 /// The columns that [`order_row`] reads, and where they come from.

@@ -5,7 +5,7 @@ use engine::{Entry, SaleId, Seq, UnixMs};
 use mysql::Row;
 
 use super::session::Failure;
-use super::sql::unsigned;
+use crate::ledger::mysql::sql::unsigned;
 use crate::ledger::rows as codes;
 
 /// The statement that reads the events about sales after an entry.

@@ -10,9 +10,9 @@ use mysql::prelude::Queryable;
 
 use super::leases::DB_NOW;
 use super::session::Failure;
-use super::sql::{Script, number, quoted, unsigned};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::migrate::FORMAT;
+use crate::ledger::mysql::sql::{Script, number, quoted, unsigned};
 use crate::ledger::rows::int;
 
 /// Milliseconds for which a server keeps a queue without asking again.

@@ -4,10 +4,10 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::STOPPED_S;
-use super::sql::Script;
 use crate::ledger::RowError;
 use crate::ledger::mysql::Options;
 use crate::ledger::mysql::connect::{Purpose, connect};
+use crate::ledger::mysql::sql::Script;
 
 /// Why an attempt ended.
 #[derive(Debug)]

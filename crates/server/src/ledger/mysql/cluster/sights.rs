@@ -7,8 +7,8 @@ use engine::SkuId;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::sql::{quoted, unsigned};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{quoted, unsigned};
 use crate::ledger::rows::int;
 
 impl SharedLedger {

@@ -11,8 +11,8 @@ use mysql::from_row_opt;
 
 use super::reads::rejection_row;
 use super::session::Failure;
-use super::sql::{hex, id_bytes, id_of, unsigned};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{hex, id_bytes, id_of, unsigned};
 use crate::ledger::rows::{self as codes, closing};
 
 /// A SKU whose epoch was raised, as it was at that entry of the ledger.

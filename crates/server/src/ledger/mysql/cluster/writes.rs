@@ -5,10 +5,10 @@ use engine::{Event, Seq, UnixMs};
 
 use super::outbox::change_row;
 use super::session::Failure;
-use super::sql::{BuyerColumns, Script, hex, id_bytes, number, quoted, who_hex};
 use super::transaction::Transaction;
 use crate::ledger::Batch;
-use crate::ledger::mysql::statements::Statements;
+use crate::ledger::mysql::entries::push_batch;
+use crate::ledger::mysql::sql::{BuyerColumns, Script, hex, id_bytes, number, quoted, who_hex};
 use crate::ledger::rows::int;
 
 /// Writes all that the transaction came to and commits; says whether. One that read nothing, or was given up, ends
@@ -25,8 +25,8 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
         }
         return Ok(false);
     };
-    let mut script = Script::default();
-    write_entries(&mut script, session.packet_bytes_max, &effects);
+    let mut script = Script::new(session.packet_bytes_max);
+    write_entries(&mut script, &effects);
     write_open(&mut script, &effects);
     write_skus(&mut script, &effects);
     write_buyers(&mut script, &effects);
@@ -127,13 +127,9 @@ fn write_buyers(script: &mut Script, effects: &Effects) {
 }
 
 /// The entries, as every writer writes them, and the ids of the orders among them.
-fn write_entries(script: &mut Script, packet_bytes_max: usize, effects: &Effects) {
+fn write_entries(script: &mut Script, effects: &Effects) {
     let Effects { entries, addresses, buyers, .. } = effects;
-    let mut statements = Statements::new(packet_bytes_max);
-    statements.push_batch(&Batch { entries, addresses, buyers, messages: &[], at: UnixMs(0) });
-    for packet in statements.packets() {
-        script.push(packet.trim_end_matches(';'));
-    }
+    push_batch(script, &Batch { entries, addresses, buyers, messages: &[], at: UnixMs(0) });
     let ids = entries.iter().filter_map(|entry| match entry.event {
         Event::OrderPlaced { id, .. } => Some((id, entry.seq)),
         _ => None,

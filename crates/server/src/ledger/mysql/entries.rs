@@ -1,0 +1,206 @@
+//! The entries of a batch as rows of their tables, for every writer on a MySQL server.
+//!
+//! Numbers are written as they are, everything else as hexadecimal: nothing has to be escaped, whatever it is.
+
+use std::fmt;
+
+use engine::{BuyerId, Entry, Event};
+
+use super::sql::{Script, hex, number};
+use crate::ledger::rows::{
+    adjust_code, buyer_row, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
+};
+use crate::ledger::{BUYER_BYTES_MAX, Batch};
+
+const ORDERS: &str =
+    "INSERT INTO orders (seq, at, sku, hash, buyer, quantity, unit_price, fingerprint, address) VALUES ";
+/// Of buyers who are hashes: the rows of all others are as short as they were without them.
+const ORDERS_OF_HASHES: &str = "INSERT INTO orders (buyer_high, seq, at, sku, hash, buyer, quantity, unit_price, \
+                                fingerprint, address) VALUES ";
+const TRANSITIONS: &str = "INSERT INTO transitions (seq, at, order_seq, step, kind) VALUES ";
+
+/// All rows of a batch, in the order of its entries.
+pub(super) fn push_batch(script: &mut Script, batch: &Batch<'_>) {
+    let mut texts = batch.buyers.iter().peekable();
+    for entry in batch.entries {
+        if let Event::OrderPlaced { buyer, .. } = entry.event
+            && let Some(text) = text_of(&mut texts, entry.seq, buyer)
+        {
+            push_buyer(script, buyer, text);
+        }
+    }
+    assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
+    let mut addresses = batch.addresses.iter().peekable();
+    for entry in batch.entries {
+        let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
+        push_entry(script, entry, address);
+    }
+    assert!(addresses.next().is_none(), "every address belongs to an order of the batch, in order");
+    for body in batch.messages {
+        script.row("INSERT INTO messages (at, body) VALUES ", |row| {
+            number(row, format_args!("{},", int(batch.at.0)));
+            hex(row, body);
+        });
+    }
+}
+
+/// Whoever has ordered before is there already. Such an INSERT would also cut a text that is too long.
+fn push_buyer(script: &mut Script, buyer: BuyerId, text: &str) {
+    assert!(text.len() <= BUYER_BYTES_MAX, "a buyer's text is checked where it comes in");
+    let (low, high) = buyer_row(buyer);
+    let high = high.expect("a number has no text");
+    script.row("INSERT IGNORE INTO buyers (high, low, text) VALUES ", |row| {
+        number(row, format_args!("{high},{low},"));
+        hex(row, text.as_bytes());
+    });
+}
+
+fn push_entry(script: &mut Script, entry: &Entry, address: Option<&[u8]>) {
+    let (seq, at) = (int(entry.seq.0), int(entry.at.0));
+    match &entry.event {
+        Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
+            let (buyer, high) = buyer_row(*buyer);
+            script.row(if high.is_some() { ORDERS_OF_HASHES } else { ORDERS }, |row| {
+                if let Some(high) = high {
+                    number(row, format_args!("{high},"));
+                }
+                number(row, format_args!("{seq},{at},{},", id.sku.0));
+                hex(row, &id.hash.to_be_bytes());
+                let (price, fingerprint) = (int(*unit_price), fingerprint.0.cast_signed());
+                number(row, format_args!(",{buyer},{quantity},{price},{fingerprint},"));
+                match address {
+                    Some(address) => hex(row, address),
+                    None => row.push_str("NULL"),
+                }
+            });
+        }
+        Event::OrderClosed { order, how } => script.row(TRANSITIONS, |row| {
+            let (order, step, kind) = (int(order.0), how.step(), closing_code(*how));
+            number(row, format_args!("{seq},{at},{order},{step},{kind}"));
+        }),
+        _ => push_rare(script, entry),
+    }
+}
+
+fn push_rare(script: &mut Script, entry: &Entry) {
+    let (seq, at) = (int(entry.seq.0), int(entry.at.0));
+    if let Some((sale, kind, body)) = sale_event_row(&entry.event) {
+        script.row("INSERT INTO sale_events (seq, at, sale, kind, body) VALUES ", |row| {
+            number(row, format_args!("{seq},{at},{},{},", int(sale.0), Code(kind)));
+            hex(row, body.as_bytes());
+        });
+    } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
+        script.row("INSERT INTO payment_ends (seq, at, payment_seq, kind) VALUES ", |row| {
+            number(row, format_args!("{seq},{at},{},{}", int(payment.0), Code(kind)));
+        });
+    } else if let Event::StockAdjusted { sku, how, units, key } = &entry.event {
+        script.row("INSERT INTO stock_adjustments (seq, at, sku, kind, units, `key`) VALUES ", |row| {
+            let (kind, units) = (Code(adjust_code(*how)), int(*units));
+            number(row, format_args!("{seq},{at},{},{kind},{units},", sku.0));
+            hex(row, key.as_bytes());
+        });
+    } else if let Event::PaymentRecorded { pay, disposition } = &entry.event {
+        script.row("INSERT INTO payments (seq, at, id, sku, hash, amount, disposition) VALUES ", |row| {
+            number(row, format_args!("{seq},{at},"));
+            hex(row, pay.id.as_bytes());
+            number(row, format_args!(",{},", pay.order.sku.0));
+            hex(row, &pay.order.hash.to_be_bytes());
+            number(row, format_args!(",{},{}", int(pay.amount), Code(disposition_code(*disposition))));
+        });
+    } else {
+        unreachable!("the other events are not rare");
+    }
+}
+
+/// One of our own texts, of letters and underscores.
+struct Code(&'static str);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_assert!(self.0.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", self.0);
+        write!(f, "'{}'", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{BuyerId, Closing, Fingerprint, OrderId, Seq, SkuId, UnixMs};
+
+    use super::*;
+
+    fn placed(seq: u64) -> Entry {
+        Entry {
+            seq: Seq(seq),
+            at: UnixMs(7),
+            event: Event::OrderPlaced {
+                id: OrderId { sku: SkuId(3), hash: 0xabcd },
+                buyer: BuyerId(4),
+                quantity: 1,
+                unit_price: 100,
+                fingerprint: Fingerprint(u64::MAX),
+            },
+        }
+    }
+
+    #[test]
+    fn rows_of_a_table_that_follow_each_other_are_one_statement() {
+        let closed = Entry {
+            seq: Seq(4),
+            at: UnixMs(7),
+            event: Event::OrderClosed { order: Seq(1), how: Closing::Paid },
+        };
+        let entries = [placed(1), placed(2), placed(3), closed];
+        let addresses = [(Seq(2), b"{}\0'".to_vec().into_boxed_slice())];
+        let mut script = Script::new(1 << 24);
+        script.push("START TRANSACTION");
+        push_batch(
+            &mut script,
+            &Batch {
+                entries: &entries,
+                addresses: &addresses,
+                buyers: &[],
+                messages: &[b"m".to_vec().into_boxed_slice()],
+                at: UnixMs(7),
+            },
+        );
+        let row =
+            |seq, address| format!("({seq},7,3,x'0000000000000000000000000000abcd',4,1,100,-1,{address})");
+        let expected = format!(
+            "START TRANSACTION;{ORDERS}{},{},{};{TRANSITIONS}(4,7,1,1,1);\
+             INSERT INTO messages (at, body) VALUES (7,x'6d');",
+            row(1, "NULL"),
+            row(2, "x'7b7d0027'"),
+            row(3, "NULL")
+        );
+        assert_eq!(script.packets().collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn a_packet_is_never_longer_than_the_server_takes_unless_one_row_is() {
+        let entries: Vec<Entry> = (1..=1_000).map(placed).collect();
+        let long = vec![b'x'; 10_000].into_boxed_slice();
+        let addresses = [(Seq(500), long)];
+        let mut script = Script::new(4096);
+        for _again in 0..2 {
+            script.clear();
+            script.push("START TRANSACTION");
+            push_batch(
+                &mut script,
+                &Batch {
+                    entries: &entries,
+                    addresses: &addresses,
+                    buyers: &[],
+                    messages: &[],
+                    at: UnixMs(7),
+                },
+            );
+            let packets: Vec<_> = script.packets().collect();
+            let too_long: Vec<usize> =
+                packets.iter().map(|packet| packet.len()).filter(|&len| len > 4096 - 512).collect();
+            assert!(matches!(too_long[..], [20_000..21_000]), "{too_long:?}");
+            assert!(packets.iter().all(|packet| packet.ends_with(';')));
+            let rows: usize = packets.iter().map(|packet| packet.matches("(").count()).sum();
+            assert_eq!(rows, 1_000 + packets.len(), "each packet names the columns once");
+        }
+    }
+}
