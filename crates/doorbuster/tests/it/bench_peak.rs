@@ -34,9 +34,11 @@ fn check(report: &PeakReport) {
     let maximum = report.closed_loop_max;
     assert!(maximum.is_none_or(|most| most > 0.0 && report.generator_ceiling > most), "{report:?}");
     assert_eq!(report.curve[0].phase, "anchor");
-    let trials = report.curve.iter().flat_map(|point| &point.trials);
-    let won: u64 = trials.map(|trial| trial.outcomes.won).sum();
-    assert!(won > 0 && won <= audit.accepted, "{won} of {audit:?}");
+    let trials = || report.curve.iter().flat_map(|point| &point.trials);
+    let won: u64 = trials().map(|trial| trial.outcomes.won).sum();
+    // A machine that is too busy has no trial that counts.
+    let some_won = won > 0 || trials().count() == 0;
+    assert!(some_won && won <= audit.accepted, "{won} of {audit:?}");
     // Settings follow from a limit of the target's, which is known only if a load failed.
     let known = report.highest_passed.is_some() && report.lowest_failed.is_some();
     assert_eq!(report.admission.is_some(), report.confirmed && known);
