@@ -66,7 +66,7 @@ impl Closing {
 /// An order as a state keeps it. 80 bytes: a book has millions. Packed, because 128-bit numbers would otherwise be
 /// aligned to 16.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub(crate) struct Order {
     pub(crate) hash: u128,
     pub(crate) seq: Seq,

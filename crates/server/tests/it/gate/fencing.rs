@@ -54,7 +54,7 @@ fn a_restart_closes_the_gate_with_its_data_there_or_not() {
 
 #[test]
 fn an_idle_connection_is_looked_at_before_it_is_used() {
-    let mut redis = Redis::start(&["--appendonly", "yes"]);
+    let mut redis = Redis::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let mut gate = Gate::new(GateConfig { idle_check: Duration::ZERO, ..redis.config() });
     build(&mut gate, SKU, &fresh(1, 5, None));
     redis.kill();

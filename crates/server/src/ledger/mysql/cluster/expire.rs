@@ -49,7 +49,7 @@ impl SharedLedger {
 
     /// Whether a hold is due at the time that a transaction would have now. One index entry and one row are read.
     fn is_any_due(&mut self, now: UnixMs) -> Result<bool, LedgerError> {
-        let query = "SELECT MIN(pay_by), (SELECT last_at FROM writer WHERE id = 1) FROM open_holds";
+        let query = "SELECT MIN(pay_by), (SELECT latest_at FROM writer WHERE id = 1) FROM open_holds";
         let seen = self.select(query.to_owned(), |row| {
             let (earliest, last_at): (Option<i64>, i64) = from_row_opt(row)?;
             let at = WorkingSet::time(now, UnixMs(last_at.cast_unsigned()));
