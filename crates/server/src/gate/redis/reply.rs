@@ -65,7 +65,7 @@ fn redirect(details: &str) -> Option<(usize, String)> {
     Some((slot.parse().ok()?, address.to_owned()))
 }
 
-/// Codes of the scripts; their names stand in lua/prelude.lua.
+/// Codes of the scripts. lua/prelude.lua names those that it shares; lua/reserve.lua has them as numbers.
 pub(super) mod code {
     pub(crate) const DONE: i64 = 0;
     pub(crate) const LOST: i64 = 1;

@@ -1,4 +1,4 @@
-//! Which page is served where. When one is rendered again is `page_shelf`'s.
+//! Which page is served where. When one is rendered again is `shelf`'s.
 
 pub(super) mod files;
 pub(super) mod shelf;

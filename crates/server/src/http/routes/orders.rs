@@ -203,7 +203,6 @@ fn write_order(
     Ok(())
 }
 
-/// An order of the feed, with its address.
 /// A number, the usual case, without an allocation.
 fn push_buyer(out: &mut Vec<u8>, buyer: BuyerId) {
     match buyer.number() {
@@ -212,6 +211,7 @@ fn push_buyer(out: &mut Vec<u8>, buyer: BuyerId) {
     }
 }
 
+/// An order of the feed, with its address.
 fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
     let mut object = Object::begin(out);
     object
