@@ -78,13 +78,24 @@ fn what_the_replica_does_not_say_the_servers_are_asked() {
         assert_eq!((response.status, header(&response, "Age-Ms")), (status, None), "{ask}");
     }
     assert_eq!(shop.post(ASK, &[], "").status, 405);
-    // A gate that is being rebuilt counts up from nothing: its numbers are nobody's stock.
-    let run = "0".repeat(40);
-    for (flag, body) in [("b", SERVERS_UNITS), ("f", SERVERS_UNITS), ("o", UNITS)] {
-        shop.redis("redis", &[&format!("HSET {{db:0000001d}}:s gate {run}{flag}l")]);
+    // A gate that is being rebuilt counts up from nothing: its numbers are nobody's stock. And those of a gate of another
+    // format (its 71st byte) are the servers' to read.
+    let (run, between) = ("0".repeat(40), "0".repeat(29));
+    for (flag, format, body) in [
+        ("B", 2, SERVERS_UNITS),
+        ("F", 2, SERVERS_UNITS),
+        ("O", 2, UNITS),
+        ("O", 3, SERVERS_UNITS),
+        ("O", 2, UNITS),
+    ] {
+        let gate = format!("\"{run}{flag}{between}\\x{format:02x}\"");
+        shop.redis("redis", &[&format!("HSET {{db:0000001d}}:s gate {gate}")]);
         set_units(&shop, UNITS);
-        assert_eq!(shop.get(ASK).body, body, "{flag}");
+        assert_eq!(shop.get(ASK).body, body, "{flag} of format {format}");
     }
+    shop.redis("redis", &[&format!("HSET {{db:0000001d}}:s gate {run}ol")]);
+    set_units(&shop, UNITS);
+    assert_eq!(shop.get(ASK).body, SERVERS_UNITS, "a gate of before there were formats");
 }
 
 #[test]
