@@ -188,9 +188,14 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
     let database = Database::shared();
     let mut ledger = SharedLedger::open(&database.options).unwrap();
     ledger.heartbeat(1, "here").unwrap();
-    database.connection().query_drop("UPDATE writer SET format = 4").unwrap();
+    let lease = ledger.lease("reconcile", 1, 60_000).unwrap().expect("nobody has it");
+    let mut connection = database.connection();
+    connection.query_drop("UPDATE writer SET format = 4").unwrap();
+    connection.query_drop("UPDATE servers SET alive_at = 5").unwrap();
+    connection.query_drop("UPDATE leases SET leased_until = 5").unwrap();
     for refused in [
         ledger.heartbeat(1, "here").map(drop).unwrap_err(),
+        ledger.lease("reconcile", lease.owner, 60_000).map(drop).unwrap_err(),
         ledger.consume(engine::UnixMs(1), &[], &[]).map(drop).unwrap_err(),
     ] {
         assert!(matches!(refused, LedgerError::Format { found: 4, known: 3 }), "{refused}");
@@ -200,6 +205,10 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
             "{text}"
         );
     }
+    // It counts as alive no more, and keeps no task from the servers that can work.
+    let left: Option<(i64, i64)> =
+        connection.query_first("SELECT MAX(alive_at), MAX(leased_until) FROM servers, leases").unwrap();
+    assert_eq!(left, Some((5, 5)));
 }
 
 #[test]

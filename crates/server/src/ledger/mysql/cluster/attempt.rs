@@ -134,6 +134,11 @@ impl SharedLedger {
                 Err(Failure::Fenced(what)) => {
                     return Err(LedgerError::Unknown(format!("{what} was taken over meanwhile").into()));
                 }
+                // The commit before it may have happened: that nothing was changed can't be said any more.
+                Err(Failure::Format(_) | Failure::Damaged(_)) if unknown => {
+                    let why = "a commit was not answered, and the ledger can't be read since";
+                    return Err(LedgerError::Unknown(why.into()));
+                }
                 Err(Failure::Format(found)) => return Err(LedgerError::Format { found, known: FORMAT }),
                 Err(Failure::Damaged(why)) => return Err(LedgerError::Damaged(why)),
                 Err(Failure::Sql(error)) => error,

@@ -43,6 +43,7 @@ impl SharedLedger {
         let mut quoted_name = String::new();
         quoted(&mut quoted_name, name);
         self.attempt(|session, _| {
+            session.check_format()?;
             let connection = &mut session.connection;
             connection.query_drop(format!("INSERT IGNORE INTO leases VALUES ({quoted_name}, 0, 0, 0)"))?;
             let owner_number = owner.cast_signed();

@@ -11,7 +11,6 @@ use mysql::prelude::Queryable;
 use super::leases::DB_NOW;
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
-use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::mysql::sql::{Script, number, quoted, unsigned};
 use crate::ledger::rows::int;
 
@@ -55,13 +54,8 @@ impl SharedLedger {
             ", {DB_NOW}) ON DUPLICATE KEY UPDATE address = VALUES(address), alive_at = VALUES(alive_at)"
         ));
         self.attempt(|session, _| {
+            session.check_format()?;
             session.connection.query_drop(&text)?;
-            // A server that a newer one has shut out must give up its queues too, whatever else it still could do.
-            let format = "SELECT format FROM writer WHERE id = 1";
-            match session.connection.query_first(format)? {
-                Some(FORMAT) => {}
-                found => return Err(Failure::Format(found.unwrap_or(0))),
-            }
             let count = format!("SELECT COUNT(*) FROM servers WHERE alive_at > {DB_NOW} - {ALIVE_MS}");
             let alive: Option<usize> = session.connection.query_first(count)?;
             Ok(alive.unwrap_or(0).max(1))

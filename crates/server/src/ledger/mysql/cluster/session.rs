@@ -7,6 +7,7 @@ use super::STOPPED_S;
 use crate::ledger::RowError;
 use crate::ledger::mysql::Options;
 use crate::ledger::mysql::connect::{Purpose, connect};
+use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::mysql::sql::Script;
 
 /// Why an attempt ended.
@@ -76,6 +77,15 @@ impl Session {
     /// The statement that goes after one.
     pub(super) fn end(&self) -> String {
         format!("SET SESSION wait_timeout = {}", self.idle_s)
+    }
+
+    /// Whether the ledger still has this server's format. One that a newer server has shut out must neither count as
+    /// alive nor keep a task, or the servers that can work would not get its queues.
+    pub(super) fn check_format(&mut self) -> Result<(), Failure> {
+        match self.connection.query_first("SELECT format FROM writer WHERE id = 1")? {
+            Some(FORMAT) => Ok(()),
+            found => Err(Failure::Format(found.unwrap_or(0))),
+        }
     }
 
     pub(super) fn run(
