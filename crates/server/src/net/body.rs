@@ -1,4 +1,4 @@
-//! The chunked transfer coding, removed in state: decoded bytes move to the front of the same buffer, so a
+//! The chunked transfer coding, removed in place: decoded bytes move to the front of the same buffer, so a
 //! chunked body needs no second one. Strict on purpose (no bare line feed, no blank after a size), because
 //! lenient chunk parsers are how requests get smuggled.
 

@@ -49,8 +49,9 @@ impl Commanding<'_> {
         }
         // What was returned may still be on its way to the gate.
         pump_outbox(self.core, &mut self.ledger, &mut self.gate)?;
-        let Some(items) = self.balances(&skus)? else { return Ok(Reply::Unavailable) };
+        // Before the stock: whoever sets the balance in between has taken these keys, and this one is given up.
         let (last, _) = self.ledger.end()?;
+        let Some(items) = self.balances(&skus)? else { return Ok(Reply::Unavailable) };
         let plan = match plan(&items, available, Seq(last.0 + 1)) {
             Ok(plan) => plan,
             Err(refusal) => return Ok(Reply::Refused(refusal)),
@@ -59,7 +60,13 @@ impl Commanding<'_> {
             Ok(claimed) => claimed,
             Err(why) => return Ok(why.into()),
         };
-        match self.ledger.execute_all(self.core.clock.now(), &operations)? {
+        let executed = self.ledger.execute_all(self.core.clock.now(), &operations).inspect_err(|error| {
+            // Surely nothing was changed, so the units go back at once. If that is not known, reconciliation looks.
+            if matches!(error, LedgerError::Unavailable(_)) {
+                self.end_claims(&taken, Verdict::ClaimUndone);
+            }
+        })?;
+        match executed {
             Ok(_) => {
                 self.end_claims(&taken, Verdict::ClaimKept);
                 if let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
@@ -79,13 +86,17 @@ impl Commanding<'_> {
         }
     }
 
-    /// The items as they stand: available at the gate, in total in the ledger. `None`: the gate does not answer.
+    /// The items as they stand: available at the gate, in total in the ledger. `None`: a gate does not answer, or is closed
+    /// and may show anything.
     fn balances(&mut self, skus: &[SkuId]) -> Result<Option<Vec<Balance>>, LedgerError> {
         let rows = self.ledger.stocks()?;
         let mut items = Vec::with_capacity(skus.len());
         for (sku, state) in skus.iter().zip(self.gate.states(skus)) {
             let row = rows.iter().find(|row| row.sku == *sku);
             let (Ok(Some(state)), Some(row)) = (state, row) else { return Ok(None) };
+            if state.closed.is_some() {
+                return Ok(None);
+            }
             let available = u64::try_from(state.seen.available).unwrap_or(0);
             items.push(Balance { sku: *sku, total: row.stock.total(), available });
         }

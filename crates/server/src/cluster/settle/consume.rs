@@ -17,6 +17,8 @@ use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLed
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
 
+/// Why a message that can be read is put aside: the ledger could not store it.
+const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
 /// How often a server says that it lives, and takes its share of the queues.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
 /// How long the broker holds a pull that finds nothing.
@@ -290,7 +292,7 @@ impl<'a> Consuming<'a> {
             for (offset, body) in messages.into_iter().take(room) {
                 match message::decode(&body) {
                     Ok(order) if fits(&order) => orders.push(order),
-                    Ok(_) => self.put_aside(&queue, offset, &body, "a number in it is too large")?,
+                    Ok(_) => self.put_aside(&queue, offset, &body, UNFIT)?,
                     Err(why) => self.put_aside(&queue, offset, &body, &why.to_string())?,
                 }
             }

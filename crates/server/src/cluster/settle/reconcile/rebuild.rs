@@ -115,6 +115,8 @@ impl Rebuild {
         for ((sku, _), told) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match told {
                 Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
+                // It is a newer server's.
+                Err(GateError::Closed(Closed::NewerFormat(_))) => {}
                 Err(error) => {
                     tracing::debug!(%error, sku = sku.0, "a gate that must be rebuilt does not answer yet");
                     self.asked.insert(sku);
