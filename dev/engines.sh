@@ -17,7 +17,7 @@ dev_dir=$(cd "$dev_dir" && pwd)
 port_base=${DOORBUSTER_DEV_PORT_BASE:-17000}
 # The address that RocketMQ's broker and Redis Cluster announce to their clients. With another loopback address than the
 # one that they listen on, a test can put a proxy in between.
-told_host=${DOORBUSTER_DEV_TOLD_HOST:-127.0.0.1}
+advertised_host=${DOORBUSTER_DEV_ADVERTISED_HOST:-127.0.0.1}
 
 # Crash recovery of a large InnoDB log and reading a large AOF take long; everything else is ready in seconds.
 ready_seconds_max=120

@@ -63,8 +63,8 @@ ready_redis_edge() {
 
 # By default a member announces the address that it is reached at, and knows those of the others from the start.
 told_by_redis_cluster() {
-	[ "$told_host" = 127.0.0.1 ] ||
-		printf '%s\n' "cluster-announce-hostname $told_host" "cluster-preferred-endpoint-type hostname"
+	[ "$advertised_host" = 127.0.0.1 ] ||
+		printf '%s\n' "cluster-announce-hostname $advertised_host" "cluster-preferred-endpoint-type hostname"
 }
 
 launch_redis_cluster() {

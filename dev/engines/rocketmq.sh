@@ -59,7 +59,7 @@ launch_rocketmq_broker() {
 		brokerRole=ASYNC_MASTER
 		flushDiskType=$rocketmq_flush
 		namesrvAddr=127.0.0.1:$((port_base + 40))
-		brokerIP1=$told_host
+		brokerIP1=$advertised_host
 		brokerIP2=127.0.0.1
 		bindAddress=127.0.0.1
 		listenPort=$((port_base + 50))
@@ -96,5 +96,5 @@ ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }
 # To be registered is not enough after a crash: the name server may still list the dead broker.
 ready_rocketmq_broker() {
 	(exec 3<>"/dev/tcp/127.0.0.1/$((port_base + 50))") &&
-		[[ $(rocketmq_brokers) == *"$told_host:$((port_base + 50))"* ]]
+		[[ $(rocketmq_brokers) == *"$advertised_host:$((port_base + 50))"* ]]
 }

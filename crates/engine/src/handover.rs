@@ -1,4 +1,4 @@
-//! The words between gate and ledger: what one tells the other about an order's units. Data only; it must not judge.
+//! The words between gate and ledger: what one reports to the other about an order's units. Data only; it must not judge.
 //!
 //! The gate takes the units of an order first (a [`Reservation`]), and the ledger decides (a [`Verdict`]). What the
 //! ledger decides on its own, the gate hears by the outbox (a [`Change`]), each once. Where units in flight matter, the

@@ -90,7 +90,7 @@ impl UnixMs {
 pub struct Fingerprint(pub u64);
 
 /// An order's name: a 128-bit hash of what was asked under which key (or of a random value when there was no
-/// key), and the SKU, which tells any server where to look. As text: 40 hexadecimal digits, always.
+/// key), and the SKU, which shows any server where to look. As text: 40 hexadecimal digits, always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OrderId {
     pub sku: SkuId,

@@ -2,10 +2,10 @@
 
 use crate::{OrderId, Seq, UnixMs};
 
-/// A payment as the provider's callback tells it.
+/// A payment as the provider's callback reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pay {
-    /// The provider's id: the same payment may be told many times.
+    /// The provider's id: the same payment may be reported many times.
     pub id: Box<str>,
     pub order: OrderId,
     /// Minor units of the sale's currency.

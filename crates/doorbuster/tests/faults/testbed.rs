@@ -195,7 +195,7 @@ fn engines_that_are_well() -> (&'static Engines, &'static Network) {
     let engines = ENGINES.get_or_init(|| {
         let host = ADVERTISED_HOST.to_string();
         let settings = [
-            ("DOORBUSTER_DEV_TOLD_HOST", host.as_str()),
+            ("DOORBUSTER_DEV_ADVERTISED_HOST", host.as_str()),
             ("DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS", CLUSTER_NODE_TIMEOUT_MS),
             // The broker as it is by default: what it refuses is a part of what the servers live through.
             ("DOORBUSTER_ROCKETMQ_OPTIONS", ""),

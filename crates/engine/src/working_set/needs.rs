@@ -29,7 +29,7 @@ impl Needs {
         needs
     }
 
-    /// Of operations. Whose units a late payment takes, or a cancellation returns, only their orders can tell: see
+    /// Of operations. Whose units a late payment takes, or a cancellation returns, only their orders can show: see
     /// [`WorkingSet::needs_buyers`].
     pub fn of_operations(operations: &[Operation]) -> Needs {
         let mut needs = Needs::default();

@@ -15,7 +15,11 @@ fn a_payment_pays_for_a_held_order_once() {
     let cases: [(&str, Script<'_>, [u64; 4]); 7] = [
         ("in time", &[(T, pay("p", 1, 2), "applied")], [3, 1, 0, 2]),
         ("due, but not swept yet", &[(LATE + 9, pay("p", 1, 2), "applied")], [3, 1, 0, 2]),
-        ("told again", &[(T, pay("p", 1, 2), "applied"), (T, pay("p", 1, 2), "applied again")], [3, 1, 0, 2]),
+        (
+            "reported again",
+            &[(T, pay("p", 1, 2), "applied"), (T, pay("p", 1, 2), "applied again")],
+            [3, 1, 0, 2],
+        ),
         (
             "another payment",
             &[(T, pay("p", 1, 2), "applied"), (T, pay("q", 1, 2), "due: already_paid")],
@@ -108,7 +112,7 @@ fn a_refused_late_payment_buys_nothing_even_when_units_come_back() {
         (LATE, place(2, 2, 2), "held"),
         (LATE, pay("p", 1, 2), "due: expired_sold_out"),
         (LATE, cancel(2, 2), "cancelled"),
-        // The refusal was told to the provider: the money goes back, a new payment may try again.
+        // The refusal was answered to the provider: the money goes back, a new payment may try again.
         (LATE, pay("p", 1, 2), "due: expired_sold_out again"),
         (LATE, pay("q", 1, 2), "applied"),
         (LATE, settle("p"), "settled: expired_sold_out"),

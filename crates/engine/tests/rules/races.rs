@@ -199,20 +199,20 @@ fn assert_paid_for(shop: &Shop, order: &OrderView) {
     assert_eq!(order.refund_due, due, "{own:?}");
 }
 
-/// Every payment that was told is recorded, once; what bought nothing and was not settled is to be paid back.
+/// Every payment that was reported is recorded, once; what bought nothing and was not settled is to be paid back.
 fn assert_money(shop: &Shop, history: &[(Do, String)]) {
-    let mut told: Vec<_> = history
+    let mut reported: Vec<_> = history
         .iter()
         .filter_map(|(what, _)| match what {
             Do::Command(Command::Pay(pay)) => Some(pay.id.clone()),
             _ => None,
         })
         .collect();
-    told.sort_unstable();
-    told.dedup();
+    reported.sort_unstable();
+    reported.dedup();
     let mut recorded: Vec<_> = payments(shop).into_values().map(|(id, ..)| id).collect();
     recorded.sort_unstable();
-    assert_eq!(told, recorded);
+    assert_eq!(reported, recorded);
     let due: Vec<_> = shop.book.refunds_due().map(|payment| (payment.seq, payment.disposition)).collect();
     let unspent: Vec<_> = payments(shop)
         .into_iter()

@@ -159,9 +159,9 @@ fn assert_touched(book: &mut Book, before: &[[u64; 4]]) {
     for sku in (0..).map(SkuId) {
         let Some(stock) = book.stock(sku) else { break };
         let now = [stock.total(), stock.available(), stock.held(), stock.sold()];
-        let times = touched.iter().filter(|(told, _)| *told == sku).count();
-        assert!(times <= 1, "{sku:?} was told {times} times");
-        assert!(before.get(sku.0 as usize) == Some(&now) || times == 1, "nobody was told that {sku:?} moved");
+        let times = touched.iter().filter(|(changed, _)| *changed == sku).count();
+        assert!(times <= 1, "{sku:?} was reported {times} times");
+        assert!(before.get(sku.0 as usize) == Some(&now) || times == 1, "nobody heard that {sku:?} moved");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The naive model: the rules of a sale, told a second time as plainly as possible. It keeps lists, and for
+//! The naive model: the rules of a sale, written a second time as plainly as possible. It keeps lists, and for
 //! each command counts again from the orders; nothing is shared with the engine but the types of commands and
 //! answers.
 

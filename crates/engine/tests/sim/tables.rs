@@ -1,5 +1,5 @@
 //! A ledger as tables, as naive as can be: what a transaction's effects are stored in, and what the next one reads,
-//! row by row. Orders and payments are told by the entries alone, as a database tells them. It must not judge.
+//! row by row. Orders and payments are known by the entries alone, as in a database. It must not judge.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Tables {
     pub(crate) refunds: BTreeMap<Seq, OrderId>,
     adjustments: BTreeMap<(SkuId, Box<str>), (Adjust, u64)>,
     pub(crate) rejections: BTreeMap<OrderId, Rejection>,
-    /// Units that a gate has free if it was told everything: in step with the stock.
+    /// Units that a gate has free if it heard everything: in step with the stock.
     pub(crate) gate: BTreeMap<SkuId, u64>,
 }
 
@@ -158,7 +158,7 @@ impl Tables {
         }
     }
 
-    /// What a gate does when it is told of a change; the units of claims are taken here, not when they were claimed.
+    /// What a gate does when it hears of a change; the units of claims are taken here, not when they were claimed.
     fn report(&mut self, sku: SkuId, change: Change) {
         let free = self.gate.get_mut(&sku).expect("it was created");
         let (more, less) = match change {

@@ -2,7 +2,7 @@
 //!
 //! What the gate has available, and what the ledger holds and sold, add up to the total, once nothing is on its way: no
 //! reservation open, no message or row of the outbox waiting, and neither side changed while both were read. A SKU of which
-//! something is on its way is told as that, and not compared. Nor is one whose gate is closed: it sells nothing until a
+//! something is on its way is reported as that, and not compared. Nor is one whose gate is closed: it sells nothing until a
 //! server has rebuilt it, which breaks no invariant.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct ThreeWay {
     pub closed: usize,
     /// Messages that no server has consumed.
     pub backlog: u64,
-    /// Rows that the gate was not told of yet.
+    /// Rows that the gate has not heard of yet.
     pub outbox: u64,
     /// Every invariant that does not hold, in words.
     pub broken: Vec<String>,

@@ -1,5 +1,5 @@
-//! The sales as the ledger has them, on one server: what its catalog is made of, and what each slot of the gate is
-//! told.
+//! The sales as the ledger has them, on one server: what its catalog is made of, and what each slot of the gate
+//! gets to know.
 //!
 //! Only the entries about sales are followed: the registry that they are replayed into knows no order and no stock.
 
@@ -34,11 +34,11 @@ impl Sales {
         if entries.is_empty() {
             return Ok(false);
         }
-        // Read before anything is followed, and told before anybody sees a new SKU: one without stock looks sold out.
+        // Read before anything is followed, and published before anybody sees a new SKU: one without stock looks sold out.
         let stocks = ledger.stocks()?;
         for entry in entries {
             self.after = entry.seq;
-            // The audit tells it too; selling goes on as the sale was before.
+            // The audit reports it too; selling goes on as the sale was before.
             if let Err(error) = self.registry.replay(&entry) {
                 tracing::error!(%error, seq = entry.seq.0, "the ledger's sale events do not follow");
             }

@@ -157,7 +157,7 @@ impl Stages {
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
             ended.extend([consume, reconcile, refresh].map(ScopedJoinHandle::join));
-            // Told by the exit code, as of the book writer.
+            // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);
             }

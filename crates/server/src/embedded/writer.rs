@@ -20,7 +20,7 @@ const EXPIRIES_PER_BATCH: usize = 10_000;
 /// Between two tries to load the book while the disk refuses even reads.
 const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Between two lines in the log that say that the ledger is still away.
-const TELL_PAUSE: Duration = Duration::from_secs(10);
+const LOG_PAUSE: Duration = Duration::from_secs(10);
 /// From a failed commit to the first try to write again. Doubled, up to the maximum, each time that writing
 /// fails again soon: on a nearly full disk a small write succeeds and the next batch does not, and each
 /// failure costs a reload of the whole book.
@@ -124,7 +124,7 @@ impl Writer {
     /// Runs until the mailbox is closed and empty, then closes the ledger.
     ///
     /// # Errors
-    /// If a sync failed, or another server has taken the ledger over: everybody who waited was told that the
+    /// If a sync failed, or another server has taken the ledger over: everybody who waited was answered that the
     /// outcome is unknown, and the process must end.
     pub fn run(mut self) -> Result<(), AppendError> {
         let mut envelopes = Vec::new();
@@ -221,10 +221,10 @@ impl Writer {
     }
 
     /// After a failed commit the book is ahead of the ledger: it is loaded again, and nothing is taken until the
-    /// ledger takes a write. While even reading fails, whoever asks is told that the outcome is unknown.
+    /// ledger takes a write. While even reading fails, whoever asks is answered that the outcome is unknown.
     fn reload(&mut self) -> Result<(), AppendError> {
         self.mailbox.set_read_only(true);
-        let mut told: Option<Instant> = None;
+        let mut logged: Option<Instant> = None;
         loop {
             match self.ledger.load() {
                 Ok(book) => {
@@ -238,8 +238,8 @@ impl Writer {
                     return Ok(());
                 }
                 Err(error) if error.is_fenced() => return Err(AppendError::Fenced(error.into())),
-                Err(error) if told.is_none_or(|told| told.elapsed() >= TELL_PAUSE) => {
-                    told = Some(Instant::now());
+                Err(error) if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) => {
+                    logged = Some(Instant::now());
                     tracing::error!(%error, "the book cannot be loaded again yet");
                 }
                 Err(_) => {}
@@ -284,7 +284,7 @@ impl Writer {
     }
 
     /// What can be answered without a change. What is not in the book may still be in the log, complete but
-    /// rolled back, until a commit has overwritten it; so nobody is told that an order does not exist.
+    /// rolled back, until a commit has overwritten it; so nobody is answered that an order does not exist.
     fn look_up(&self, request: Request) -> Reply {
         match request {
             Request::Read { order, .. } if self.book.order(order).is_none() => Reply::Unknown,

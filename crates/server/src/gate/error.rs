@@ -8,10 +8,10 @@ pub enum GateError {
     /// Surely nothing was changed. Asking again is safe, and may help.
     #[error("the gate did not carry it out: {0}")]
     NotExecuted(Why),
-    /// It may have been carried out: the same request again tells.
+    /// It may have been carried out: the same request again shows it.
     #[error("whether the gate carried it out is unknown: {0}")]
     Unknown(Why),
-    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt. Never to be told as sold out.
+    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt. Never to be answered as sold out.
     #[error("the gate of this product is closed: {0}")]
     Closed(Closed),
 }
@@ -25,7 +25,7 @@ pub enum Closed {
     Fenced,
     /// It was built for another run of Redis: a restart or a fail-over may have lost what was answered before.
     OtherRun,
-    /// It was seen in a later state before, so it has lost something; told by this client's memory.
+    /// It was seen in a later state before, so it has lost something; known by this client's memory.
     RanBackwards,
     /// An older release built it: it is rebuilt.
     OlderFormat,

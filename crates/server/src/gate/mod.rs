@@ -47,7 +47,7 @@ pub mod limits {
     pub const RETRY_SHARE: u32 = 3;
     /// Rounds of redirects and reloads that one command may take before it is given up as not executed.
     pub const ROUNDS_MAX: u32 = 8;
-    /// Before a command that was told TRYAGAIN is sent again: a slot is being moved, key by key.
+    /// Before a command that was answered TRYAGAIN is sent again: a slot is being moved, key by key.
     pub const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(2);
 }
 

@@ -74,7 +74,7 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
-    /// What decides which orders a crash may take, as it is in effect here. A MySQL server tells its own.
+    /// What decides which orders a crash may take, as it is in effect here. A MySQL server has its own.
     pub fn settings(&self) -> sqlite::Settings {
         match self {
             Ledger::Sqlite(ledger) => {

@@ -52,7 +52,7 @@ impl Buyers {
     }
 }
 
-/// Adds a line for each buyer of a ledger whose text is not theirs; without the secret nobody can tell.
+/// Adds a line for each buyer of a ledger whose text is not theirs; without the secret nobody can know.
 pub(super) fn check_texts(
     id_secret: Option<[u8; 16]>,
     texts: impl IntoIterator<Item = (BuyerId, String)>,

@@ -83,7 +83,7 @@ impl Skus {
             id: row.id,
             sale: *sale,
             product: *product,
-            // Without a text, which an audit tells, the hash at least.
+            // Without a text, which an audit reports, the hash at least.
             buyer: row.buyer_text.unwrap_or_else(|| row.buyer.to_string()),
             quantity: row.quantity,
             unit_price: row.unit_price,

@@ -42,7 +42,7 @@ pub enum AppendError {
     /// It was rolled back: nothing of it is in the ledger. The book must be loaded again.
     #[error("the transaction was rolled back: {0}")]
     RolledBack(#[source] Box<dyn Error + Send + Sync>),
-    /// A sync failed. What reached the disk is unknown, and no later sync can tell: stop, and look at the
+    /// A sync failed. What reached the disk is unknown, and no later sync can show it: stop, and look at the
     /// next start.
     #[error("a sync of the ledger failed, so what is on disk is unknown: {0}")]
     SyncFailed(#[source] Box<dyn Error + Send + Sync>),

@@ -192,8 +192,8 @@ fn a_writer_that_another_one_took_over_from_ends_with_an_error_that_says_so() {
     let mut second = writer(options(&database));
     accepted(&second.one(order(2, 2, 1)));
     // It learns of it by its next commit, or by its look once a second, whichever comes first.
-    let told = harness.ask_unless_ended(vec![order(3, 3, 1)]);
-    assert!(told.is_none_or(|told| matches!(told[..], [Reply::Unknown])));
+    let got = harness.ask_unless_ended(vec![order(3, 3, 1)]);
+    assert!(got.is_none_or(|got| matches!(got[..], [Reply::Unknown])));
     let ended = harness.finish().unwrap_err();
     assert!(matches!(ended, AppendError::Fenced(_)), "{ended}");
     assert!(matches!(second.one(read(1)), Reply::Order(_)));

@@ -28,7 +28,7 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 struct State {
     server: String,
-    /// With the word that tells the request.
+    /// With the word that names the request.
     next: Mutex<Option<(Cut, Vec<u8>)>>,
     /// Requests that were cut.
     cuts: AtomicU32,

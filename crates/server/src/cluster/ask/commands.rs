@@ -166,7 +166,7 @@ impl<'a> Commanding<'a> {
         }
         let unheard = self.tell_gate(&replies, &created, committed);
         for reply in &mut replies {
-            // It is in the ledger, and reconciliation will tell the slots. But until then somebody may buy.
+            // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.
             if matches!(reply, Reply::Accepted(Accepted::Sale(sale)) if unheard.contains(sale)) {
                 *reply = Reply::Unknown;
             }
@@ -196,7 +196,7 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    /// Tells the gate what was committed; returns the sales of which some slot did not hear.
+    /// Reports to the gate what was committed; returns the sales of which some slot did not hear.
     fn tell_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
         let (mut sales, mut stocked, mut returns) = (Vec::new(), Vec::new(), false);
         for reply in replies {
@@ -222,7 +222,7 @@ impl<'a> Commanding<'a> {
                 unheard
             }
             Err(error) => {
-                tracing::warn!(%error, "the slots of changed sales were not told yet");
+                tracing::warn!(%error, "the slots of changed sales have not heard of it yet");
                 sales
             }
         };
@@ -307,17 +307,17 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    /// Tells every slot of these sales how they are now; returns the sales of which some slot did not hear.
+    /// Gives every slot of these sales their state of now; returns the sales of which some slot did not hear.
     fn tell_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
         let mut unheard = Vec::new();
         for sale in sales {
             let states: Vec<_> =
                 self.core.slots_of(*sale).into_iter().map(|slot| (slot.sku, slot.state)).collect();
-            let told = self.gate.set_sale(&states);
+            let set = self.gate.set_sale(&states);
             // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
             let heard =
-                |told: &Result<_, gate::GateError>| matches!(told, Ok(_) | Err(gate::GateError::Closed(_)));
-            if !told.iter().all(heard) {
+                |set: &Result<_, gate::GateError>| matches!(set, Ok(_) | Err(gate::GateError::Closed(_)));
+            if !set.iter().all(heard) {
                 unheard.push(*sale);
             }
         }

@@ -1,6 +1,6 @@
 //! Reading orders: in the ledger, or on their way to it.
 //!
-//! An order that is not in the ledger is looked for at the gate. While the gate can't tell, a valid id that nobody
+//! An order that is not in the ledger is looked for at the gate. While the gate can't say, a valid id that nobody
 //! knows may be an order on its way: it is pending, never unknown. Reads that wait are looked at again when the
 //! consumer has committed, and often enough to see what other servers committed.
 
@@ -37,7 +37,7 @@ pub(in crate::cluster) enum Whereabouts {
     Pending(Box<Reservation>),
     /// Neither the ledger nor the gate knows it.
     Nowhere,
-    /// The ledger does not know it, and the gate can't tell.
+    /// The ledger does not know it, and the gate can't say.
     Unclear,
     /// The ledger does not answer.
     Silent,

@@ -2,7 +2,7 @@
 //!
 //! Whatever a send comes to, no units are returned because of it: the reservation holds the whole order, and is
 //! rolled forward if its message never came. A send that did not succeed is repeated until the order's deadline
-//! (the publish time-out after its reservation began); then the buyer is told that the outcome is unknown. An
+//! (the publish time-out after its reservation began); then the buyer is answered that the outcome is unknown. An
 //! acknowledgement after the deadline is not trusted either: the gate may be rebuilt from then on.
 
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(in crate::cluster) struct Publication {
     pub(in crate::cluster) to: ReplyTo,
     pub(in crate::cluster) body: Vec<u8>,
     pub(in crate::cluster) what: Published,
-    /// An acknowledgement that comes later is not told.
+    /// An acknowledgement that comes later is not passed on.
     pub(in crate::cluster) deadline: Instant,
 }
 

@@ -57,7 +57,7 @@ pub(in crate::cluster) struct Consuming<'a> {
     misplaced: HashMap<Queue, u64>,
     claimed_at: Option<Instant>,
     topics_made: bool,
-    /// It was told that consumption pauses.
+    /// It was logged that consumption pauses.
     pausing: bool,
 }
 

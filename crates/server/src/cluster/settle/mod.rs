@@ -1,6 +1,6 @@
-//! Telling the gate what the ledger decided.
+//! Reporting to the gate what the ledger decided.
 //!
-//! It is told once, and best: what it did not hear stays open there until reconciliation settles it, and is counted
+//! It is reported once, and best: what it did not hear stays open there until reconciliation settles it, and is counted
 //! as in flight until then.
 
 pub(super) mod consume;

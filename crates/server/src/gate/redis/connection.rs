@@ -16,8 +16,8 @@ use super::scripts;
 use crate::gate::{GateConfig, Why};
 
 /// Which run of which master a state belongs to: 20 digits of the process's `run_id` and 20 of `master_replid2`. The run
-/// id tells a restart. The other is zeros until a replica is promoted, and then the id of the history that it had
-/// followed: it tells that a master was a replica in between, as the same process. (`master_replid` would tell it too,
+/// id shows a restart. The other is zeros until a replica is promoted, and then the id of the history that it had
+/// followed: it shows that a master was a replica in between, as the same process. (`master_replid` would show it too,
 /// but it also changes when a master gets its first replica.)
 pub(super) type Run = String;
 
@@ -71,7 +71,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// By a command of our own: the crate would not tell what the server answered.
+    /// By a command of our own: the crate would not report what the server answered.
     fn sign_in(&mut self, config: &GateConfig) -> Result<(), Why> {
         let Some(password) = &config.password else { return Ok(()) };
         let mut command = redis::cmd("AUTH");

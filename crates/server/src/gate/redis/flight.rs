@@ -16,7 +16,7 @@ pub(super) type Outcome = Result<Value, GateError>;
 pub(super) struct Todo {
     pub(super) index: usize,
     pub(super) ask: Option<String>,
-    /// What it is told if there is no next time.
+    /// What it is answered if there is no next time.
     pub(super) why: Why,
 }
 

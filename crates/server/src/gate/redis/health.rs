@@ -70,7 +70,7 @@ fn look(address: &str, connection: &mut Connection) -> Result<NodeHealth, Why> {
     Ok(health)
 }
 
-/// Whether a write would be taken. INFO tells neither all reasons why not, nor what our user may do.
+/// Whether a write would be taken. INFO has neither all reasons why not, nor what our user may do.
 fn probe(connection: &mut Connection) -> Result<(), Why> {
     let mut command = redis::cmd("EVALSHA");
     command.arg(Script::Probe.sha()).arg(0);
@@ -121,12 +121,12 @@ mod tests {
         let info = "role:master\r\nconnected_slaves:1\r\n\
             slave0:ip=10.0.0.2,port=6380,state=online,offset=100,lag=1\r\n\
             master_replid:abc\r\nmaster_repl_offset:150\r\n";
-        let told = ReplicaHealth {
+        let expected = ReplicaHealth {
             address: "10.0.0.2:6380".into(),
             online: true,
             lag_bytes: 50,
             lag: Duration::from_secs(1),
         };
-        assert_eq!(replicas(info), [told]);
+        assert_eq!(replicas(info), [expected]);
     }
 }

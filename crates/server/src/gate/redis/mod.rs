@@ -71,7 +71,7 @@ impl Gate {
         )
     }
 
-    /// Tells the gate what the ledger decided.
+    /// Reports to the gate what the ledger decided.
     pub fn settle(&mut self, settles: &[Settle]) -> Vec<Result<Settled, GateError>> {
         let groups = group(settles, |settle| (settle.id.sku, settle.epoch));
         let answers = self.each(
@@ -155,7 +155,7 @@ impl Gate {
         )
     }
 
-    /// Tells SKUs what their sale's window and phase are now.
+    /// Gives SKUs what their sale's window and phase are now.
     pub fn set_sale(&mut self, skus: &[(SkuId, SaleState)]) -> Vec<Result<Answer<SaleSet>, GateError>> {
         self.each(
             skus,
@@ -184,7 +184,7 @@ impl Gate {
         outcomes
     }
 
-    /// Tells the edge which SKU sells a product. The newest wins.
+    /// Notes for the edge which SKU sells a product. The newest wins.
     pub fn publish_product(&mut self, product: ProductId, sku: SkuId) -> Result<(), GateError> {
         let key = product_key(&self.router.config().key_prefix, product);
         self.commands.clear();

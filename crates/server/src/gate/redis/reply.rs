@@ -15,7 +15,7 @@ pub(super) enum Verdict {
     Ask(String),
     /// Not carried out; the keys are being moved one by one: again in a moment.
     TryAgain,
-    /// Not carried out, and the caller is told. `distrust`: the connection or the map of slots is out of date.
+    /// Not carried out, and the caller hears of it. `distrust`: the connection or the map of slots is out of date.
     Refused { why: Why, distrust: bool },
     /// Possibly carried out in part.
     Unknown(Why),
@@ -113,7 +113,7 @@ impl Reply {
         let Value::Array(values) = value else { return None };
         let mut values = values.into_iter();
         let code = int(&values.next()?)?;
-        // A gate that is lost has no state to tell of.
+        // A gate that is lost has no state to report.
         let mut number = || values.next().as_ref().and_then(int).unwrap_or(0);
         let seen = Seen {
             epoch: u64::try_from(number()).ok()?,
@@ -165,7 +165,7 @@ pub(super) fn array(value: &Value) -> Option<&[Value]> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Verdict {
+    fn verdict_of(line: &str) -> Verdict {
         let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
         else {
             panic!("no error reply: {line}")
@@ -204,7 +204,7 @@ mod tests {
                 distrusted(Why::Denied("NOPERM User x has no permissions".into())),
             ),
         ] {
-            assert_eq!(told(line), verdict, "{line}");
+            assert_eq!(verdict_of(line), verdict, "{line}");
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
             "NEWCODE whatever",
             "MOVED",
         ] {
-            assert!(matches!(told(line), Verdict::Unknown(_)), "{line}");
+            assert!(matches!(verdict_of(line), Verdict::Unknown(_)), "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sends commands to the nodes that have their slots, and tells of each what became of it.
+//! Sends commands to the nodes that have their slots, and reports of each what became of it.
 //!
 //! The client library's own cluster client retries by itself, which hides whether a command was carried out; so this
 //! is ours. The rule: a command is sent again only after an answer that says it was not carried out.
@@ -86,7 +86,7 @@ impl Router {
         outcomes.into_iter().map(|outcome| outcome.expect("every command has an outcome")).collect()
     }
 
-    /// Finds a connected node for each command; those for which there is none are told so.
+    /// Finds a connected node for each command; those for which there is none are answered so.
     fn assign(
         &mut self,
         commands: &Commands,
@@ -250,7 +250,7 @@ impl Router {
         }
     }
 
-    /// Reads the map of slots again from whoever tells it, connected nodes first.
+    /// Reads the map of slots again from whoever has it, connected nodes first.
     fn refresh_if_stale(&mut self) {
         if !self.stale || self.refreshed_at.is_some_and(|at| at.elapsed() < limits::RETRY_PAUSE) {
             return;

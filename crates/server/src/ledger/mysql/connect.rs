@@ -53,7 +53,7 @@ pub struct Limits {
     /// middle of a transaction MariaDB takes `idle_transaction`.
     pub idle: Duration,
     pub idle_transaction: Duration,
-    /// How long a batch waits for the server to come back and tell whether its commit happened.
+    /// How long a batch waits for the server to come back and show whether its commit happened.
     pub settle: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! The ledger on MySQL or MariaDB: the same tables as in SQLite, in a database of their own.
 //!
-//! Each transaction that appends locks and updates the one row of `writer` before anything else. It tells whether
+//! Each transaction that appends locks and updates the one row of `writer` before anything else. It shows whether
 //! a commit whose answer was lost has happened, and it stops a server that another one has taken over from.
 
 mod book;

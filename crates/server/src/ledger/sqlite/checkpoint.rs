@@ -71,7 +71,7 @@ enum State {
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
-    /// Frames in the WAL after the latest commit, told by SQLite's hook.
+    /// Frames in the WAL after the latest commit, counted by SQLite's hook.
     frames: Arc<AtomicU32>,
     /// Frames at which the next one starts.
     threshold: u32,
@@ -130,7 +130,7 @@ impl Checkpointer {
                 let complete = checkpoint(writer, Mode::Passive)?;
                 if complete {
                     self.threshold = self.pages;
-                    // The hook tells of commits only; without one, the same frames would start a checkpoint
+                    // The hook hears of commits only; without one, the same frames would start a checkpoint
                     // over and over. It runs within a commit, so on this thread, and can't come between.
                     self.frames.store(0, Ordering::Relaxed);
                 }

@@ -257,7 +257,7 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusq
     Ok(())
 }
 
-/// As SQLite says it, and not as it was told.
+/// As SQLite says it, and not as it was asked for.
 fn synchronous(connection: &Connection) -> Result<String, rusqlite::Error> {
     let level: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
     Ok(match level {
@@ -319,17 +319,18 @@ mod tests {
 
     #[test]
     fn a_ledger_tells_how_its_connections_sync() {
-        for (synchronous, told) in
+        for (synchronous, reported) in
             [(Synchronous::Full, "full"), (Synchronous::Normal, "normal"), (Synchronous::Off, "off")]
         {
             let dir = tempfile::tempdir().unwrap();
             let options =
                 Options { data_dir: dir.path().to_owned(), synchronous, checkpoint_pages: 100, vfs: None };
             let ledger = SqliteLedger::open(options).unwrap();
-            let expected = [("journal_mode", "wal"), ("synchronous", told), ("checkpoint_synchronous", told)];
+            let expected =
+                [("journal_mode", "wal"), ("synchronous", reported), ("checkpoint_synchronous", reported)];
             assert_eq!(*ledger.settings(), expected.map(|(name, value)| (name, value.to_owned())));
         }
-        // Not what `prepare` was told, but what the connection has.
+        // Not what `prepare` was asked for, but what the connection has.
         let connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "synchronous", "EXTRA").unwrap();
         assert_eq!(synchronous(&connection).unwrap(), "3");

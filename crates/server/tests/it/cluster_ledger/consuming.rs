@@ -120,7 +120,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(1, 2)]).unwrap()), 1);
-    // It came late, from a gate that is gone, and there is no unit: its buyer was told that the outcome is unknown.
+    // It came late, from a gate that is gone, and there is no unit: its buyer was answered that the outcome is unknown.
     let late = ledger.consume(NOW, &[], &[with_epoch(2, 1)]).unwrap();
     assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
     let cancel = asked(Command::Cancel { order: with_epoch(1, 2).place.id, buyer: engine::BuyerId(1) });

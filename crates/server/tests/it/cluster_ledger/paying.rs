@@ -1,4 +1,4 @@
-//! Payments, claims, expiry and what the gate is told.
+//! Payments, claims, expiry and what the gate hears.
 
 use engine::balance::{Balance, plan};
 use engine::handover::{Change, Claim, Grant, Reservation};
@@ -151,14 +151,14 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
         assert_eq!(one(&mut ledger, LATE, restock.clone()), Executed::Accepted(Accepted::Stock(SkuId(0))));
     }
     let outbox = ledger.outbox(10, 0).unwrap();
-    let told: Vec<_> = outbox.iter().map(|row| (row.epoch, row.change)).collect();
+    let got: Vec<_> = outbox.iter().map(|row| (row.epoch, row.change)).collect();
     assert_eq!(order(0, 1, 1).place.id, expired);
     let expected = [
         (0, Change::Release(order(0, 1, 1).place)),
         (1, Change::Release(second.place)),
         (1, Change::Restock { units: 7 }),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(got, expected);
     assert_sound(&database);
 }
 
@@ -181,9 +181,9 @@ fn a_correction_asks_for_its_units_first() {
     let conflict = Executed::Refused(Refusal::KeyConflict);
     assert_eq!(one(&mut ledger, NOW, correct(3, "k", Grant::NotAsked)), conflict);
     assert_eq!(ledger.stocks().unwrap()[0].stock.total(), 3);
-    let told: Vec<_> = ledger.outbox(10, 0).unwrap().into_iter().map(|row| row.change).collect();
+    let got: Vec<_> = ledger.outbox(10, 0).unwrap().into_iter().map(|row| row.change).collect();
     let correct = Change::Correct { id: correction_id(SkuId(0), "k"), units: 2 };
-    assert_eq!(told, [correct], "the gate that had the claim may be gone");
+    assert_eq!(got, [correct], "the gate that had the claim may be gone");
     assert_sound(&database);
 }
 

@@ -58,9 +58,9 @@ fn a_snapshot_stays_as_it_was_while_the_ledger_goes_on() {
     let sold = whole.iter().filter(|mark| mark.state == MarkState::Sold);
     let sold: u64 = sold.map(|mark| u64::from(mark.place.quantity)).sum();
     assert_eq!(sold + snapshot.stock.available(), snapshot.stock.total());
-    let told: Vec<_> = ledger.outbox(100, 0).unwrap().iter().map(|row| (row.epoch, row.change)).collect();
-    assert_eq!(told.iter().filter(|(epoch, _)| *epoch == 0).count(), 4);
-    let since: Vec<_> = told.iter().filter(|(epoch, _)| *epoch == 1).collect();
+    let got: Vec<_> = ledger.outbox(100, 0).unwrap().iter().map(|row| (row.epoch, row.change)).collect();
+    assert_eq!(got.iter().filter(|(epoch, _)| *epoch == 0).count(), 4);
+    let since: Vec<_> = got.iter().filter(|(epoch, _)| *epoch == 1).collect();
     assert!(
         matches!(since[..], [(_, Change::Take { .. }), (_, Change::Release { .. })]),
         "an order of the old gate, and a cancelled one: {since:?}"

@@ -83,7 +83,7 @@ fn a_rejection_keeps_or_returns_its_units() {
     }
     assert_eq!(gate.settle(&settle(1, 1, Verdict::RejectedKept)), [Ok(Settled::Done)]);
     assert_eq!(available(&mut gate, SKU), 6);
-    // Told twice in one call, it gives the units back once.
+    // Reported twice in one call, it gives the units back once.
     let twice = [settle(2, 1, Verdict::RejectedReturned), settle(2, 1, Verdict::RejectedReturned)].concat();
     assert_eq!(gate.settle(&twice), [Ok(Settled::Done), Ok(Settled::Already)]);
     assert_eq!(available(&mut gate, SKU), 8);
@@ -140,7 +140,7 @@ fn a_late_payment_claims_units_that_were_given_back() {
     let Claimed::Open(open) = what(gate.claim(&claim)) else { panic!("the claim is open") };
     assert_eq!((open.what, &*open.record), (Open::Claim(late), &b"late"[..]));
     assert_eq!(available(&mut gate, SKU), 1);
-    // The order's own message or its release told again don't touch the claim.
+    // The order's own message or its release reported again don't touch the claim.
     assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Already)]);
     assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Already);
 

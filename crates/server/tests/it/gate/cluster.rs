@@ -62,12 +62,12 @@ fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
     let (from, to) = cluster.owner_and_another(slot);
     cluster.begin_move(slot, from, to);
 
-    // All keys are here still: as before. Some have gone: TRYAGAIN, and in the end the caller is told that nothing was
-    // done. (A gate without a limit has no buyers' key: it is told so from the beginning of a move to its end.)
+    // All keys are here still: as before. Some have gone: TRYAGAIN, and in the end the caller is answered that nothing was
+    // done. (A gate without a limit has no buyers' key: it is answered so from the beginning of a move to its end.)
     assert!(is_taken(&reserve(&mut gate, place(sku, 2, 9, 1))));
     cluster.migrate(sku, "b", from, to);
-    let told = reserve(&mut gate, place(sku, 3, 9, 1));
-    assert_eq!(told, Err(GateError::NotExecuted(Why::SlotMoving)));
+    let got = reserve(&mut gate, place(sku, 3, 9, 1));
+    assert_eq!(got, Err(GateError::NotExecuted(Why::SlotMoving)));
     // All have gone: ASK, and there the state is one of another run.
     for key in ["s", "k", "t"] {
         cluster.migrate(sku, key, from, to);
@@ -87,8 +87,8 @@ fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
     build_all(&mut gate, 1);
     cluster.nodes[0].kill();
     let first = order_all(&mut gate, 1);
-    let unknown = |told: &&Result<(), GateError>| matches!(told, Err(GateError::Unknown(_)));
-    assert!(first.iter().any(|told| told.is_ok()), "the other masters answer");
+    let unknown = |got: &&Result<(), GateError>| matches!(got, Err(GateError::Unknown(_)));
+    assert!(first.iter().any(|got| got.is_ok()), "the other masters answer");
     assert!(first.iter().filter(unknown).count() > 0, "what was written to the dead one is unknown");
     // Then nothing is written to it, and in the end the cluster says that it is down.
     let second = order_all(&mut gate, 2);
@@ -113,10 +113,10 @@ fn a_replica_takes_over_and_its_gates_are_rebuilt() {
     assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
     // The slots of a master that is frozen: the other masters serve on, and its replica takes over.
     cluster.nodes[0].signal(Signal::STOP);
-    let told = order_all(&mut gate, 2);
+    let got = order_all(&mut gate, 2);
     assert!(
-        told.iter().any(Result::is_ok) && told.contains(&Err(GateError::Unknown(Why::TimedOut))),
-        "{told:?}"
+        got.iter().any(Result::is_ok) && got.contains(&Err(GateError::Unknown(Why::TimedOut))),
+        "{got:?}"
     );
     let other_run = Err(GateError::Closed(Closed::OtherRun));
     let mut hash = 3;

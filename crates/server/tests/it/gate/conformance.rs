@@ -109,8 +109,8 @@ fn redis_time(redis: &Redis) -> UnixMs {
     UnixMs(time.0 * 1_000 + time.1 / 1_000)
 }
 
-/// What an order is told, or `None` if it is taken.
-fn told(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
+/// What an order is answered, or `None` if it is taken.
+fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
     match gate.reserve(&[Reserve { place: place(sku, hash, 9, 1), record: b"" }]).remove(0).unwrap().what {
         Reserved::Taken { .. } => None,
         Reserved::Refused(refusal) => Some(refusal),
@@ -139,7 +139,7 @@ fn the_window_is_told_by_the_time_of_the_redis_server() {
     {
         let sku = SkuId(100 + u32::try_from(number).unwrap());
         build_with(&mut gate, sku, starts_at, ends_at);
-        assert_eq!(told(&mut gate, sku, 1), expected);
+        assert_eq!(answered(&mut gate, sku, 1), expected);
     }
     // To the millisecond: each answer is right at some time between a look at the clock before it and one after it.
     let (starts_at, ends_at) = (later(300), later(900));
@@ -151,7 +151,7 @@ fn the_window_is_told_by_the_time_of_the_redis_server() {
     };
     for hash in 0.. {
         let before = redis_time(&redis);
-        let answer = told(&mut gate, SKUS[0], hash);
+        let answer = answered(&mut gate, SKUS[0], hash);
         let (first, last) = (phase(before), phase(redis_time(&redis)));
         let right = [first, (1, None), last]
             .iter()

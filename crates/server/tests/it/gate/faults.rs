@@ -1,4 +1,4 @@
-//! Every error that Redis can answer with, provoked for real: what the caller is told, and that nothing was changed.
+//! Every error that Redis can answer with, provoked for real: what the caller is answered, and that nothing was changed.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ fn ready(arguments: &[&str]) -> (Redis, Gate) {
     (redis, gate)
 }
 
-/// The caller is told that nothing was done, and nothing was.
+/// The caller is answered that nothing was done, and nothing was.
 fn refused(gate: &mut Gate, why: Why) {
-    let told = reserve(gate, place(SKU, 99, 9, 1));
-    assert_eq!(told, Err(GateError::NotExecuted(why)));
+    let got = reserve(gate, place(SKU, 99, 9, 1));
+    assert_eq!(got, Err(GateError::NotExecuted(why)));
 }
 
-/// The health check, which writes nothing, tells the same as an order would be told.
+/// The health check, which writes nothing, answers the same as an order would be answered.
 fn unhealthy(gate: &mut Gate, why: &Why) {
     assert_eq!(gate.health()[0].fault, Some(why.to_string()));
 }
@@ -194,8 +194,8 @@ fn a_master_that_was_a_replica_in_between_is_another_run() {
     until("the old master follows", || linked(&master));
     master.command::<()>(&["REPLICAOF", "NO", "ONE"]);
     // The same process with the same run_id is a master again, and the state was built for it.
-    let told = reserve(&mut gate, place(SKU, 2, 9, 1));
-    assert_eq!(told, Err(GateError::Closed(server::gate::Closed::OtherRun)));
+    let got = reserve(&mut gate, place(SKU, 2, 9, 1));
+    assert_eq!(got, Err(GateError::Closed(server::gate::Closed::OtherRun)));
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn a_wrong_or_missing_password_is_denied() {
         Gate::new(config)
     };
     assert!(is_taken(&reserve(&mut with(Some("shop"), Some("secret")), place(SKU, 1, 9, 1))));
-    // What Redis says is told: an operator has to find the cause in it.
+    // What Redis says is reported: an operator has to find the cause in it.
     let denied = |gate: &mut Gate, text: &str| {
-        let told = reserve(gate, place(SKU, 99, 9, 1));
-        let Err(GateError::NotExecuted(why @ Why::Denied(_))) = told else { panic!("{told:?}") };
+        let got = reserve(gate, place(SKU, 99, 9, 1));
+        let Err(GateError::NotExecuted(why @ Why::Denied(_))) = got else { panic!("{got:?}") };
         assert!(why.to_string().contains(text), "{why}");
         unhealthy(gate, &why);
     };
@@ -250,10 +250,10 @@ fn a_server_that_can_not_sign_in_never_makes_us_tell_the_password() {
 fn a_single_redis_that_is_taken_for_a_cluster_says_so() {
     let redis = Redis::start(&[]);
     let mut gate = Gate::new(GateConfig { cluster: true, ..redis.config() });
-    let told = reserve(&mut gate, place(SKU, 99, 9, 1)).unwrap_err();
+    let got = reserve(&mut gate, place(SKU, 99, 9, 1)).unwrap_err();
     let fault = server::gate::fault(&gate.health()).unwrap();
-    for told in [told.to_string(), fault] {
-        assert!(told.contains("cluster support disabled"), "{told}");
+    for got in [got.to_string(), fault] {
+        assert!(got.contains("cluster support disabled"), "{got}");
     }
 }
 
@@ -269,22 +269,21 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     let answers = gate.reserve(&requests);
     // Two batches of 64 were written, and the rest was not.
     let (written, rest) = answers.split_at(128);
-    assert!(written.iter().all(|told| *told == Err(GateError::Unknown(Why::TimedOut))), "{written:?}");
-    assert!(rest.iter().all(|told| *told == Err(GateError::NotExecuted(Why::TimedOut))), "{rest:?}");
+    assert!(written.iter().all(|got| *got == Err(GateError::Unknown(Why::TimedOut))), "{written:?}");
+    assert!(rest.iter().all(|got| *got == Err(GateError::NotExecuted(Why::TimedOut))), "{rest:?}");
     redis.signal(rustix::process::Signal::CONT);
     // It had the commands, and carries them out although nobody is there to hear it: unknown, not failed.
     until("what was written is carried out", || available(&mut other, SKU) == 0);
     let again = other.reserve(&requests);
     assert!(
-        again[..10].iter().all(|told| matches!(
-            told,
-            Ok(server::gate::Answer { what: server::gate::Reserved::Open(_), .. })
-        ))
+        again[..10]
+            .iter()
+            .all(|got| matches!(got, Ok(server::gate::Answer { what: server::gate::Reserved::Open(_), .. })))
     );
 
     redis.kill();
-    let told = reserve(&mut other, place(SKU, 99, 9, 1));
-    assert_eq!(told, Err(GateError::Unknown(Why::ConnectionLost)));
+    let got = reserve(&mut other, place(SKU, 99, 9, 1));
+    assert_eq!(got, Err(GateError::Unknown(Why::ConnectionLost)));
     refused(&mut other, Why::Unreachable);
 }
 

@@ -43,8 +43,8 @@ fn a_restart_closes_the_gate_with_its_data_there_or_not() {
         redis.start_again();
         until("redis answers", || redis.pings());
         // The connection is gone, and a command that was written to it may have been carried out.
-        let told = reserve(&mut gate, place(SKU, 2, 9, 1));
-        assert_eq!(told, Err(GateError::Unknown(Why::ConnectionLost)));
+        let got = reserve(&mut gate, place(SKU, 2, 9, 1));
+        assert_eq!(got, Err(GateError::Unknown(Why::ConnectionLost)));
         assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)), Err(GateError::Closed(closed)));
         build(&mut gate, SKU, &fresh(2, 4, None));
         assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
@@ -80,8 +80,8 @@ fn a_state_older_than_the_one_that_was_seen_is_fenced_for_everybody() {
     restore.arg("{db:00000001}:s").arg(0).arg(old).arg("REPLACE");
     restore.query::<()>(&mut connection).unwrap();
 
-    let told = reserve(&mut gate, place(SKU, 4, 9, 1));
-    assert_eq!(told, Err(GateError::Unknown(Why::RanBackwards)));
+    let got = reserve(&mut gate, place(SKU, 4, 9, 1));
+    assert_eq!(got, Err(GateError::Unknown(Why::RanBackwards)));
     assert_eq!(gate.take_suspects(), [SKU]);
     for gate in [&mut gate, &mut other] {
         assert_eq!(reserve(gate, place(SKU, 5, 9, 1)), Err(GateError::Closed(Closed::Fenced)));

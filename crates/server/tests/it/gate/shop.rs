@@ -1,4 +1,4 @@
-//! A gate beside the engine's book: every command goes to both, and both must tell the same.
+//! A gate beside the engine's book: every command goes to both, and both must answer the same.
 //!
 //! The book is the gate of the embedded profile, and here it plays the ledger too: what it closes becomes a row of the
 //! outbox, and what it refuses is rejected.
@@ -27,7 +27,7 @@ const RESTOCKS: u64 = 1 << 60;
 
 /// What became of a request for units, in words that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Answered {
     Taken,
     Known,
     Refused(Refusal),
@@ -129,15 +129,15 @@ impl Shop {
             places.iter().map(|place| Reserve { place: *place, record: b"r" }).collect();
         let answers = self.gate.reserve(&requests);
         for (place, answer) in places.iter().zip(answers) {
-            let told = match answer.unwrap().what {
-                Reserved::Taken { .. } => Told::Taken,
-                Reserved::Open(_) | Reserved::Settled => Told::Known,
-                Reserved::Refused(refusal) => Told::Refused(refusal),
+            let got = match answer.unwrap().what {
+                Reserved::Taken { .. } => Answered::Taken,
+                Reserved::Open(_) | Reserved::Settled => Answered::Known,
+                Reserved::Refused(refusal) => Answered::Refused(refusal),
             };
             if self.rejected.contains(&place.id) {
                 assert!(
-                    matches!(told, Told::Known | Told::Refused(Refusal::KeyConflict)),
-                    "{place:?}: {told:?}"
+                    matches!(got, Answered::Known | Answered::Refused(Refusal::KeyConflict)),
+                    "{place:?}: {got:?}"
                 );
                 continue;
             }
@@ -145,12 +145,12 @@ impl Shop {
                 Ok(Accepted::Order { replayed: false, .. }) => {
                     self.placed.push(*place);
                     self.open.insert(place.id);
-                    Told::Taken
+                    Answered::Taken
                 }
-                Ok(_) => Told::Known,
-                Err(refusal) => Told::Refused(refusal),
+                Ok(_) => Answered::Known,
+                Err(refusal) => Answered::Refused(refusal),
             };
-            assert_eq!(told, expected, "{place:?}");
+            assert_eq!(got, expected, "{place:?}");
         }
     }
 
@@ -167,18 +167,18 @@ impl Shop {
         }
     }
 
-    /// The ledger has what is open; it is told twice, and once for another epoch.
+    /// The ledger has what is open; it is reported twice, and once for another epoch.
     pub(crate) fn settle(&mut self, at_most: usize) {
         let ids: Vec<OrderId> = self.open.iter().copied().take(at_most).collect();
         let settle = |epoch| {
             ids.iter().map(move |id| Settle { id: *id, epoch, verdict: Verdict::Placed }).collect::<Vec<_>>()
         };
         let other = self.gate.settle(&settle(self.epoch + 1));
-        assert!(other.iter().all(|told| *told == Ok(Settled::NotHere)), "{other:?}");
-        let told = self.gate.settle(&settle(self.epoch));
-        assert!(told.iter().all(|told| *told == Ok(Settled::Done)), "{told:?}");
+        assert!(other.iter().all(|got| *got == Ok(Settled::NotHere)), "{other:?}");
+        let got = self.gate.settle(&settle(self.epoch));
+        assert!(got.iter().all(|got| *got == Ok(Settled::Done)), "{got:?}");
         let again = self.gate.settle(&settle(self.epoch));
-        assert!(again.iter().all(|told| *told == Ok(Settled::Already)), "{again:?}");
+        assert!(again.iter().all(|got| *got == Ok(Settled::Already)), "{again:?}");
         ids.iter().for_each(|id| assert!(self.open.remove(id)));
     }
 
@@ -216,14 +216,14 @@ impl Shop {
             Disposition::RefundDue(reason) => Some(reason),
             Disposition::Settled(_) => panic!("nobody has settled it"),
         };
-        let told = match claimed {
+        let got = match claimed {
             Claimed::Taken { .. } => None,
             Claimed::Refused(Refusal::SoldOut | Refusal::NotEnoughLeft) => Some(RefundReason::ExpiredSoldOut),
             Claimed::Refused(Refusal::OverLimit) => Some(RefundReason::ExpiredOverLimit),
             other => panic!("{other:?}"),
         };
-        assert_eq!(told, expected, "{place:?}");
-        if told.is_none() {
+        assert_eq!(got, expected, "{place:?}");
+        if got.is_none() {
             assert!(matches!(self.gate.claim(&[claim])[0].as_ref().unwrap().what, Claimed::Open(_)));
             let settle = Settle { id, epoch: self.epoch, verdict: Verdict::ClaimKept };
             assert_eq!(self.gate.settle(&[settle, settle]), [Ok(Settled::Done), Ok(Settled::Already)]);
@@ -263,8 +263,8 @@ impl Shop {
         if give_up && matches!(self.gate.claim(&[claim])[0].as_ref().unwrap().what, Claimed::Taken { .. }) {
             assert_eq!(self.gate.settle(&[settle(Verdict::ClaimUndone)]), [Ok(Settled::Done)]);
         }
-        let told = self.gate.claim(&[claim]).remove(0).unwrap().what;
-        if told == Claimed::Settled || told == Claimed::Refused(Refusal::KeyConflict) {
+        let got = self.gate.claim(&[claim]).remove(0).unwrap().what;
+        if got == Claimed::Settled || got == Claimed::Refused(Refusal::KeyConflict) {
             return;
         }
         let kept = settle(Verdict::ClaimKept);
@@ -272,18 +272,18 @@ impl Shop {
         let done = self.command(Command::Adjust { sku, how: Adjust::Correct, units, key });
         match done {
             Ok(_) => {
-                assert!(matches!(told, Claimed::Taken { .. }), "{told:?}");
+                assert!(matches!(got, Claimed::Taken { .. }), "{got:?}");
                 assert_eq!(self.gate.settle(&[kept]), [Ok(Settled::Done)]);
             }
             Err(Refusal::CorrectionTooLarge) => {
-                assert!(matches!(told, Claimed::Refused(_)), "{told:?}");
+                assert!(matches!(got, Claimed::Refused(_)), "{got:?}");
             }
             Err(other) => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn sale(&mut self, command: Command) {
-        // Refused if the sale is over: then the gate is told the same state again, which changes nothing.
+        // Refused if the sale is over: then the gate gets the same state again, which changes nothing.
         drop(self.command(command));
         let state = self.sale_state();
         let answers = self.gate.set_sale(&SKUS.map(|sku| (sku, state)));

@@ -29,7 +29,7 @@ fn fate(result: &Result<(), SendError>) -> Fate {
     }
 }
 
-/// Sends batches of 16 until told to stop. Returns the fates, and the times of the acknowledgements.
+/// Sends batches of 16 until it is to stop. Returns the fates, and the times of the acknowledgements.
 fn send_until(
     stop: &AtomicBool,
     mut producer: Producer,
@@ -50,7 +50,7 @@ fn send_until(
     (fates, acknowledged, producer)
 }
 
-/// Reads until told to stop, through whatever happens to the broker: how often each body came, how often the broker
+/// Reads until it is to stop, through whatever happens to the broker: how often each body came, how often the broker
 /// could not be reached, and where to read on.
 fn read_until(stop: &AtomicBool, consumer: &mut Consumer) -> (Seen, usize, Vec<(Queue, u64)>) {
     let mut wants = beginnings(consumer);
@@ -161,7 +161,7 @@ fn what_was_acknowledged_survives_a_killed_broker_and_service_is_back_at_once() 
         check(fate, times(&seen, *number), &number.to_string());
     }
     assert!(count(Fate::NotStored) > 0, "the broker was away, and nobody noticed");
-    assert!(unreachable > 0, "the reader must tell that the broker is away");
+    assert!(unreachable > 0, "the reader must report that the broker is away");
     assert!(behind < BACK_WITHIN, "back after {behind:?}");
 }
 
@@ -317,7 +317,7 @@ fn messages_that_the_broker_deleted_unread_are_a_loss_that_is_told() {
     let first = consumer.min_offset(queue).unwrap();
     let error = consumer.pull(&wants[..1], 10, PATIENCE).unwrap_err();
     assert!(
-        matches!(&error, PullError::Deleted { queue: of, wanted: 0, first: told } if of == queue && *told == first),
+        matches!(&error, PullError::Deleted { queue: of, wanted: 0, first: got } if of == queue && *got == first),
         "{error}"
     );
     assert!(!error.is_retryable());

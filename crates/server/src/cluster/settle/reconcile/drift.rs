@@ -1,7 +1,7 @@
 //! What the gate and the ledger count differently at rest.
 //!
 //! Only a SKU that is at rest can be compared: nothing open at the gate, nothing of it in the outbox, and neither side
-//! changed since the look before. A difference that is seen so twice is proven; it is told, and mended by a rebuild.
+//! changed since the look before. A difference that is seen so twice is proven; it is reported, and mended by a rebuild.
 
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@
 //! - A claim that nobody finished is looked up in the ledger, and kept or undone.
 //! - Holds expire by a scan of the ledger; what that returns waits in the outbox until the gate has applied it.
 //! - A gate that lost its memory, or may have, is rebuilt from the ledger under a new epoch (`rebuild`).
-//! - What the gate and the ledger count differently at rest is told, and mended by a rebuild when it stays (`drift`).
+//! - What the gate and the ledger count differently at rest is reported, and mended by a rebuild when it stays (`drift`).
 
 mod drift;
 mod rebuild;

@@ -3,7 +3,7 @@
 //! Fence; wait until no server can accept an order of before the fence any more; read how far the broker's queues go;
 //! wait until the ledger has consumed that far; raise the epoch in the ledger, which is the moment that the new gate
 //! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; the ledger admits
-//! it if units are free, and the outbox tells the new gate.
+//! it if units are free, and the new gate hears it by the outbox.
 //!
 //! One rebuild at a time, of all SKUs that need one by then: a dead Redis takes all of its SKUs. It goes step by step,
 //! so the rest of reconciliation goes on meanwhile.
@@ -21,8 +21,8 @@ use crate::gate::{Closed, GateError};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, Raised, SharedLedger, SkuRow};
 use crate::queue::Queue;
 
-/// While consumption does not get there: how often that is told.
-const TOLD_INTERVAL: Duration = Duration::from_secs(10);
+/// While consumption does not get there: how often that is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
 const BUILT_AT_ONCE: usize = 200;
@@ -38,7 +38,7 @@ enum Phase {
     /// What was accepted is in the ledger; these are left to build.
     Building { skus: BTreeSet<SkuId> },
     /// Everything that was accepted is in these queues before these offsets.
-    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, told: Instant },
+    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, logged: Instant },
 }
 
 /// The rebuild that goes on, and what asks for the next.
@@ -76,10 +76,10 @@ impl Rebuild {
                 Phase::Fenced { skus, at }
             }
             Phase::Fenced { skus, at } => match ends(engines) {
-                Some(until) => Phase::Draining { skus, until, told: Instant::now() },
+                Some(until) => Phase::Draining { skus, until, logged: Instant::now() },
                 None => Phase::Fenced { skus, at },
             },
-            Phase::Draining { skus, until, told } => {
+            Phase::Draining { skus, until, logged } => {
                 let consumed = engines.ledger.queue_offsets()?;
                 let behind = |(queue, end): &(Queue, u64)| {
                     *end > 0
@@ -88,7 +88,7 @@ impl Rebuild {
                             .any(|(other, offset)| *other == queue.to_string() && offset >= end)
                 };
                 if until.iter().any(behind) {
-                    Phase::Draining { skus, until, told: tell(told) }
+                    Phase::Draining { skus, until, logged: log(logged) }
                 } else {
                     Phase::Building { skus }
                 }
@@ -112,8 +112,8 @@ impl Rebuild {
         let mut fenced = BTreeSet::new();
         let known: Vec<_> =
             known.into_iter().map(|sku| (sku, row(&rows, sku).map_or(u64::MAX, |row| row.epoch))).collect();
-        for ((sku, _), told) in known.iter().copied().zip(engines.gate.fence(&known)) {
-            match told {
+        for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
+            match fenced_one {
                 Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
                 // It is a newer server's.
                 Err(GateError::Closed(Closed::NewerFormat(_))) => {}
@@ -184,7 +184,7 @@ impl Rebuild {
             Ok(_) => {
                 core.counts.gates_built.inc();
                 if let Err(error) = gate.publish_product(slot.product, slot.sku) {
-                    tracing::debug!(%error, sku = slot.sku.0, "the edge was not told of a product");
+                    tracing::debug!(%error, sku = slot.sku.0, "the edge did not hear of a product");
                 }
                 tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
             }
@@ -241,9 +241,9 @@ fn ends(engines: &mut Engines) -> Option<Vec<(Queue, u64)>> {
     queues.into_iter().map(|queue| engines.consumer.max_offset(&queue).ok().map(|end| (queue, end))).collect()
 }
 
-fn tell(told: Instant) -> Instant {
-    if told.elapsed() < TOLD_INTERVAL {
-        return told;
+fn log(logged: Instant) -> Instant {
+    if logged.elapsed() < LOG_INTERVAL {
+        return logged;
     }
     tracing::warn!("a rebuild waits for the queues to be consumed");
     Instant::now()

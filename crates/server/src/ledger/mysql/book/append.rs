@@ -168,7 +168,7 @@ impl MySqlLedger {
             return if happened { Ok(()) } else { Err(Failure::Fenced(Fenced { ours: generation, row })) };
         }
         sent.map_err(Failure::RolledBack)?;
-        // Whatever the server or the network answers now: only the row can tell.
+        // Whatever the server or the network answers now: only the row can show it.
         connection.query_drop("COMMIT").map_err(Failure::Unknown)
     }
 

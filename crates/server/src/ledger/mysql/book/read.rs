@@ -9,7 +9,7 @@ use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
 use crate::ledger::mysql::{OpenError, Options, open_reader};
 use crate::ledger::{RowError, rows};
 
-/// As in SQLite, see there. The changed orders are few, so the planner is told to begin with them.
+/// As in SQLite, see there. The changed orders are few, so the planner is made to begin with them.
 const WINDOW_QUERY: &str = "
     SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
         t.at, b.text

@@ -11,7 +11,7 @@ use super::session::Failure;
 use crate::ledger::mysql::OpenError;
 use crate::ledger::mysql::sql::{id_of, unsigned, who_of};
 
-/// Lines about one table; a table that is wrong all over need not be told row by row.
+/// Lines about one table; a table that is wrong all over need not be reported row by row.
 const LINES_MAX: usize = 20;
 
 /// Adds a line for each row that the book does not bear out.

@@ -44,7 +44,7 @@ impl SharedLedger {
     }
 }
 
-/// Reads in two steps: the second is for what only the first can tell, whose units a late payment takes.
+/// Reads in two steps: the second is for what only the first can show, whose units a late payment takes.
 fn read(transaction: &mut Transaction<'_>, operations: &[Operation]) -> Result<(), Failure> {
     transaction.read(Needs::of_operations(operations))?;
     let needs = transaction.set.needs_buyers();

@@ -1,4 +1,4 @@
-//! What the gate has to be told: units that came back or were taken by the ledger, once for each change.
+//! What the gate has to hear: units that came back or were taken by the ledger, once for each change.
 //!
 //! A row is written in the transaction of its change and removed after the gate has it, so it survives whoever
 //! wrote it.

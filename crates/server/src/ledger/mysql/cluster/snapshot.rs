@@ -2,7 +2,7 @@
 //!
 //! The epoch is raised under the writer's lock, which fixes the stock and the number of the latest entry. The marks
 //! are read later, in portions and without a lock, as they were at that entry: the ledger is append-only, so what
-//! came since is told by its number and left out. That comes to the gate by the outbox, under the new epoch.
+//! came since is known by its number and left out. That comes to the gate by the outbox, under the new epoch.
 
 use engine::handover::{Mark, MarkState};
 use engine::working_set::{Needs, Rejection};
