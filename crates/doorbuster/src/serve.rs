@@ -46,7 +46,7 @@ pub(crate) struct ServeArguments {
     /// Serve sale 3 and a small shop, where every browser is a buyer and a button pays
     #[arg(long)]
     demo: bool,
-    /// Start the demo's sale after a countdown; a sale that is in the data directory already stays as it is
+    /// Start the demo's sale after a countdown; the sales of an existing data directory are not changed
     #[arg(long, value_name = "DURATION", requires = "demo", value_parser = parse_duration)]
     starts_in: Option<Duration>,
     /// Let the demo listen on an address that other machines reach

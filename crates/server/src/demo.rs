@@ -1,8 +1,7 @@
 //! What `serve --demo` brings: sales that the published load commands run against as they stand, and a small
 //! one for people.
 //!
-//! A sale that is in the ledger already stays as it
-//! is, so that a demo can be stopped and started again.
+//! A sale that the ledger has is not changed, so that a demo can be stopped and started again.
 
 use engine::{ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
 

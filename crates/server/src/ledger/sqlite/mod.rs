@@ -41,7 +41,7 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 const STATEMENTS_CACHED: usize = 32;
 const COUNT_OPEN: &str = "INSERT INTO meta VALUES ('opens', 1) ON CONFLICT DO UPDATE SET value = value + 1";
 
-/// How hard a commit pushes its bytes to the disk; see the guarantee table in the README.
+/// How hard a commit pushes its bytes to the disk; see docs/guarantees.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
     /// Each commit is synced: survives a power cut.
