@@ -3,7 +3,8 @@
 
 -- First, what every server of format 2 names in each of its transactions and leases: one that still runs gets errors from
 -- here on, writes nothing, and loses its queues and tasks, whoever migrates and however far that comes. From this
--- format on a server compares `writer.format` with its own in every transaction.
+-- format on a server of a cluster compares `writer.format` with its own in every transaction, heartbeat and lease. The
+-- embedded profile's writer is shut out by its generation.
 -- unless column writer.latest_at
 ALTER TABLE writer
     CHANGE last_at latest_at BIGINT NOT NULL,
