@@ -160,10 +160,12 @@ explain() {
 	return 1
 }
 
+# A process has no command line for a moment while it is being replaced by its program, so that it seems stopped: as long as
+# it reads that from a disk for the first time.
 wait_ready() {
 	local deadline=$((SECONDS + ready_seconds_max))
 	until "ready_$(kind_of "$1")" "$1" >/dev/null 2>&1; do
-		member_pid "$1" >/dev/null || { explain "$1" "exited by itself"; return 1; }
+		member_pid "$1" >/dev/null || ! is_gone "$(cat "$dev_dir/$1/pid" || echo 0)" || { explain "$1" "exited by itself"; return 1; }
 		[ "$SECONDS" -lt "$deadline" ] || { explain "$1" "is not ready after $ready_seconds_max s"; return 1; }
 		sleep 0.1
 	done

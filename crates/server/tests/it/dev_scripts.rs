@@ -63,16 +63,16 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn what_a_killed_nginx_left_is_told_and_ended() {
+fn what_a_killed_nginx_left_is_reported_and_stopped() {
     let engines = Engines::private(&["nginx"], &[]);
     let address = engines.address("nginx");
-    for ended_by in ["down", "up"] {
+    for stopped_by in ["down", "up"] {
         let master = engines.member("nginx").pid;
         engines.kill("nginx");
         let (workers, state) = status(&engines, "nginx").unwrap();
         assert_eq!(state, "broken");
         assert!(!workers.is_empty() && workers.iter().all(|pid| runs(*pid) && *pid != master), "{workers:?}");
-        if ended_by == "down" {
+        if stopped_by == "down" {
             let (code, out) = said_by(&engines, "down", &["nginx"]);
             assert_eq!(code, Some(0), "{out}");
             assert_eq!(status(&engines, "nginx"), None);
@@ -97,6 +97,28 @@ fn a_number_that_became_somebody_elses_is_left_alone() {
     assert!(other.try_wait().unwrap().is_none(), "it was nobody's member");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// `wait_ready redis`, which is ready at its third look, of a process that is there under another command line: as every
+/// process is for a moment, before its program has begun.
+fn waited_for(pid: u32) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev");
+    let script = "cd \"$1\" && . ./engines.sh && mkdir -p \"$dev_dir/redis\" && echo \"$2\" >\"$dev_dir/redis/pid\"; \
+                  looks=0; ready_redis() { looks=$((looks + 1)); [ \"$looks\" -ge 3 ]; }; wait_ready redis";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script, "dev/up", scripts, &pid.to_string()]);
+    said(bash.env("DOORBUSTER_DEV_DIR", folder.path()))
+}
+
+#[test]
+fn a_process_whose_program_has_not_begun_yet_is_waited_for() {
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    assert_eq!(waited_for(other.id()), (Some(0), String::new()));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let (code, out) = waited_for(other.id());
+    assert!(code == Some(1) && out.contains("redis exited by itself"), "{code:?} {out}");
 }
 
 #[test]
