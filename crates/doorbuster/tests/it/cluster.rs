@@ -143,7 +143,7 @@ pub(crate) fn code(response: &Response) -> String {
 }
 
 /// Waits until nothing is on its way, and gate, queue and ledger agree.
-fn audit(directory: &Path) -> String {
+pub(crate) fn audit(directory: &Path) -> String {
     let started = Instant::now();
     loop {
         let (code, output, errors) = run(directory, &["audit", "--config", "doorbuster.toml"]);

@@ -10,6 +10,7 @@ mod bench_run;
 mod bench_signals;
 mod client;
 mod cluster;
+mod cluster_balance;
 mod cluster_gate;
 mod crash;
 mod dead_letters;

@@ -13,7 +13,7 @@ use crate::{
 
 /// What was read of the rows that were asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Loaded {
     pub skus: Vec<(SkuId, SkuState)>,
     pub orders: Vec<(OrderId, OrderRow)>,
     pub rejections: Vec<(OrderId, Rejection)>,
@@ -114,7 +114,7 @@ impl WorkingSet<'_> {
     ///
     /// # Panics
     /// If the lock was not taken: what was read before it may have changed.
-    pub fn load(&mut self, needs: Needs, found: Found) -> Result<(), Unsound> {
+    pub fn load(&mut self, needs: Needs, found: Loaded) -> Result<(), Unsound> {
         assert!(self.end.is_some(), "what is judged was read under the lock");
         for (sku, SkuState { stock, orders, epoch }) in found.skus {
             let row = SkuRow { stock, orders };

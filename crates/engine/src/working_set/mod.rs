@@ -30,7 +30,7 @@ use crate::{
 };
 
 pub use effects::Effects;
-pub use load::{AdjustmentKey, Found, OrderRow, SkuState, Unsound};
+pub use load::{AdjustmentKey, Loaded, OrderRow, SkuState, Unsound};
 pub use needs::Needs;
 pub use operate::{Executed, Operation};
 

@@ -3,7 +3,7 @@
 use engine::balance::{Balance, plan};
 use engine::handover::{Claim, Grant};
 use engine::rules::Declined;
-use engine::working_set::{Found, Needs, Operation, SkuState, WorkingSet};
+use engine::working_set::{Loaded, Needs, Operation, SkuState, WorkingSet};
 use engine::{
     Adjust, Book, Command, Entry, Event, OrderId, ProductId, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
     limits,
@@ -95,7 +95,7 @@ fn a_working_set_carries_all_out_or_none() {
         ledger.iter().for_each(|entry| set.follow(entry).expect("the sales follow"));
         let operations = [restock.clone(), correction(grant)];
         let row = |sku| (SkuId(sku), SkuState { stock: Stock::new(5), orders: 0, epoch: 7 });
-        let found = Found { skus: vec![row(0), row(1)], ..Found::default() };
+        let found = Loaded { skus: vec![row(0), row(1)], ..Loaded::default() };
         set.load(Needs::of_operations(&operations), found).expect("the rows are sound");
         assert_eq!(set.execute_all(&operations).err(), refused, "{grant:?}");
         let entries = set.into_effects().map(|effects| effects.entries);
@@ -110,7 +110,7 @@ fn a_row_that_was_not_asked_for_is_never_taken_for_empty() {
     let mut sales = Sales::new();
     let mut set = WorkingSet::new(&mut sales, UnixMs(START), |sku, _| OrderId { sku, hash: 1 });
     set.begin(Seq(1), UnixMs(0));
-    set.load(Needs::default(), Found::default()).expect("nothing was asked for");
+    set.load(Needs::default(), Loaded::default()).expect("nothing was asked for");
     let pay = engine::Pay { id: "p".into(), order: crate::shop::id(1), amount: 1 };
     set.execute(&Operation::of(Command::Pay(pay), Grant::NotAsked).expect("it places nothing"));
 }

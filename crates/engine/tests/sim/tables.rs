@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::handover::Change;
-use engine::working_set::{Effects, Found, Needs, OrderRow, Rejection, SkuState};
+use engine::working_set::{Effects, Loaded, Needs, OrderRow, Rejection, SkuState};
 use engine::{Adjust, BuyerId, Disposition, Entry, Event, OrderId, PaymentView, Sales, Seq, SkuId, UnixMs};
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Tables {
     }
 
     /// The rows that are asked for, as far as there are any.
-    pub(crate) fn find(&self, needs: &Needs) -> Found {
+    pub(crate) fn find(&self, needs: &Needs) -> Loaded {
         fn rows<'a, K: Ord + Clone + 'a, V: Clone>(
             table: &BTreeMap<K, V>,
             keys: impl IntoIterator<Item = &'a K>,
@@ -55,7 +55,7 @@ impl Tables {
         }
         let refunds = self.refunds.iter().filter(|(_, order)| needs.orders.contains(order));
         let payments = rows(&self.payment_by_id, &needs.payments);
-        Found {
+        Loaded {
             skus: rows(&self.skus, &needs.skus),
             orders: rows(&self.orders, &needs.orders),
             rejections: rows(&self.rejections, &needs.orders),

@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS buyer_sku (
     units BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
--- What the gate has to be told of a change, written with the change and removed when the gate has it.
+-- What the gate has to hear of a change, written with the change and removed when the gate has it.
 -- kind: release, take, take_late, restock, correct.
 CREATE TABLE IF NOT EXISTS outbox (
     id          BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,

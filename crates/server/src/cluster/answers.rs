@@ -1,6 +1,6 @@
 //! Answers of one batch on their way back to the event loops: collected, then handed over with one wake-up each.
 
-use crate::intake::admission::Rejection;
+use crate::intake::admission::NotAdmitted;
 use crate::intake::{Mailbox, Reply};
 use crate::net::Ticket;
 
@@ -15,7 +15,7 @@ pub(super) struct ReplyTo {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NotServed {
     /// By admission, or because too much waits.
-    Rejected(Rejection),
+    Rejected(NotAdmitted),
     /// An engine is missing; nothing was started.
     Unavailable,
     /// Whether it happened is not known.

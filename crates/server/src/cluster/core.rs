@@ -9,7 +9,7 @@ use engine::{SaleId, SkuId};
 
 use super::counts::Counts;
 use super::sales::{Sales, Slot};
-use super::work::{Change, Question};
+use super::work::{Instruction, Question};
 use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
 use crate::cluster::place::publish::Publication;
@@ -56,7 +56,7 @@ pub(super) struct Core {
     pub(super) health: Arc<Health>,
     pub(super) publishing: WorkQueue<Publication>,
     pub(super) status: WorkQueue<Question>,
-    pub(super) commands: WorkQueue<Change>,
+    pub(super) commands: WorkQueue<Instruction>,
     pub(super) stock: StockView,
     /// Messages in this server's queues that were not consumed at its last look.
     pub(super) backlog: AtomicU64,
@@ -72,7 +72,7 @@ impl Core {
     pub(super) fn new(
         options: Options,
         mailbox: Arc<Mailbox>,
-        shared: crate::intake::Shared,
+        shared: crate::intake::Intake,
         health: Arc<Health>,
     ) -> Core {
         Core {

@@ -65,7 +65,7 @@ impl Stages {
         secrets: &Secrets,
         server_name: String,
         mailbox: Arc<Mailbox>,
-        shared: intake::Shared,
+        shared: intake::Intake,
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
         let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));

@@ -8,7 +8,7 @@ use super::answers::ReplyTo;
 
 /// What changes the ledger and does not place.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum Instruction {
     Execute { to: ReplyTo, command: Command },
     SetBalance { to: ReplyTo, sale: SaleId, balance: u64 },
 }

@@ -9,7 +9,7 @@ use super::balance::set_balance;
 use crate::chores::{self, ClockWatch, Purging};
 use crate::intake::admission::Permitted;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Drained, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
+use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
 
@@ -52,7 +52,7 @@ pub struct Writer {
     book: Book,
     ledger: Ledger,
     mailbox: Arc<Mailbox>,
-    shared: Shared,
+    shared: Intake,
     catalog: Arc<Catalog>,
     options: Options,
     entries: Vec<Entry>,
@@ -77,7 +77,7 @@ impl Writer {
         book: Book,
         ledger: impl Into<Ledger>,
         mailbox: Arc<Mailbox>,
-        shared: Shared,
+        shared: Intake,
         options: Options,
     ) -> Writer {
         shared.clock.advance_to(book.last_at());

@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// Why a request did not get as far as the stock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
+pub enum NotAdmitted {
     /// A rule of the sale, seen on committed state.
     Refused(Refusal),
     /// Over the rate: 429, try again after so many milliseconds.
@@ -108,8 +108,8 @@ impl Admission {
     ///
     /// # Errors
     /// The reason to refuse it now. Nothing is bound to its key.
-    pub fn admit(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Result<Permit, Rejection> {
-        let (sale, _) = catalog.item(sku).ok_or(Rejection::Refused(Refusal::UnknownSku))?;
+    pub fn admit(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Result<Permit, NotAdmitted> {
+        let (sale, _) = catalog.item(sku).ok_or(NotAdmitted::Refused(Refusal::UnknownSku))?;
         // A copy of the catalog is a moment old where other processes change it; the gate knows of a pause at once.
         let phase = if self.limits.gate_judges {
             Phase::at(now, sale.spec.starts_at, sale.spec.ends_at, false, false)
@@ -117,10 +117,10 @@ impl Admission {
             sale.phase(now)
         };
         if let Some(refusal) = phase.refusal() {
-            return Err(Rejection::Refused(refusal));
+            return Err(NotAdmitted::Refused(refusal));
         }
         if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
-            return Err(Rejection::Refused(Refusal::SoldOut));
+            return Err(NotAdmitted::Refused(Refusal::SoldOut));
         }
         self.take_token().map(|()| Permit(()))
     }
@@ -128,16 +128,16 @@ impl Admission {
     /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
     /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
     /// its key may be known.
-    pub fn enter(&self, buyer: BuyerId) -> Option<Rejection> {
+    pub fn enter(&self, buyer: BuyerId) -> Option<NotAdmitted> {
         let max = self.limits.in_flight_max;
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut over = (max > 0 && before >= max).then_some(Rejection::Busy);
+        let mut over = (max > 0 && before >= max).then_some(NotAdmitted::Busy);
         let per_buyer = self.limits.in_flight_per_buyer_max;
         if per_buyer > 0 {
             let mut counts = self.shard(buyer);
             let count = counts.entry(buyer).or_insert(0);
             if *count >= per_buyer {
-                over = over.or(Some(Rejection::BuyerBusy));
+                over = over.or(Some(NotAdmitted::BuyerBusy));
             }
             *count += 1;
         }
@@ -169,7 +169,7 @@ impl Admission {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_token(&self) -> Result<(), Rejection> {
+    fn take_token(&self) -> Result<(), NotAdmitted> {
         let rate = self.limits.orders_per_s;
         if rate == 0 {
             return Ok(());
@@ -180,7 +180,7 @@ impl Admission {
 
     /// GCRA: each order moves the theoretical arrival time by one interval; it may run ahead of the clock by
     /// the burst.
-    fn take_token_at(&self, now_ns: u64, rate: u64) -> Result<(), Rejection> {
+    fn take_token_at(&self, now_ns: u64, rate: u64) -> Result<(), NotAdmitted> {
         let interval = (NS_PER_S / rate).max(1);
         let burst_ns = interval.saturating_mul(self.limits.burst.max(1));
         let mut next = self.next_ns.load(Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Admission {
             let after = next.max(now_ns).saturating_add(interval);
             let ahead = after - now_ns;
             if ahead > burst_ns {
-                return Err(Rejection::RateLimited {
+                return Err(NotAdmitted::RateLimited {
                     retry_after_ms: (ahead - burst_ns).div_ceil(1_000_000),
                 });
             }
@@ -227,17 +227,17 @@ mod tests {
     fn a_refused_order_is_told_when_to_come_again() {
         let admission = admission(2, 1);
         assert!(admission.take_token_at(0, 2).is_ok());
-        assert_eq!(admission.take_token_at(0, 2), Err(Rejection::RateLimited { retry_after_ms: 500 }));
+        assert_eq!(admission.take_token_at(0, 2), Err(NotAdmitted::RateLimited { retry_after_ms: 500 }));
     }
 
     #[test]
     fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
         let admission = admission(0, 0);
         assert_eq!(admission.enter(BuyerId(1)), None);
-        assert_eq!(admission.enter(BuyerId(1)), Some(Rejection::BuyerBusy));
+        assert_eq!(admission.enter(BuyerId(1)), Some(NotAdmitted::BuyerBusy));
         admission.leave(BuyerId(1));
         assert_eq!(admission.enter(BuyerId(2)), None);
-        assert_eq!(admission.enter(BuyerId(3)), Some(Rejection::Busy));
+        assert_eq!(admission.enter(BuyerId(3)), Some(NotAdmitted::Busy));
         admission.leave(BuyerId(3));
         admission.leave(BuyerId(1));
         assert_eq!(admission.enter(BuyerId(1)), None);

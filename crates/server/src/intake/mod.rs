@@ -27,7 +27,7 @@ use catalog::Shelf;
 
 /// What the event loops share with the profile behind them.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct Intake {
     pub clock: Arc<Clock>,
     pub shelf: Arc<Shelf>,
     pub admission: Arc<Admission>,

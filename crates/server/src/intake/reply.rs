@@ -2,7 +2,7 @@
 
 use engine::{Accepted, OrderView, PaymentView, Refusal};
 
-use super::admission::Rejection;
+use super::admission::NotAdmitted;
 
 /// What the writer answers, after the commit.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub enum Reply {
     Accepted(Accepted),
     Refused(Refusal),
     /// An order with a key that is unknown was not admitted.
-    Rejected(Rejection),
+    Rejected(NotAdmitted),
     Order(OrderView),
     /// An order that the broker has acknowledged and that is not in the ledger yet.
     Pending {

@@ -106,7 +106,7 @@ fn run_on(
     drop(listener);
     let wakers: Vec<Waker> = loops.iter().map(EventLoop::waker).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
-    let core = intake::Shared {
+    let core = intake::Intake {
         clock: Arc::new(Clock::new(system.wall)),
         shelf: Arc::new(Shelf::default()),
         admission: Arc::new(Admission::new(Limits {
@@ -175,7 +175,7 @@ fn open_book(
     config: &Config,
     secrets: &Secrets,
     mailbox: &Arc<Mailbox>,
-    core: &intake::Shared,
+    core: &intake::Intake,
 ) -> Result<Opened, ServeError> {
     let (mut ledger, book) = open_ledger(config, secrets)?;
     if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
@@ -198,7 +198,7 @@ fn join_cluster(
     secrets: &Secrets,
     address: SocketAddr,
     mailbox: &Arc<Mailbox>,
-    core: &intake::Shared,
+    core: &intake::Intake,
 ) -> Result<Opened, ServeError> {
     let name = match config.cluster.server_name.as_str() {
         "" => format!("{}:{}", host_name(), address.port()),
@@ -257,7 +257,7 @@ fn event_loops(
         .collect()
 }
 
-fn missing_demo_sales(config: &Config, core: &intake::Shared) -> Vec<Command> {
+fn missing_demo_sales(config: &Config, core: &intake::Intake) -> Vec<Command> {
     let Some(demo) = &config.demo else { return Vec::new() };
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let catalog = core.shelf.current();

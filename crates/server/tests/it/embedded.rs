@@ -11,9 +11,9 @@ use engine::{
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::clock::{Clock, wall_clock};
 use server::embedded::{Options, Writer};
-use server::intake::admission::{Admission, Limits, Rejection};
+use server::intake::admission::{Admission, Limits, NotAdmitted};
 use server::intake::catalog::Shelf;
-use server::intake::{Client, Envelope, Judged, Mailbox, NewOrder, Reply, Request, Shared};
+use server::intake::{Client, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Ledger};
 use server::metrics::Metrics;
@@ -25,7 +25,7 @@ use crate::history::sale;
 pub(crate) struct Harness {
     pub(crate) client: Client,
     mailbox: Arc<Mailbox>,
-    shared: Shared,
+    shared: Intake,
     thread: JoinHandle<Result<(), AppendError>>,
     next_ticket: u32,
     _event_loop: EventLoop,
@@ -51,7 +51,7 @@ impl Harness {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let event_loop = EventLoop::new(listener, net::Limits::default(), None).unwrap();
         let mailbox = Mailbox::new(vec![event_loop.waker()], 10_000);
-        let shared = Shared {
+        let shared = Intake {
             clock: Arc::new(Clock::new(wall_clock)),
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(limits)),
@@ -178,10 +178,10 @@ fn a_known_key_is_answered_when_sold_out_paused_over_the_rate_and_after_a_restar
     writer.one(open_sale(60_000));
     let (first, _) = accepted(&writer.one(order(1, 7, 1)));
     let over = writer.one(order(2, 8, 1));
-    assert!(matches!(over, Reply::Rejected(Rejection::RateLimited { .. })), "{over:?}");
+    assert!(matches!(over, Reply::Rejected(NotAdmitted::RateLimited { .. })), "{over:?}");
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::SetBalance { sale: SaleId(1), balance: 0 });
-    assert!(matches!(writer.one(order(3, 9, 1)), Reply::Rejected(Rejection::Refused(Refusal::SoldOut))));
+    assert!(matches!(writer.one(order(3, 9, 1)), Reply::Rejected(NotAdmitted::Refused(Refusal::SoldOut))));
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::Execute(Command::Pause(SaleId(1))));
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));

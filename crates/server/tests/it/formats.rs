@@ -6,7 +6,7 @@ use ::mysql::prelude::Queryable;
 use engine::handover::Change;
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use serde_json::{Value, json};
-use server::ledger::mysql::cluster::{Found, LedgerError, SharedLedger};
+use server::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger};
 use server::ledger::mysql::{self, MySqlLedger, Options};
 use server::ledger::sqlite::{self, FILE_NAME, SqliteLedger, Synchronous};
 use server::ledger::{OpenError, OrderLine, Source};
@@ -106,12 +106,12 @@ fn a_clusters_ledger_of_an_older_format_reads_as_it_did() {
         .map(|request| request["id"].as_str().unwrap().parse().unwrap())
         .collect();
     let found = ledger.lookup(&ids).unwrap();
-    let rejected = found.iter().filter(|found| matches!(found, Some(Found::Rejected(_)))).count();
+    let rejected = found.iter().filter(|found| matches!(found, Some(Recorded::Rejected(_)))).count();
     assert_eq!((rejected, found.iter().flatten().count()), (2, ids.len()));
     for (found, request) in found.into_iter().zip(answers["requests"].as_array().unwrap()) {
         let buyer = match found.unwrap() {
-            Found::Order { order, .. } => order.buyer,
-            Found::Rejected(rejection) => rejection.buyer,
+            Recorded::Order { order, .. } => order.buyer,
+            Recorded::Rejected(rejection) => rejection.buyer,
         };
         assert_eq!(buyer.to_string(), request["buyer"].as_str().unwrap());
     }

@@ -5,6 +5,7 @@
 //! yet or not. The gate hears of the items one by one: for a moment a buyer may find one moved and another not. And orders
 //! that come in while it is set take their units as always, so the balance is exact only while nobody buys.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use engine::balance::{Balance, plan};
@@ -17,9 +18,12 @@ use super::commands::{CLAIM_TRUSTED, Commanding, Taken};
 use crate::cluster::answers::NotServed;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
-use crate::gate::ClaimRequest;
+use crate::gate::{ClaimRequest, Open, OpenRecord, limits};
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{LedgerError, correction_id};
+
+/// SKUs whose open reservations are read at once; each may have a thousand.
+const SKUS_AT_ONCE: usize = 256;
 
 /// Why units were not claimed. What was claimed before has been given back.
 #[derive(Debug)]
@@ -86,19 +90,26 @@ impl Commanding<'_> {
         }
     }
 
-    /// The items as they stand: available at the gate, in total in the ledger. `None`: a gate does not answer, or is closed
-    /// and may show anything.
+    /// The items as they stand: available at the gate, in total in the ledger. `None`: a gate does not answer, is closed and
+    /// may show anything, or holds units for a correction of which nobody knows yet whether it was made.
     fn balances(&mut self, skus: &[SkuId]) -> Result<Option<Vec<Balance>>, LedgerError> {
         let rows = self.ledger.stocks()?;
+        let totals: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.stock.total())).collect();
         let mut items = Vec::with_capacity(skus.len());
-        for (sku, state) in skus.iter().zip(self.gate.states(skus)) {
-            let row = rows.iter().find(|row| row.sku == *sku);
-            let (Ok(Some(state)), Some(row)) = (state, row) else { return Ok(None) };
-            if state.closed.is_some() {
-                return Ok(None);
+        for skus in skus.chunks(SKUS_AT_ONCE) {
+            let states = self.gate.states(skus);
+            let open = self.gate.open_of_each(skus, 0, limits::OPEN_ROWS_MAX);
+            for ((sku, state), open) in skus.iter().zip(states).zip(open) {
+                let (Ok(Some(state)), Ok(open), Some(total)) = (state, open, totals.get(sku)) else {
+                    return Ok(None);
+                };
+                // Both were read at the same moment, or it is not known what was available without the claims.
+                if state.closed.is_some() || state.seen != open.seen || may_be_corrected(&open.what) {
+                    return Ok(None);
+                }
+                let available = u64::try_from(state.seen.available).unwrap_or(0);
+                items.push(Balance { sku: *sku, total: *total, available });
             }
-            let available = u64::try_from(state.seen.available).unwrap_or(0);
-            items.push(Balance { sku: *sku, total: row.stock.total(), available });
         }
         Ok(Some(items))
     }
@@ -149,4 +160,10 @@ impl Commanding<'_> {
             taken.iter().map(|Taken { id, epoch, .. }| Settle { id: *id, epoch: *epoch, verdict }).collect();
         settle(self.core, &mut self.gate, &settles);
     }
+}
+
+/// Whether a correction is open here, or there is more than could be read.
+fn may_be_corrected(open: &[OpenRecord]) -> bool {
+    open.len() >= limits::OPEN_ROWS_MAX
+        || open.iter().any(|open| matches!(open.what, Open::Claim(Claim::Correction { .. })))
 }

@@ -17,7 +17,7 @@ use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
-use crate::cluster::work::Change;
+use crate::cluster::work::Instruction;
 use crate::gate::{self, ClaimRequest, Claimed, Gate};
 use crate::intake::Drained;
 use crate::intake::Reply;
@@ -80,10 +80,10 @@ impl<'a> Commanding<'a> {
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
                 match work {
-                    Change::Execute { to, command } => {
+                    Instruction::Execute { to, command } => {
                         asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
                     }
-                    Change::SetBalance { to, sale, balance } => {
+                    Instruction::SetBalance { to, sale, balance } => {
                         let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
                         self.answers.push(to, reply);
                     }

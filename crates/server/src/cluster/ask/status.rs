@@ -16,7 +16,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
 use crate::intake::Drained;
-use crate::ledger::mysql::cluster::{Found as InLedger, LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger};
 
 use crate::intake::Reply;
 
@@ -32,7 +32,7 @@ const REFUNDS_PER_READ: usize = 5_000;
 /// Where an order is.
 #[derive(Debug)]
 pub(in crate::cluster) enum Whereabouts {
-    Ledger(InLedger),
+    Ledger(Recorded),
     /// Reserved, and its message is on its way.
     Pending(Box<Reservation>),
     /// Neither the ledger nor the gate knows it.
@@ -174,8 +174,8 @@ impl<'a> Reading<'a> {
     fn read(&self, id: OrderId, buyer: Option<BuyerId>, found: Whereabouts) -> Reply {
         let may_read = |order: &OrderView| buyer.is_none_or(|buyer| buyer == order.buyer);
         match found {
-            Whereabouts::Ledger(InLedger::Order { order, .. }) if may_read(&order) => Reply::Order(order),
-            Whereabouts::Ledger(InLedger::Rejected(rejection))
+            Whereabouts::Ledger(Recorded::Order { order, .. }) if may_read(&order) => Reply::Order(order),
+            Whereabouts::Ledger(Recorded::Rejected(rejection))
                 if buyer.is_none_or(|it| it == rejection.buyer) =>
             {
                 Reply::Lost(self.lost_view(id, &rejection))
@@ -205,10 +205,10 @@ impl<'a> Reading<'a> {
     fn replay(&self, place: &Placement, found: Whereabouts) -> Reply {
         match found {
             Whereabouts::Ledger(found) if !is_of(&found, place) => Reply::Refused(Refusal::KeyConflict),
-            Whereabouts::Ledger(InLedger::Order { order, .. }) => {
+            Whereabouts::Ledger(Recorded::Order { order, .. }) => {
                 Reply::Accepted(Accepted::Order { order: order.as_placed(), replayed: true })
             }
-            Whereabouts::Ledger(InLedger::Rejected(rejection)) => {
+            Whereabouts::Ledger(Recorded::Rejected(rejection)) => {
                 Reply::Lost(self.lost_view(place.id, &rejection))
             }
             // Its message may not have come: only the broker's acknowledgement would make it accepted.
@@ -220,10 +220,10 @@ impl<'a> Reading<'a> {
 }
 
 /// Whether what stands under an id is what this request asked for, and not another request's under the same key.
-fn is_of(found: &InLedger, place: &Placement) -> bool {
+fn is_of(found: &Recorded, place: &Placement) -> bool {
     let known = match found {
-        InLedger::Order { order, fingerprint } => (*fingerprint, order.buyer, order.quantity),
-        InLedger::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),
+        Recorded::Order { order, fingerprint } => (*fingerprint, order.buyer, order.quantity),
+        Recorded::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),
     };
     engine::rules::repeat(known, place).is_ok()
 }

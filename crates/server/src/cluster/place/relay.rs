@@ -15,10 +15,10 @@ use crate::chores;
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::place::publish::{Publication, Published};
-use crate::cluster::work::{Change, Question};
+use crate::cluster::work::{Instruction, Question};
 use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
-use crate::intake::admission::{Permitted, Rejection};
+use crate::intake::admission::{NotAdmitted, Permitted};
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
 use crate::queue::{NotAMessage, message};
 
@@ -77,7 +77,7 @@ impl<'a> Relay<'a> {
                 Request::Execute(_) | Request::SetBalance { .. } => self.core.commands.len(),
             };
             if full(behind) {
-                self.answers.push(to, Reply::Rejected(Rejection::Busy));
+                self.answers.push(to, Reply::Rejected(NotAdmitted::Busy));
                 continue;
             }
             match request {
@@ -87,9 +87,9 @@ impl<'a> Relay<'a> {
                     self.core.status.push(Question::Read { to, order, buyer, until: Instant::now() + wait });
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
-                Request::Execute(command) => self.core.commands.push(Change::Execute { to, command }),
+                Request::Execute(command) => self.core.commands.push(Instruction::Execute { to, command }),
                 Request::SetBalance { sale, balance } => {
-                    self.core.commands.push(Change::SetBalance { to, sale, balance });
+                    self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }
                 Request::Reanchor => {
                     // No book stands behind the clock here: it may go back.
@@ -133,7 +133,7 @@ impl<'a> Relay<'a> {
         let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
         let backlog = self.core.backlog.load(Ordering::Relaxed);
         if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
-            return Err(NotServed::Rejected(Rejection::Busy));
+            return Err(NotServed::Rejected(NotAdmitted::Busy));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use redis::{
     RedisConnectionInfo, RedisError, TlsCertificates, Value,
 };
 
-use super::reply::{self, Verdict};
+use super::reply::{self, ErrorMeaning};
 use super::scripts;
 use crate::gate::{GateConfig, Why};
 
@@ -143,8 +143,8 @@ impl Connection {
         self.used_at = Instant::now();
         match self.socket.req_command(command).map_err(|error| broken(&error))? {
             Value::ServerError(error) => Err(match reply::judge(&error) {
-                Verdict::Refused { why, .. } | Verdict::Unknown(why) => why,
-                Verdict::LoadScripts => Why::ScriptMissing,
+                ErrorMeaning::Refused { why, .. } | ErrorMeaning::Unknown(why) => why,
+                ErrorMeaning::LoadScripts => Why::ScriptMissing,
                 _ => Why::Unexpected(reply::text(&error)),
             }),
             value => Ok(value),

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::commands::Commands;
 use super::connection::Connection;
-use super::reply::{self, Verdict};
+use super::reply::{self, ErrorMeaning};
 use crate::gate::{GateError, Why};
 
 pub(super) type Outcome = Result<Value, GateError>;
@@ -122,24 +122,24 @@ impl Flight {
         };
         let mut later = |why, ask| again.push(Todo { index, ask, why });
         match reply::judge(&error) {
-            Verdict::LoadScripts => {
+            ErrorMeaning::LoadScripts => {
                 self.learnt.load_scripts = true;
                 later(Why::ScriptMissing, None);
             }
-            Verdict::Moved(slot, address) => {
+            ErrorMeaning::Moved(slot, address) => {
                 self.learnt.moved.push((slot, address));
                 later(Why::SlotMoving, None);
             }
-            Verdict::Ask(address) => later(Why::SlotMoving, Some(address)),
-            Verdict::TryAgain => {
+            ErrorMeaning::Ask(address) => later(Why::SlotMoving, Some(address)),
+            ErrorMeaning::TryAgain => {
                 self.learnt.pause = true;
                 later(Why::SlotMoving, None);
             }
-            Verdict::Refused { why, distrust } => {
+            ErrorMeaning::Refused { why, distrust } => {
                 self.learnt.distrust |= distrust;
                 outcomes[index] = Some(Err(GateError::NotExecuted(why)));
             }
-            Verdict::Unknown(why) => outcomes[index] = Some(Err(GateError::Unknown(why))),
+            ErrorMeaning::Unknown(why) => outcomes[index] = Some(Err(GateError::Unknown(why))),
         }
     }
 

@@ -9,7 +9,7 @@ use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
 use crate::gate::{
-    Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
+    Answer, Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
 };
 
 impl Gate {
@@ -76,27 +76,43 @@ impl Gate {
         age_ms: u64,
         max: usize,
     ) -> Result<Vec<OpenRecord>, GateError> {
+        self.open_of_each(&[sku], age_ms, max).remove(0).map(|answer| answer.what)
+    }
+
+    /// The same of several SKUs, at most `max` of each.
+    pub fn open_of_each(
+        &mut self,
+        skus: &[SkuId],
+        age_ms: u64,
+        max: usize,
+    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
-        let keys = keys_of(&mut self.keys, &self.router, sku);
         let mut digits = [[0; 20]; 2];
         let args = decimals(&mut digits, [age_ms, max]);
         self.commands.clear();
-        self.commands.script(Script::Open, keys.slot, &keys.all(), &args);
-        let reply = Reply::read(self.router.exchange(&self.commands).remove(0)?)?;
-        let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
-        let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
-        ids.iter()
-            .zip(marks)
-            .map(|(id, mark)| {
-                let hash = bytes(id).ok_or_else(malformed)?;
-                let mark = bytes(mark).and_then(MarkBytes::parse).ok_or_else(malformed)?;
-                match mark.found(sku, hash) {
-                    Some(Found::Open(record)) => Ok(record),
-                    _ => Err(malformed()),
-                }
-            })
-            .collect()
+        for sku in skus {
+            let keys = keys_of(&mut self.keys, &self.router, *sku);
+            self.commands.script(Script::Open, keys.slot, &keys.all(), &args);
+        }
+        let outcomes = self.router.exchange(&self.commands);
+        skus.iter().zip(outcomes).map(|(sku, outcome)| open_records(*sku, outcome?)).collect()
     }
+}
+
+fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, GateError> {
+    let reply = Reply::read(value)?;
+    let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
+    let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
+    let record = |(id, mark)| {
+        let hash = bytes(id).ok_or_else(malformed)?;
+        let mark = bytes(mark).and_then(MarkBytes::parse).ok_or_else(malformed)?;
+        match mark.found(sku, hash) {
+            Some(Found::Open(record)) => Ok(record),
+            _ => Err(malformed()),
+        }
+    };
+    let what = ids.iter().zip(marks).map(record).collect::<Result<_, _>>()?;
+    Ok(Answer { seen: reply.seen, what })
 }
 
 fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {

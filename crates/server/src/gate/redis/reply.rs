@@ -6,7 +6,7 @@ use crate::gate::{Closed, GateError, Seen, Why};
 
 /// What is done about an error reply. Each row says whether the command can have been carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ErrorMeaning {
     /// Not carried out; load the scripts and send it again.
     LoadScripts,
     /// Not carried out; the slot lives at this address now.
@@ -22,19 +22,21 @@ pub(super) enum Verdict {
 }
 
 /// The error table.
-pub(super) fn judge(error: &ServerError) -> Verdict {
+pub(super) fn judge(error: &ServerError) -> ErrorMeaning {
     let details = error.details().unwrap_or_default();
     // A script that fails half way has kept what it wrote before. Errors from inside a script name it.
     if details.contains("user_script") {
-        return Verdict::Unknown(Why::Unexpected(text(error)));
+        return ErrorMeaning::Unknown(Why::Unexpected(text(error)));
     }
-    let refused = |why| Verdict::Refused { why, distrust: false };
-    let distrusted = |why| Verdict::Refused { why, distrust: true };
+    let refused = |why| ErrorMeaning::Refused { why, distrust: false };
+    let distrusted = |why| ErrorMeaning::Refused { why, distrust: true };
     match error.code() {
-        "NOSCRIPT" => Verdict::LoadScripts,
-        "MOVED" => redirect(details).map_or_else(|| unexpected(error), |(slot, to)| Verdict::Moved(slot, to)),
-        "ASK" => redirect(details).map_or_else(|| unexpected(error), |(_, to)| Verdict::Ask(to)),
-        "TRYAGAIN" => Verdict::TryAgain,
+        "NOSCRIPT" => ErrorMeaning::LoadScripts,
+        "MOVED" => {
+            redirect(details).map_or_else(|| unexpected(error), |(slot, to)| ErrorMeaning::Moved(slot, to))
+        }
+        "ASK" => redirect(details).map_or_else(|| unexpected(error), |(_, to)| ErrorMeaning::Ask(to)),
+        "TRYAGAIN" => ErrorMeaning::TryAgain,
         "CLUSTERDOWN" => distrusted(Why::ClusterDown),
         "LOADING" => refused(Why::Loading),
         "READONLY" => distrusted(Why::ReadOnly),
@@ -55,8 +57,8 @@ pub(super) fn text(error: &ServerError) -> Box<str> {
 }
 
 /// An error that is not in the table says nothing about what was done.
-fn unexpected(error: &ServerError) -> Verdict {
-    Verdict::Unknown(Why::Unexpected(text(error)))
+fn unexpected(error: &ServerError) -> ErrorMeaning {
+    ErrorMeaning::Unknown(Why::Unexpected(text(error)))
 }
 
 /// Slot and address in "slot host:port".
@@ -165,7 +167,7 @@ pub(super) fn array(value: &Value) -> Option<&[Value]> {
 mod tests {
     use super::*;
 
-    fn verdict_of(line: &str) -> Verdict {
+    fn verdict_of(line: &str) -> ErrorMeaning {
         let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
         else {
             panic!("no error reply: {line}")
@@ -175,13 +177,13 @@ mod tests {
 
     #[test]
     fn each_error_has_its_row() {
-        let refused = |why| Verdict::Refused { why, distrust: false };
-        let distrusted = |why| Verdict::Refused { why, distrust: true };
+        let refused = |why| ErrorMeaning::Refused { why, distrust: false };
+        let distrusted = |why| ErrorMeaning::Refused { why, distrust: true };
         for (line, verdict) in [
-            ("NOSCRIPT No matching script. Please use EVAL.", Verdict::LoadScripts),
-            ("MOVED 3999 127.0.0.1:6381", Verdict::Moved(3999, "127.0.0.1:6381".into())),
-            ("ASK 3999 127.0.0.1:6381", Verdict::Ask("127.0.0.1:6381".into())),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", Verdict::TryAgain),
+            ("NOSCRIPT No matching script. Please use EVAL.", ErrorMeaning::LoadScripts),
+            ("MOVED 3999 127.0.0.1:6381", ErrorMeaning::Moved(3999, "127.0.0.1:6381".into())),
+            ("ASK 3999 127.0.0.1:6381", ErrorMeaning::Ask("127.0.0.1:6381".into())),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", ErrorMeaning::TryAgain),
             ("CLUSTERDOWN The cluster is down", distrusted(Why::ClusterDown)),
             ("CLUSTERDOWN Hash slot not served", distrusted(Why::ClusterDown)),
             ("LOADING Redis is loading the dataset in memory", refused(Why::Loading)),
@@ -217,7 +219,7 @@ mod tests {
             "NEWCODE whatever",
             "MOVED",
         ] {
-            assert!(matches!(verdict_of(line), Verdict::Unknown(_)), "{line}");
+            assert!(matches!(verdict_of(line), ErrorMeaning::Unknown(_)), "{line}");
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::http::pending::Waiting;
 use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
-use crate::intake::admission::Rejection;
+use crate::intake::admission::NotAdmitted;
 use crate::intake::{Judged, NewOrder, Reply, Request};
 use crate::net::Answer;
 
@@ -84,8 +84,8 @@ impl HttpService {
         buyer: BuyerId,
         (sale, product): (SaleId, ProductId),
         key: Option<&str>,
-    ) -> Result<Admitted, Rejection> {
-        let sku = self.find_sku(sale, product).map_err(Rejection::Refused)?;
+    ) -> Result<Admitted, NotAdmitted> {
+        let sku = self.find_sku(sale, product).map_err(NotAdmitted::Refused)?;
         let admission = &self.shared.admission;
         let (id, judged) = match key {
             Some(key) => {
@@ -133,14 +133,14 @@ impl HttpService {
         asked
     }
 
-    fn count_rejection(&mut self, rejection: Rejection) {
+    fn count_rejection(&mut self, rejection: NotAdmitted) {
         let metrics = &self.shared.metrics;
         match rejection {
-            Rejection::Refused(refusal) => {
+            NotAdmitted::Refused(refusal) => {
                 metrics.orders_refused.inc();
                 self.tally.refused(metrics, refusal);
             }
-            Rejection::RateLimited { .. } | Rejection::Busy | Rejection::BuyerBusy => {
+            NotAdmitted::RateLimited { .. } | NotAdmitted::Busy | NotAdmitted::BuyerBusy => {
                 metrics.orders_rejected.inc();
             }
         }
@@ -159,7 +159,7 @@ impl HttpService {
             Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
             }
-            Reply::Refused(refusal) => self.count_rejection(Rejection::Refused(*refusal)),
+            Reply::Refused(refusal) => self.count_rejection(NotAdmitted::Refused(*refusal)),
             Reply::Rejected(rejection) => self.count_rejection(*rejection),
             Reply::Unavailable => {
                 metrics.orders_rejected.inc();

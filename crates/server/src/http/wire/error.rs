@@ -9,7 +9,7 @@ use engine::Refusal;
 
 use crate::http::wire::Object;
 use crate::intake::Reply;
-use crate::intake::admission::Rejection;
+use crate::intake::admission::NotAdmitted;
 use crate::ledger::OpenError;
 
 /// Where the problem types live; the code with dashes follows.
@@ -219,17 +219,17 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<Rejection> for Problem {
-    fn from(rejection: Rejection) -> Problem {
+impl From<NotAdmitted> for Problem {
+    fn from(rejection: NotAdmitted) -> Problem {
         match rejection {
-            Rejection::Refused(refusal) => refusal.into(),
-            Rejection::RateLimited { retry_after_ms } => {
+            NotAdmitted::Refused(refusal) => refusal.into(),
+            NotAdmitted::RateLimited { retry_after_ms } => {
                 let detail = "More orders come in than are let through; try again.";
                 let problem = Problem::new(429, "rate_limited", "Too many orders", detail);
                 Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
             }
-            Rejection::Busy => Problem::busy(),
-            Rejection::BuyerBusy => {
+            NotAdmitted::Busy => Problem::busy(),
+            NotAdmitted::BuyerBusy => {
                 let detail = "You have too many orders waiting for their answer; wait for one of them.";
                 Problem::new(429, "buyer_busy", "Too many orders at once", detail)
             }
@@ -274,11 +274,11 @@ mod tests {
     #[test]
     fn a_problem_that_passes_says_when_to_come_again() {
         for (rejection, status, seconds) in [
-            (Rejection::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
-            (Rejection::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),
-            (Rejection::Busy, 503, Some(1)),
-            (Rejection::BuyerBusy, 429, Some(1)),
-            (Rejection::Refused(Refusal::Paused), 409, None),
+            (NotAdmitted::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
+            (NotAdmitted::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),
+            (NotAdmitted::Busy, 503, Some(1)),
+            (NotAdmitted::BuyerBusy, 429, Some(1)),
+            (NotAdmitted::Refused(Refusal::Paused), 409, None),
         ] {
             let problem = Problem::from(rejection);
             assert_eq!((problem.status, problem.retry_after_s), (status, seconds));

@@ -28,7 +28,7 @@ pub(super) const GO_AWAY: i32 = 1500;
 
 /// What the answer to a send says about the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CodeMeaning {
     /// Stored as durably as the broker is configured to.
     Stored,
     /// Surely not stored, now or later.
@@ -47,9 +47,9 @@ pub(super) enum Verdict {
 /// `SYSTEM_ERROR` is what any exception becomes, those after the append too, and so does a file that could not be
 /// made. The flush and replication time-outs (10, 11, 12) say that the batch was appended and may yet be lost.
 /// Every other code, known or not, says nothing.
-pub(super) fn verdict(code: i32) -> Verdict {
+pub(super) fn verdict(code: i32) -> CodeMeaning {
     match code {
-        SUCCESS => Verdict::Stored,
+        SUCCESS => CodeMeaning::Stored,
         SYSTEM_BUSY
         | REQUEST_CODE_NOT_SUPPORTED
         | MESSAGE_ILLEGAL
@@ -58,8 +58,8 @@ pub(super) fn verdict(code: i32) -> Verdict {
         | NO_PERMISSION
         | TOPIC_NOT_EXIST
         | INVALID_PARAMETER
-        | GO_AWAY => Verdict::Refused,
-        _ => Verdict::Unknown,
+        | GO_AWAY => CodeMeaning::Refused,
+        _ => CodeMeaning::Unknown,
     }
 }
 

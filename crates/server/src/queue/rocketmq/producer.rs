@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use serde::Serialize;
 
-use super::codes::{SEND_BATCH_MESSAGE, Verdict, is_unwilling, verdict};
+use super::codes::{CodeMeaning, SEND_BATCH_MESSAGE, is_unwilling, verdict};
 use super::connection::Lost;
 use super::frame::{Answer, text};
 use super::link::{Link, wait_any};
@@ -280,9 +280,9 @@ fn judge(answer: Answer, link: &mut Link) -> Result<(), SendError> {
         link.fail_for(format!("code {code}: {remark}"), UNWILLING_PAUSE);
     }
     match verdict(code) {
-        Verdict::Stored => Ok(()),
-        Verdict::Refused => Err(SendError::Refused(code, remark)),
-        Verdict::Unknown => {
+        CodeMeaning::Stored => Ok(()),
+        CodeMeaning::Refused => Err(SendError::Refused(code, remark)),
+        CodeMeaning::Unknown => {
             Err(SendError::Unknown(format!("the broker answered with code {code}: {remark}")))
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use engine::handover::{Grant, Reservation};
 use engine::working_set::{Executed, Operation, Outcome, Rejection};
 use engine::{Accepted, Book, Command, OrderId, Payment, Refusal, Seq, SkuId, UnixMs};
-use server::ledger::mysql::cluster::{Found, SharedLedger};
+use server::ledger::mysql::cluster::{Recorded, SharedLedger};
 
 use super::{START, asked, assert_sound, item, open, sale};
 use crate::history::{Random, commands, text_of};
@@ -79,8 +79,8 @@ impl Pair {
             (0..4).flat_map(|sku| (0..300).map(move |hash| OrderId { sku: SkuId(sku), hash })).collect();
         for (id, found) in ids.iter().zip(ledger.lookup(&ids).unwrap()) {
             match found {
-                Some(Found::Order { order, .. }) => assert_eq!(Some(order), self.book.order(*id)),
-                Some(Found::Rejected(rejection)) => {
+                Some(Recorded::Order { order, .. }) => assert_eq!(Some(order), self.book.order(*id)),
+                Some(Recorded::Rejected(rejection)) => {
                     assert_eq!(Some(&rejection), self.rejected.get(id));
                     assert_eq!(self.book.order(*id), None);
                 }

@@ -4,7 +4,7 @@ use engine::handover::{Change, Reservation};
 use engine::working_set::{Executed, Outcome};
 use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
-use server::ledger::mysql::cluster::{Found, LedgerError, SharedLedger, fits};
+use server::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger, fits};
 
 use super::{START, asked, assert_sound, one_sku, open, order, orders, progress};
 use crate::history::Random;
@@ -70,7 +70,10 @@ fn an_id_that_comes_twice_in_a_batch_is_one_order_and_another_body_a_conflict() 
     let outcomes = ledger.consume(NOW, &[], &[late.clone(), other_late]).unwrap();
     assert_eq!(outcomes, [rejected.clone(), Outcome::Conflict]);
     let found = ledger.lookup(&[first.place.id, late.place.id, order(0, 9, 1).place.id]).unwrap();
-    assert!(matches!(found[..], [Some(Found::Order { .. }), Some(Found::Rejected(_)), None]), "{found:?}");
+    assert!(
+        matches!(found[..], [Some(Recorded::Order { .. }), Some(Recorded::Rejected(_)), None]),
+        "{found:?}"
+    );
     assert_sound(&database);
 }
 
@@ -128,7 +131,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     // The buyer asked again, and the new gate had the unit that came back.
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(2, 2)]).unwrap()), 1);
     let found = ledger.lookup(&[with_epoch(2, 2).place.id]).unwrap();
-    assert!(matches!(found[..], [Some(Found::Order { .. })]), "{found:?}");
+    assert!(matches!(found[..], [Some(Recorded::Order { .. })]), "{found:?}");
     assert_sound(&database);
 }
 

@@ -8,7 +8,7 @@ use engine::{
     Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status,
     UnixMs,
 };
-use server::ledger::mysql::cluster::{Found, SharedLedger, correction_id};
+use server::ledger::mysql::cluster::{Recorded, SharedLedger, correction_id};
 
 use super::{START, asked, assert_sound, one_sku, open, order};
 
@@ -35,7 +35,9 @@ fn disposition(executed: &Executed) -> (Disposition, bool) {
 }
 
 fn status(ledger: &mut SharedLedger, id: OrderId) -> Status {
-    let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!("no order {id}") };
+    let Some(Recorded::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else {
+        panic!("no order {id}")
+    };
     order.status
 }
 
@@ -86,7 +88,7 @@ fn the_ledger_guards_a_late_payment_whatever_the_gate_says() {
     let wrong = asked(Command::Pay(Pay { id: "q".into(), order: id, amount: 1 }));
     let differs = Disposition::RefundDue(RefundReason::AmountDiffers);
     assert_eq!(disposition(&one(&mut ledger, LATE, wrong)), (differs, false));
-    let Some(Found::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!() };
+    let Some(Recorded::Order { order, .. }) = ledger.lookup(&[id]).unwrap()[0] else { panic!() };
     assert!(order.refund_due);
     let settled = ledger
         .execute(LATE, &["p", "q", "p"].map(|payment| asked(Command::Settle { payment: payment.into() })))
@@ -247,7 +249,7 @@ fn pay_by_is_of_the_time_of_placing() {
         .unwrap()
         .into_iter()
         .map(|found| match found {
-            Some(Found::Order { order, .. }) => order.pay_by.unwrap().0 - START,
+            Some(Recorded::Order { order, .. }) => order.pay_by.unwrap().0 - START,
             other => panic!("{other:?}"),
         })
         .collect();

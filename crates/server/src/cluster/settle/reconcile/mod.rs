@@ -25,7 +25,7 @@ use crate::cluster::Core;
 use crate::cluster::place::relay::order_of;
 use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateState, Open, OpenRecord};
-use crate::ledger::mysql::cluster::{Found, Lease, LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger};
 use crate::queue::Consumer;
 
 /// The lease's name in the ledger.
@@ -280,7 +280,7 @@ impl<'a> Reconciling<'a> {
             }
             Open::Claim(Claim::LatePayment(_)) | Open::Order(_) => {
                 let found = self.engines.ledger.lookup(&[id])?;
-                matches!(found.first(), Some(Some(Found::Order { order, .. })) if order.status == Status::Paid)
+                matches!(found.first(), Some(Some(Recorded::Order { order, .. })) if order.status == Status::Paid)
             }
         };
         tracing::warn!(%id, done, "a claim at the gate that nobody finished is settled");

@@ -1,7 +1,7 @@
 -- One row of the ledger's outbox, applied once. ARGV: run, epoch of the row, kind, order hash or row key, body.
 --   r release: units of a closed order go back on sale   t take: the ledger admitted an order of an older epoch
 --   s restock   l take of a late payment and d correction, whose claim this gate may or may not have
--- A release never touches a late payment ('c', 'l'): it is the same release again, told twice.
+-- A release never touches a late payment ('c', 'l'): it is the same release, reported twice.
 local MOVES = {
   r = { s = 'r', o = 'r', r = ALREADY, c = ALREADY, l = ALREADY },
   t = { o = 's', s = ALREADY, r = ALREADY, c = ALREADY, l = ALREADY, new = 's' },

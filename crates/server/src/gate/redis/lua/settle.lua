@@ -10,11 +10,11 @@ if asked ~= epoch then return answer(asked < epoch and OLD or NOT_YET) end
 local ids = {}
 for i = 3, #ARGV do ids[i - 2] = string.sub(ARGV[i], 2) end
 local marks = redis.call('HMGET', KEYS[2], unpack(ids))
-local told, set, gone, removed, seen = {}, {}, {}, {}, {}
+local outcome, set, gone, removed, seen = {}, {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local mark, verdict = marks[i], string.sub(ARGV[i + 2], 1, 1)
   local to = mark and not seen[id] and NEXT[verdict][letter(mark)]
-  told[i] = to and 'y' or mark and 'n' or '?'
+  outcome[i] = to and 'y' or mark and 'n' or '?'
   if to then
     seen[id] = true
     gone[#gone + 1] = id
@@ -34,4 +34,4 @@ if #gone > 0 then
   redis.call('ZREM', KEYS[3], unpack(gone))
   write()
 end
-return answer(DONE, table.concat(told))
+return answer(DONE, table.concat(outcome))

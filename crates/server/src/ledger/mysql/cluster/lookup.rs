@@ -18,7 +18,7 @@ use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
 
 /// What stands under an order's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Recorded {
     Order { order: OrderView, fingerprint: Fingerprint },
     Rejected(Rejection),
 }
@@ -52,7 +52,7 @@ impl SharedLedger {
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn lookup(&mut self, ids: &[OrderId]) -> Result<Vec<Option<Found>>, LedgerError> {
+    pub fn lookup(&mut self, ids: &[OrderId]) -> Result<Vec<Option<Recorded>>, LedgerError> {
         self.attempt(|session, parts| {
             let Parts { sales, .. } = parts;
             let mut script = Script::default();
@@ -81,7 +81,7 @@ impl SharedLedger {
                 match section {
                     Section::Rejections => {
                         let (id, rejection) = rejection_row(row)?;
-                        found.insert(id, Found::Rejected(rejection));
+                        found.insert(id, Recorded::Rejected(rejection));
                     }
                     Section::Refunds => {
                         let (id,): (Vec<u8>,) = from_row_opt(row)?;
@@ -94,7 +94,7 @@ impl SharedLedger {
             }
             for (id, row) in orders {
                 let order = row.view(sales, id, refunds.contains(&id))?;
-                found.insert(id, Found::Order { order, fingerprint: row.fingerprint });
+                found.insert(id, Recorded::Order { order, fingerprint: row.fingerprint });
             }
             Ok(ids.iter().map(|id| found.get(id).copied()).collect())
         })

@@ -35,7 +35,7 @@ mod writes;
 pub use attempt::SharedLedger;
 pub use consume::{Progress, fits};
 pub use leases::Lease;
-pub use lookup::{Found, SkuRow};
+pub use lookup::{Recorded, SkuRow};
 pub use outbox::correction_id;
 pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
 pub use snapshot::{Marks, Raised};

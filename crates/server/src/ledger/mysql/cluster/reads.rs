@@ -2,7 +2,9 @@
 //!
 //! Everything that is read comes after the lock of the writer's row and is read committed, so it is the latest.
 
-use engine::working_set::{Found, Needs, OrderRow, Rejection, SkuState, WorkingSet};
+use std::collections::BTreeMap;
+
+use engine::working_set::{Loaded, Needs, OrderRow, Rejection, SkuState, WorkingSet};
 use engine::{
     BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Refusal, Seq, SkuId, Stock, UnixMs,
 };
@@ -59,14 +61,14 @@ impl Reads {
         let (script, sections) = self.script(&transaction.set, lock, transaction.session.begin());
         let Reads { needs, queues: _ } = self;
         if sections.is_empty() {
-            return Ok(transaction.set.load(needs, Found::default())?);
+            return Ok(transaction.set.load(needs, Loaded::default())?);
         }
         let mut rows = Vec::new();
         transaction.session.run(script, |statement, row| {
             rows.push((sections[statement], row));
             Ok(())
         })?;
-        let mut found = Found::default();
+        let mut found = Loaded::default();
         let mut leased = lock.flatten().is_none();
         for (section, row) in rows {
             match section {
@@ -148,21 +150,23 @@ impl Reads {
         let head = format!("SELECT {PAYMENT_COLUMNS} FROM payments AS p {PAYMENT_ENDS} WHERE p.id IN ");
         let payment = |text: &mut String, id: &str| bytes(text, id.as_bytes());
         lists(script.lists(&head, needs.payments.iter().map(|id| &**id), "", payment), Section::Payments);
+        // One key may move many SKUs; those of a list are looked up by the index, and pairs would not be.
+        let mut of_key: BTreeMap<&str, Vec<SkuId>> = BTreeMap::new();
         for (sku, key) in &needs.adjustments {
-            let mut text = format!(
-                "SELECT sku, `key`, kind, units FROM stock_adjustments WHERE sku = {} AND `key` = ",
-                sku.0
-            );
-            bytes(&mut text, key.as_bytes());
-            script.push(text);
-            sections.push(Section::Adjustments);
+            of_key.entry(key).or_default().push(*sku);
+        }
+        for (key, skus) in of_key {
+            let mut head = "SELECT sku, `key`, kind, units FROM stock_adjustments WHERE `key` = ".to_owned();
+            bytes(&mut head, key.as_bytes());
+            head.push_str(" AND sku IN ");
+            lists(script.lists(&head, skus, "", |text, sku| number(text, sku.0)), Section::Adjustments);
         }
         (script, sections)
     }
 }
 
 /// Takes in one row of what the rules need.
-fn take(found: &mut Found, section: Section, row: Row) -> Result<(), Failure> {
+fn take(found: &mut Loaded, section: Section, row: Row) -> Result<(), Failure> {
     match section {
         Section::None | Section::Writer | Section::Sales | Section::Lease | Section::Queues => {
             unreachable!("these are no rows of the rules")
