@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
 use server::net::{self, Stop};
-use server::{Running, Secrets};
+use server::{Running, Secrets, check_demo};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -56,6 +56,9 @@ pub(crate) struct ServeArguments {
 
 pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Result<(), Failure> {
     let mut config = configuration(arguments, environment)?;
+    // Before a demo makes its secrets in a shop's data directory.
+    let known = Secrets::load_for_ledger(&config, environment)?;
+    check_demo(&config, &known).map_err(Failure::unavailable)?;
     let secrets = Secrets::load(&config, environment)?;
     logging::start(&config.log);
     fit_connections(&mut config);

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use engine::handover::{Claim, Settle, Verdict};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Reserve, Reserved};
-use server::ledger::mysql::cluster::correction_id;
+use server::ledger::mysql::Options;
+use server::ledger::mysql::cluster::{SharedLedger, correction_id};
+use server::ledger::mysql::connect::{Limits, Tls};
 
 use crate::cluster::{SOON, ask_once, audit, configure, serve};
 use crate::engines::Engines;
@@ -105,6 +107,32 @@ fn a_balance_is_not_reported_as_set_while_claims_of_an_unknown_attempt_are_open(
     set_at_last(&server, 7);
     assert_eq!(left(&mut gate, SHOP), 7);
     audit(dir.path());
+}
+
+/// Two that set a balance at once were both answered that theirs is set.
+#[test]
+fn one_server_at_a_time_sets_a_balance() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, mut gate) = started(dir.path(), "balance_at_once");
+    let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
+    let (host, port) = mariadb.rsplit_once(':').unwrap();
+    let options = Options {
+        host: host.to_owned(),
+        port: port.parse().unwrap(),
+        user: "root".to_owned(),
+        password: None,
+        database: "balance_at_once".to_owned(),
+        tls: Tls::Off,
+        limits: Limits::default(),
+    };
+    let mut ledger = SharedLedger::open(&options).unwrap();
+    let lease = ledger.lease("balance", 7, 600_000).unwrap().unwrap();
+    assert_eq!(set(&server, 12).status, 503, "another server is at it");
+    assert_eq!(left(&mut gate, SHOP), 10);
+    ledger.release(&lease).unwrap();
+    set_at_last(&server, 12);
+    assert_eq!(left(&mut gate, SHOP), 12);
+    assert!(ledger.lease("balance", 7, 1).unwrap().is_some(), "it gave the task back");
 }
 
 #[test]

@@ -186,6 +186,17 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether it has entries, and no demo has made it. Changes nothing, whatever its format is.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn is_a_shops(&self) -> Result<bool, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::is_a_shops(data_dir)?),
+            Source::MySql(options) => Ok(mysql::is_a_shops(options)?),
+        }
+    }
+
     /// Checks every invariant over the whole ledger, as of the moment of the call.
     ///
     /// # Errors

@@ -142,6 +142,24 @@ fn run_on(
     served
 }
 
+/// Refuses a demo the ledger of a shop, before anything of it is changed: migrated, taken over, or given a demo's secrets.
+///
+/// # Errors
+/// [`ServeError::NotADemo`], or if the ledger can't be read.
+pub fn check_demo(config: &Config, secrets: &Secrets) -> Result<(), ServeError> {
+    if config.demo.is_none() {
+        return Ok(());
+    }
+    let source = config.ledger_source(secrets);
+    if !source.is_a_shops()? {
+        return Ok(());
+    }
+    Err(ServeError::NotADemo(match source {
+        Source::Directory(data_dir) => data_dir.join(sqlite::FILE_NAME).display().to_string(),
+        Source::MySql(options) => options.to_string(),
+    }))
+}
+
 /// What takes the requests that the event loops hand over.
 #[derive(Debug)]
 enum Profile {

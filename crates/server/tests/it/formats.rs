@@ -7,6 +7,7 @@ use engine::handover::Change;
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use serde_json::{Value, json};
 use server::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger};
+use server::ledger::mysql::profile::Profile;
 use server::ledger::mysql::{self, MySqlLedger, Options};
 use server::ledger::sqlite::{self, FILE_NAME, SqliteLedger, Synchronous};
 use server::ledger::{OpenError, OrderLine, Source};
@@ -92,6 +93,28 @@ fn embedded_ledgers_of_older_formats_read_as_they_did() {
     }
 }
 
+/// A program that may not use a ledger migrated it before it was refused, which shut the ledger's own servers out.
+#[test]
+fn who_may_not_use_a_ledger_of_an_older_format_leaves_it_as_it_is() {
+    let (cluster, embedded) = (old_mysql("cluster-2"), old_mysql("mysql-2"));
+    let refused = MySqlLedger::open(cluster.options.clone()).unwrap_err();
+    assert!(matches!(refused, mysql::OpenError::Profile { found: "cluster", .. }), "{refused}");
+    let refused = SharedLedger::open(&embedded.options).unwrap_err();
+    assert!(matches!(refused, mysql::OpenError::Profile { found: "embedded", .. }), "{refused}");
+    let sqlite = old_sqlite();
+    for source in [
+        Source::MySql(Box::new(cluster.options.clone())),
+        Source::MySql(Box::new(embedded.options.clone())),
+        sqlite.source(),
+    ] {
+        assert!(source.is_a_shops().unwrap());
+        assert!(source.audit().unwrap_err().to_string().contains("older format"));
+    }
+    let new = Database::shared();
+    assert!(!Source::MySql(Box::new(new.options.clone())).is_a_shops().unwrap());
+    assert!(!Source::Directory(tempfile::tempdir().unwrap().path().to_owned()).is_a_shops().unwrap());
+}
+
 #[test]
 fn a_clusters_ledger_of_an_older_format_reads_as_it_did() {
     let database = old_mysql("cluster-2");
@@ -134,7 +157,7 @@ fn a_migration_that_is_cut_off_at_any_statement_is_finished_by_a_later_start() {
         })
         .chain(["REPLACE INTO meta VALUES ('version'".to_owned()])
         .collect();
-    for name in ["mysql-2", "cluster-2"] {
+    for (name, profile) in [("mysql-2", Profile::Embedded), ("cluster-2", Profile::Cluster)] {
         let database = old_mysql(name);
         let Options { host, port, .. } = &database.options;
         let proxy = Proxy::before(format!("{host}:{port}"));
@@ -144,7 +167,7 @@ fn a_migration_that_is_cut_off_at_any_statement_is_finished_by_a_later_start() {
             for cut in [Cut::BeforeServer, Cut::BeforeAnswer] {
                 proxy.cut_next_of(statement, cut);
                 cuts += 1;
-                let opened = mysql::open(&through);
+                let opened = mysql::open(&through, profile);
                 assert!(opened.is_err(), "{name}: it was to be cut off at {statement}");
                 assert_eq!(proxy.cuts(), cuts);
             }

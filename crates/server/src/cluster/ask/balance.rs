@@ -22,6 +22,9 @@ use crate::gate::{ClaimRequest, Open, OpenRecord, limits};
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{LedgerError, correction_id};
 
+/// The task's name in the ledger, and how long whoever died at it keeps others out.
+const LEASE: &str = "balance";
+const LEASE_MS: u64 = 30_000;
 /// SKUs whose open reservations are read at once; each may have a thousand.
 const SKUS_AT_ONCE: usize = 256;
 
@@ -45,15 +48,28 @@ impl From<NotClaimed> for Reply {
 }
 
 impl Commanding<'_> {
-    /// Moves each item of a sale to this many available units at the gate, all of them or none.
+    /// Moves each item of a sale to this many available units at the gate, all of them or none. Two that set a balance at
+    /// once would each move what the other has moved: one does, by a lease that its transaction is fenced with.
     pub(super) fn set_balance(&mut self, sale: SaleId, available: u64) -> Result<Reply, LedgerError> {
+        let Some(lease) = self.ledger.lease(LEASE, self.core.options.server_id, LEASE_MS)? else {
+            return Ok(Reply::Unavailable);
+        };
+        self.ledger.fence_with(Some(lease.clone()));
+        let done = self.move_all(sale, available);
+        self.ledger.fence_with(None);
+        if let Err(error) = self.ledger.release(&lease) {
+            tracing::debug!(%error, "the lease of a balance was not given up; its time ends soon");
+        }
+        done
+    }
+
+    fn move_all(&mut self, sale: SaleId, available: u64) -> Result<Reply, LedgerError> {
         let skus: Vec<_> = self.core.slots_of(sale).into_iter().map(|slot| slot.sku).collect();
         if skus.is_empty() {
             return Ok(Reply::Refused(Refusal::UnknownSale));
         }
         // What was returned may still be on its way to the gate.
         pump_outbox(self.core, &mut self.ledger, &mut self.gate)?;
-        // Before the stock: whoever sets the balance in between has taken these keys, and this one is given up.
         let (last, _) = self.ledger.end()?;
         let Some(items) = self.balances(&skus)? else { return Ok(Reply::Unavailable) };
         let plan = match plan(&items, available, Seq(last.0 + 1)) {
@@ -66,7 +82,7 @@ impl Commanding<'_> {
         };
         let executed = self.ledger.execute_all(self.core.clock.now(), &operations).inspect_err(|error| {
             // Surely nothing was changed, so the units go back at once. If that is not known, reconciliation looks.
-            if matches!(error, LedgerError::Unavailable(_)) {
+            if matches!(error, LedgerError::Unavailable(_) | LedgerError::Fenced(_)) {
                 self.end_claims(&taken, Verdict::ClaimUndone);
             }
         })?;

@@ -126,7 +126,7 @@ pub(super) fn check_kinds(connection: &mut Conn) -> Result<(), OpenError> {
 }
 
 /// The format of a ledger; 0 for one whose first migration was cut off, `None` for an empty database.
-fn version(connection: &mut Conn, options: &Options) -> Result<Option<u64>, OpenError> {
+pub(super) fn version(connection: &mut Conn, options: &Options) -> Result<Option<u64>, OpenError> {
     let not_ours = || OpenError::NotALedger { database: options.database.clone() };
     let tables: Vec<String> = connection
         .query("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() LIMIT 2")?;

@@ -77,14 +77,16 @@ impl OpenError {
     }
 }
 
-/// Opens the ledger to write: connects, makes or migrates its tables, and says how durable a commit will be.
+/// Opens the ledger to write: connects, makes or migrates its tables (not those of the other profile), and says how durable a
+/// commit will be.
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(options: &Options) -> Result<(Conn, Server), OpenError> {
+pub fn open(options: &Options, profile: profile::Profile) -> Result<(Conn, Server), OpenError> {
     let failed = |source| OpenError::Connect { address: options.to_string(), source };
     let (mut connection, server) = connect(options, Purpose::Write).map_err(failed)?;
     if !migrate::is_newest(&mut connection, options)? {
+        profile::check(&mut connection, options, profile)?;
         let (mut patient, _) = connect(options, Purpose::Migrate).map_err(failed)?;
         migrate::migrate(&mut patient, options)?;
     }
@@ -111,6 +113,16 @@ pub fn open(options: &Options) -> Result<(Conn, Server), OpenError> {
         );
     }
     Ok((connection, server))
+}
+
+/// Whether a ledger of any format has entries, and no demo has made it. Changes nothing.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn is_a_shops(options: &Options) -> Result<bool, OpenError> {
+    let failed = |source| OpenError::Connect { address: options.to_string(), source };
+    let (mut connection, _) = connect(options, Purpose::Read).map_err(failed)?;
+    profile::is_a_shops(&mut connection, options)
 }
 
 /// Opens the ledger to read, while a server writes it or not.

@@ -1,8 +1,30 @@
 //! Small facts about the ledger itself, kept in its `meta` table.
 
-use rusqlite::OptionalExtension;
+use std::path::Path;
 
-use super::SqliteLedger;
+use rusqlite::{OpenFlags, OptionalExtension};
+
+use super::{FILE_NAME, OpenError, SqliteLedger, connect};
+
+/// Whether a data directory has a ledger with entries, of any format, that no demo has made. Changes nothing.
+///
+/// # Errors
+/// If there is a ledger that can't be read.
+pub fn is_a_shops(data_dir: &Path) -> Result<bool, OpenError> {
+    let path = data_dir.join(FILE_NAME);
+    if !path.exists() {
+        return Ok(false);
+    }
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
+    connection.pragma_update(None, "query_only", true)?;
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name IN ('meta', 'sale_events', 'payments')";
+    if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? < 3 {
+        return Ok(false);
+    }
+    let of_a_shop = "SELECT (EXISTS (SELECT 1 FROM sale_events) OR EXISTS (SELECT 1 FROM payments)) \
+                     AND NOT EXISTS (SELECT 1 FROM meta WHERE name = 'demo')";
+    Ok(connection.query_row(of_a_shop, [], |row| row.get(0))?)
+}
 
 impl SqliteLedger {
     /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.

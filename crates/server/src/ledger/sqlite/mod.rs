@@ -24,6 +24,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
 pub use checkpoint::Checkpointed;
+pub use marks::is_a_shops;
 pub use read::{changes, export};
 pub use replay::{LoadError, audit};
 

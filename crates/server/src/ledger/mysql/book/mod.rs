@@ -112,7 +112,7 @@ impl MySqlLedger {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(options: Options) -> Result<MySqlLedger, OpenError> {
-        let (mut connection, server) = open(&options)?;
+        let (mut connection, server) = open(&options, profile::Profile::Embedded)?;
         profile::claim(&mut connection, &options, profile::Profile::Embedded)?;
         let row = take_over(&mut connection, &options)?;
         let statements = Script::new(server.packet_bytes_max);

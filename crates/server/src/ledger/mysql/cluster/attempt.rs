@@ -46,7 +46,7 @@ impl SharedLedger {
     /// # Errors
     /// See [`OpenError`]; a ledger of the embedded profile is refused.
     pub fn open(options: &Options) -> Result<SharedLedger, OpenError> {
-        let (mut connection, _) = open(options)?;
+        let (mut connection, _) = open(options, Profile::Cluster)?;
         profile::claim(&mut connection, options, Profile::Cluster)?;
         drop(connection);
         let ledger = SharedLedger {
