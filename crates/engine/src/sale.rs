@@ -56,7 +56,28 @@ pub struct SaleSpec {
     pub items: Vec<ItemSpec>,
 }
 
+/// Whether a text shows what it says: in a page, a log, a terminal. Letters of any script do, and the marks that a right-to-left
+/// language needs; what overrides the direction of text, or moves a terminal's cursor, does not.
+fn is_plain(text: &str) -> bool {
+    !text.chars().any(|character| {
+        character.is_control()
+            || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    })
+}
+
 impl SaleSpec {
+    /// Checks what people will read. Not when a ledger is loaded: it may have been written before this was asked.
+    pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
+        let items = self.items.iter();
+        let mut texts = items.flat_map(|item| item.description.split('\n').chain([item.title.as_str()]));
+        if is_plain(&self.title) && texts.all(is_plain) {
+            return Ok(());
+        }
+        Err(Refusal::InvalidSale(
+            "a title or description has control characters, or characters that turn the direction of text",
+        ))
+    }
+
     /// Checks every bound.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let invalid = |why| Err(Refusal::InvalidSale(why));
@@ -190,4 +211,27 @@ pub struct SaleView<'a> {
     pub first_sku: SkuId,
     /// One per item, in the same order.
     pub stocks: Vec<Stock>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_shows_what_it_says() {
+        for (text, plain) in [
+            ("Aria 8 Plus, 64 GB", true),
+            ("Grüße 你好 \u{1f600}", true),
+            ("سماعات \u{200f}(لاسلكية)", true),
+            ("a\0b", false),
+            ("\u{1b}[2J", false),
+            ("two\nlines", false),
+            ("c1 \u{9b}31m", false),
+            ("\u{202e}gnp.exe", false),
+            ("\u{2066}isolated\u{2069}", false),
+            ("a\u{2028}b", false),
+        ] {
+            assert_eq!(is_plain(text), plain, "{text:?}");
+        }
+    }
 }

@@ -39,7 +39,8 @@ impl Sale {
     /// Checks a change against the sale as it is now.
     fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
         let invalid = |why| Err(Refusal::InvalidChange(why));
-        if self.phase(now) == Phase::Ended {
+        // One that was ended stays so; one whose time is over may get more.
+        if self.ended || (self.phase(now) == Phase::Ended && change.ends_at.is_none()) {
             return Err(Refusal::Ended);
         }
         if change.starts_at.is_some() && now >= self.spec.starts_at {
@@ -152,6 +153,7 @@ impl Sales {
             return if sale.spec == spec { Ok(None) } else { Err(Refusal::SaleExists) };
         }
         self.check_new(&spec)?;
+        spec.check_texts()?;
         Ok(Some(Event::SaleCreated(Box::new(spec))))
     }
 
@@ -161,7 +163,13 @@ impl Sales {
         id: SaleId,
         change: SaleChange,
     ) -> Result<Option<Event>, Refusal> {
-        self.known(id)?.check_change(now, &change)?;
+        let sale = self.known(id)?;
+        sale.check_change(now, &change)?;
+        if change.title.is_some() {
+            let mut changed = sale.spec.clone();
+            apply_change(&mut changed, &change);
+            changed.check_texts()?;
+        }
         Ok(Some(Event::SaleChanged { sale: id, change: Box::new(change) }))
     }
 

@@ -120,6 +120,7 @@ fn a_sale_changes_within_its_rules() {
         ("nothing", START, SaleChange::default(), "sale"),
         ("a title", START, title("New"), "sale"),
         ("no title", START, title(""), "invalid_sale"),
+        ("a title that turns its direction", START, title("\u{202e}x"), "invalid_sale"),
         ("earlier", START - 2, starts(START - 1), "sale"),
         ("at once", START - 2, starts(START - 2), "sale"),
         ("later", START - 1, starts(END - 1), "sale"),
@@ -130,7 +131,8 @@ fn a_sale_changes_within_its_rules() {
         ("an end that is now", START + 5, ends(START + 5), "invalid_change"),
         ("an end before the start", START - 5, ends(START - 1), "invalid_sale"),
         ("a title after the end", END, title("New"), "ended"),
-        ("the end after the end", END, ends(END + 1), "ended"),
+        ("more time after the end", END, ends(END + 1), "sale"),
+        ("no time after the end", END, ends(END), "invalid_change"),
         ("another payment time", START, pays_within(1), "sale"),
         ("no payment time", START, pays_within(0), "invalid_sale"),
         ("too long a payment time", START, pays_within(u64::MAX), "invalid_sale"),
@@ -163,12 +165,17 @@ fn a_change_holds_from_then_on() {
 
 #[test]
 fn pausing_resuming_and_ending_twice_changes_nothing_more() {
-    let rows: [(&str, Script<'_>, usize); 5] = [
+    let rows: [(&str, Script<'_>, usize); 6] = [
         ("pause", &[(0, pause(), "sale"), (0, pause(), "sale")], 1),
         ("resume what runs", &[(0, resume(), "sale")], 0),
         ("pause and resume", &[(0, pause(), "sale"), (0, resume(), "sale"), (0, resume(), "sale")], 2),
         ("end", &[(START, end(), "sale"), (START, end(), "sale"), (START, resume(), "ended")], 1),
         ("end what is over", &[(END, pause(), "ended"), (END, end(), "sale")], 1),
+        (
+            "no more time for what was ended",
+            &[(START, end(), "sale"), (END, change(ends(END + 9)), "ended")],
+            1,
+        ),
     ];
     for (name, script, events) in rows {
         check(name, sale_of(5), script, [5, 5, 0, 0]);

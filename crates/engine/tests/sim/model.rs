@@ -108,7 +108,8 @@ impl Model {
 
     fn change(&mut self, now: u64, id: SaleId, change: &SaleChange) -> Result<Accepted, Refusal> {
         let position = self.sale_position(id)?;
-        if self.over(now, position) {
+        let for_good = self.sales[position].ended || change.ends_at.is_none();
+        if self.over(now, position) && for_good {
             return Err(Refusal::Ended);
         }
         let mut spec = self.sales[position].spec.clone();
