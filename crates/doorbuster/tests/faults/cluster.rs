@@ -15,9 +15,9 @@ use crate::engines::free_ports;
 use crate::exchange::Connection;
 
 /// Secret of the operator.
-pub(crate) const OPERATOR: &str = "operator-token-of-the-tests";
+pub(crate) const OPERATOR: &str = "operator-token-of-the-fault-tests";
 /// Secret that signs payments.
-pub(crate) const PAYMENT_SECRET: &str = "payment-secret-of-the-tests";
+pub(crate) const PAYMENT_SECRET: &str = "payment-secret-of-the-fault-tests";
 /// Only a failing test waits for so long: it says nothing of how soon a server is ready, which the machine decides.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// For one answer of a server that is well.

@@ -262,6 +262,7 @@ fn configuration(
 buyer = "member_id"
 [admission]
 in_flight_per_buyer_max = 0
+orders_per_s_per_buyer = 0
 [ledger]
 backend = "mysql"
 mysql_address = "{mysql_address}"

@@ -2,6 +2,7 @@
 //! with the safe settings no acknowledged order is lost by that.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -60,10 +61,11 @@ fn a_killed_server_loses_no_acknowledged_order() {
 
 /// Measures the embedded rows; in the second one `harm` is done to the server's folder while it serves, seconds before
 /// it is killed. What became of it, and the rows that are left.
-fn harmed(harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
+fn harmed(program: &Path, harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut options, _ports) = options(folder.path(), "embedded");
     options.load = Duration::from_secs(2);
+    options.site.program = program.to_owned();
     let (mut rows, done) = (Vec::new(), AtomicBool::new(false));
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -89,21 +91,33 @@ fn harmed(harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
 
 #[test]
 fn a_server_that_does_not_come_back_costs_no_row_before() {
-    let (error, rows) = harmed(|server| std::fs::write(server.join("config.toml"), "nonsense").unwrap());
+    let program = Path::new(env!("CARGO_BIN_EXE_doorbuster"));
+    let (error, rows) =
+        harmed(program, |server| std::fs::write(server.join("config.toml"), "nonsense").unwrap());
     assert!(error.contains("synchronous = normal: the server did not start: "), "{error}");
     assert_eq!(rows.len(), 1);
     check(&rows[0], &["server"]);
 }
 
-/// The server is killed, and finds an old ledger: orders that were acknowledged are gone.
+/// The server is killed, and finds an old ledger: orders that were acknowledged are gone. A running server would notice, so
+/// it is put there by what starts the next one.
 #[test]
 fn after_a_lost_order_there_is_no_figure() {
-    let (error, rows) = harmed(|server| {
-        let (code, _, complaint) = crate::run(server, &["backup", "--data-dir", "data", "--to", "old.db"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (program, old) = (folder.path().join("doorbuster"), folder.path().join("old.db"));
+    let script = format!(
+        "#!/bin/sh\nold={old:?}\n[ \"$1\" != serve ] || [ ! -e \"$old\" ] || {{ data=$(cat \"$old.data\"); rm \"$data\"/ledger.db*; \
+         mv \"$old\" \"$data/ledger.db\"; }}\nexec {:?} \"$@\"\n",
+        env!("CARGO_BIN_EXE_doorbuster")
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (error, rows) = harmed(&program, |server| {
+        std::fs::write(old.with_extension("db.data"), server.join("data").as_os_str().as_encoded_bytes())
+            .unwrap();
+        let (code, _, complaint) =
+            crate::run(server, &["backup", "--data-dir", "data", "--to", old.to_str().unwrap()]);
         assert_eq!(code, 0, "{complaint}");
-        std::fs::rename(server.join("data"), server.join("data.new")).unwrap();
-        std::fs::create_dir(server.join("data")).unwrap();
-        std::fs::rename(server.join("old.db"), server.join("data/ledger.db")).unwrap();
     });
     assert!(error.contains("synchronous = normal: AUDIT FAILED: "), "{error}");
     assert!(error.contains("acknowledged orders are gone after server was killed"), "{error}");

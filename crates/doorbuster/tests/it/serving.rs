@@ -10,7 +10,7 @@ use crate::doorbuster;
 use crate::exchange::Connection;
 
 /// Secret of the operator in tests.
-pub(crate) const OPERATOR: &str = "operator-token-of-the-tests";
+pub(crate) const OPERATOR: &str = "operator-token-of-the-program-tests";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

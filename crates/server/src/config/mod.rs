@@ -62,6 +62,7 @@ pub struct Http {
     pub listen: SocketAddr,
     pub threads: usize,
     pub connections_max: usize,
+    connections_per_address_max: usize,
     pub head_bytes_max: usize,
     pub body_bytes_max: usize,
     pub operator_body_bytes_max: usize,
@@ -74,6 +75,7 @@ pub struct Http {
     #[serde(deserialize_with = "path_unless_empty")]
     tls_key_file: Option<PathBuf>,
     pub allowed_origins: Vec<String>,
+    pub public_names: Vec<String>,
     pub metrics_token_required: bool,
     pub message_route: bool,
 }
@@ -97,8 +99,12 @@ impl Http {
 
     /// The bounds of one of the event loops, which share the connections among them.
     pub fn limits(&self) -> net::Limits {
+        let connections_max = self.connections_max.div_ceil(self.threads);
+        let per_address = self.connections_per_address_max.div_ceil(self.threads);
+        let three_quarters = (connections_max - connections_max / 4).max(1);
         net::Limits {
-            connections_max: self.connections_max.div_ceil(self.threads),
+            connections_max,
+            connections_per_address_max: if per_address == 0 { three_quarters } else { per_address },
             head_bytes_max: self.head_bytes_max,
             request_timeout: self.request_timeout(),
             idle_timeout: self.idle_timeout(),
@@ -151,6 +157,7 @@ pub enum BuyerAuth {
 pub struct Admission {
     orders_per_s: u64,
     burst: u64,
+    pub(crate) orders_per_s_per_buyer: u64,
     in_flight_max: usize,
     pub(crate) in_flight_per_buyer_max: u32,
 }
@@ -164,6 +171,7 @@ impl Admission {
         Limits {
             orders_per_s,
             burst: if self.burst == 0 { (orders_per_s / 10).max(1) } else { share(self.burst) },
+            orders_per_s_per_buyer: self.orders_per_s_per_buyer,
             in_flight_max: self.in_flight_max,
             in_flight_per_buyer_max: self.in_flight_per_buyer_max,
             gate_judges: false,
@@ -368,6 +376,10 @@ impl Config {
                 format!("holds {origin:?}: write it as a browser does, like \"https://shop.example\"");
             problems.push(("http.allowed_origins", message));
         }
+        for name in http.public_names.iter().filter(|name| !is_host_name(name)) {
+            let message = format!("holds {name:?}: write a name alone, like \"drops.shop.example\"");
+            problems.push(("http.public_names", message));
+        }
         if http.operator_body_bytes_max < http.body_bytes_max {
             let message = "is below http.body_bytes_max: raise it to that at least";
             problems.push(("http.operator_body_bytes_max", message.into()));
@@ -437,6 +449,7 @@ impl Config {
         vec![
             ("http.threads", http.threads as u64, 1..=64),
             ("http.connections_max", http.connections_max as u64, 1..=1_000_000),
+            ("http.connections_per_address_max", http.connections_per_address_max as u64, 0..=1_000_000),
             ("http.head_bytes_max", http.head_bytes_max as u64, 1024..=65_536),
             ("http.body_bytes_max", http.body_bytes_max as u64, 1024..=1_048_576),
             ("http.operator_body_bytes_max", http.operator_body_bytes_max as u64, 1024..=67_108_864),
@@ -447,6 +460,7 @@ impl Config {
             ("auth.payment_tolerance_s", self.auth.payment_tolerance_s, 1..=86_400),
             ("admission.orders_per_s", admission.orders_per_s, 0..=10_000_000),
             ("admission.burst", admission.burst, 0..=10_000_000),
+            ("admission.orders_per_s_per_buyer", admission.orders_per_s_per_buyer, 0..=1_000_000),
             ("admission.in_flight_max", admission.in_flight_max as u64, 1..=1_000_000),
             ("admission.in_flight_per_buyer_max", admission.in_flight_per_buyer_max.into(), 0..=1_000_000),
             ("ledger.batch_commands_max", ledger.batch_commands_max as u64, 1..=65_536),
@@ -487,6 +501,12 @@ fn is_origin(text: &str) -> bool {
         !host.is_empty()
             && host.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-:[]".contains(&b))
     })
+}
+
+/// A name as a browser sends it in `Host`, without the port.
+fn is_host_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b))
 }
 
 fn path_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {

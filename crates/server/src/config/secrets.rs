@@ -43,11 +43,18 @@ pub struct Secrets {
     pub tls: Option<Arc<ServerConfig>>,
 }
 
+/// Of a secret that is ours to choose.
+const BYTES_MIN: usize = 32;
+/// By how often each byte occurs: 32 hexadecimal digits have some 115 bits, 32 bytes in base64 some 200, and one letter
+/// again and again none. Shows what was typed without thought, not what somebody else knows.
+const BITS_MIN: f64 = 80.0;
+
 /// How one secret is given.
 struct Kind {
     key: &'static str,
     variable: &'static str,
-    bytes_min: usize,
+    /// Ours to choose, or another server's password.
+    ours: bool,
     /// Its file in a demo's data directory; `None`: a demo can't make it.
     demo_file: Option<&'static str>,
 }
@@ -55,29 +62,29 @@ struct Kind {
 const TOKEN: Kind = Kind {
     key: "auth.token_secret_file",
     variable: "DOORBUSTER_AUTH_TOKEN_SECRET",
-    bytes_min: 32,
+    ours: true,
     demo_file: Some("token-secret"),
 };
 const OPERATOR: Kind = Kind {
     key: "auth.operator_token_file",
     variable: "DOORBUSTER_OPERATOR_TOKEN",
-    bytes_min: 16,
+    ours: true,
     demo_file: Some("operator-token"),
 };
 const PAYMENT: Kind = Kind {
     key: "auth.payment_secret_file",
     variable: "DOORBUSTER_PAYMENT_SECRET",
-    bytes_min: 16,
+    ours: true,
     demo_file: Some("payment-secret"),
 };
 const MYSQL: Kind = Kind {
     key: "ledger.mysql_password_file",
     variable: "DOORBUSTER_MYSQL_PASSWORD",
-    bytes_min: 1,
+    ours: false,
     demo_file: None,
 };
 const GATE: Kind =
-    Kind { key: "gate.password_file", variable: "DOORBUSTER_GATE_PASSWORD", bytes_min: 1, demo_file: None };
+    Kind { key: "gate.password_file", variable: "DOORBUSTER_GATE_PASSWORD", ours: false, demo_file: None };
 
 impl Secrets {
     /// Reads the secrets that a checked configuration needs. In a demo the missing ones are made, and kept in
@@ -112,7 +119,7 @@ impl Secrets {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
                  {} bytes); or try `doorbuster serve --demo`",
-                TOKEN.key, TOKEN.variable, TOKEN.bytes_min
+                TOKEN.key, TOKEN.variable, BYTES_MIN
             ));
         }
         if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
@@ -153,15 +160,29 @@ impl Kind {
     }
 
     fn checked(&self, bytes: &[u8], origin: &str) -> Result<SecretBytes, String> {
-        if bytes.len() < self.bytes_min {
-            let (length, min) = (bytes.len(), self.bytes_min);
-            return Err(format!(
-                "{origin} holds {length} bytes and needs {min} at least: make one with \
-                 `head -c 32 /dev/urandom | base64`"
-            ));
+        let make = "make one with `head -c 32 /dev/urandom | base64`";
+        match (self.ours, bytes.len()) {
+            (false, 0) => Err(format!("{origin} is empty")),
+            (true, length) if length < BYTES_MIN => {
+                Err(format!("{origin} holds {length} bytes and needs {BYTES_MIN} at least: {make}"))
+            }
+            (true, _) if bits(bytes) < BITS_MIN => {
+                Err(format!("{origin} repeats itself too much to be a secret: {make}"))
+            }
+            _ => Ok(bytes.into()),
         }
-        Ok(bytes.into())
     }
+}
+
+/// Bits that these bytes would have if each were drawn by itself, as often as it occurs here.
+fn bits(bytes: &[u8]) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
+    let length = bytes.len() as f64;
+    let counted = counts.into_iter().filter(|count| *count > 0).map(f64::from);
+    counted.map(|count| count * (length / count).log2()).sum()
 }
 
 fn without_line_end(bytes: &[u8]) -> &[u8] {

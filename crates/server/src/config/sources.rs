@@ -175,6 +175,7 @@ impl Sources {
         config.demo = self.demo;
         if config.demo.is_some() {
             config.admission.in_flight_per_buyer_max = 0;
+            config.admission.orders_per_s_per_buyer = 0;
             config.http.message_route = true;
         }
         for (key, message) in config.problems() {

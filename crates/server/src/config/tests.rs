@@ -118,6 +118,11 @@ fn wrong_values_name_the_line_and_the_default() {
              like \"https://shop.example\"",
         ),
         (
+            "[http]\npublic_names = ['https://a.example']",
+            "doorbuster.toml:2: http.public_names holds \"https://a.example\": write a name alone, like \
+             \"drops.shop.example\"",
+        ),
+        (
             "[auth]\nbuyer = 'demo_cookie'",
             "doorbuster.toml:2: auth.buyer = \"demo_cookie\" makes everybody a buyer: use it with `doorbuster \
              serve --demo`, or set \"token\" or \"member_id\"",
@@ -304,9 +309,30 @@ mod secrets {
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 3, "{error}");
         assert!(lines[0].starts_with("DOORBUSTER_AUTH_TOKEN_SECRET holds 31 bytes and needs 32 at least"));
-        assert!(lines[1].starts_with("DOORBUSTER_OPERATOR_TOKEN holds 5 bytes and needs 16 at least"));
+        assert!(lines[1].starts_with("DOORBUSTER_OPERATOR_TOKEN holds 5 bytes and needs 32 at least"));
         assert!(
             lines[2].starts_with("auth.payment_secret_file = \"/nowhere/s\" can't be read: No such file")
+        );
+    }
+
+    #[test]
+    fn what_repeats_itself_is_no_secret_and_a_password_is_another_servers() {
+        for (secret, good) in [
+            ("a".repeat(64).as_str(), false),
+            (&"ab".repeat(32), false),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", false),
+            ("password password password password", true),
+            ("a3f1c09be7725d18a3f1c09be7725d18", true),
+            ("q8Zt0v1mXr7Lk2Yw9Np4Bs6Dc3Hf5Jg0", true),
+        ] {
+            let variables = [("DOORBUSTER_AUTH_TOKEN_SECRET", LONG), ("DOORBUSTER_OPERATOR_TOKEN", secret)];
+            let checked = check("", &variables);
+            assert_eq!(checked.is_ok(), good, "{secret}");
+            assert!(checked.is_ok() || checked.unwrap_err().contains("repeats itself"), "{secret}");
+        }
+        assert!(
+            check("", &[("DOORBUSTER_AUTH_TOKEN_SECRET", LONG), ("DOORBUSTER_MYSQL_PASSWORD", "aaa")])
+                .is_ok()
         );
     }
 

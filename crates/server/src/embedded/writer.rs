@@ -69,6 +69,8 @@ pub struct Writer {
     read_only: Option<Instant>,
     write_pause: Duration,
     writable_since: Instant,
+    /// When it was last reported that the ledger takes no write yet.
+    refusal_logged: Option<Instant>,
 }
 
 impl Writer {
@@ -100,7 +102,12 @@ impl Writer {
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
+            refusal_logged: None,
         };
+        if writer.ledger.is_full() {
+            writer.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
+            writer.mailbox.set_read_only(true);
+        }
         writer.publish_all();
         writer
     }
@@ -134,8 +141,11 @@ impl Writer {
             if drained == Drained::Closed {
                 break;
             }
-            self.batch(&mut envelopes)?;
-            self.look_after_ledger()?;
+            let done = self.batch(&mut envelopes).and_then(|()| self.look_after_ledger());
+            if let Err(AppendError::Misplaced(_)) = done {
+                self.ledger.rescue();
+            }
+            done?;
             self.clock_watch.look(&self.shared.clock);
         }
         if let Err(error) = self.ledger.close() {
@@ -270,6 +280,7 @@ impl Writer {
         match self.ledger.settle_rolled_back() {
             Ok(()) => {
                 self.read_only = None;
+                self.refusal_logged = None;
                 self.writable_since = Instant::now();
                 self.mailbox.set_read_only(false);
                 tracing::info!("the ledger takes writes again");
@@ -277,6 +288,10 @@ impl Writer {
             }
             Err(error) if error.is_retryable() => {
                 self.read_only = Some(Instant::now() + self.write_pause);
+                if self.refusal_logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
+                    self.refusal_logged = Some(Instant::now());
+                    tracing::warn!(%error, "the ledger takes no writes yet; reads only");
+                }
                 Ok(())
             }
             Err(error) => Err(error),
@@ -409,7 +424,8 @@ impl Writer {
                 if let Some(known) = self.book.lookup(&place) {
                     return answer(known.map(|order| Accepted::Order { order, replayed: true }));
                 }
-                over.map_or_else(|| self.shared.admission.admit(&self.catalog, place.id.sku, now), Err)
+                let admit = || self.shared.admission.admit(&self.catalog, (place.buyer, place.id.sku), now);
+                over.map_or_else(admit, Err)
             }
         };
         match admitted {
@@ -419,8 +435,11 @@ impl Writer {
     }
 
     fn reserve(&mut self, now: UnixMs, order: Permitted<Kept>) -> Reply {
-        let Kept { place, buyer_text, address } = order.into_order();
+        let (Kept { place, buyer_text, address }, permit) = order.into_parts();
         let placed = self.book.place(now, &place);
+        if placed.is_err() {
+            self.shared.admission.take_back(permit);
+        }
         if let Ok((order, false)) = &placed {
             self.addresses.extend(address.map(|address| (order.seq, address)));
             self.buyers.extend(buyer_text.map(|text| (order.seq, text)));

@@ -10,6 +10,7 @@
 mod auth;
 mod call;
 mod delivery;
+mod hosts;
 mod pages;
 mod pending;
 mod placing;
@@ -123,11 +124,11 @@ impl HttpService {
                 handler(self, call, buyer)
             }
             Handler::Operator(handler) => {
-                self.shared.auth.operator(&call.fields)?;
+                self.operator(call)?;
                 handler(self, call)
             }
             Handler::OperatorReads(handler) => {
-                self.shared.auth.operator(&call.fields)?;
+                self.operator(call)?;
                 self.read_ledger(call, route, handler(call)?)
             }
             Handler::Provider(handler) => {
@@ -135,6 +136,16 @@ impl HttpService {
                 handler(self, call)
             }
         }
+    }
+
+    /// An operator's call, and a line in the log for each that may change something.
+    fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
+        let address = call.request.peer.ip();
+        self.shared.auth.operator(&call.fields, address)?;
+        if call.method != Method::Get {
+            tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
+        }
+        Ok(())
     }
 
     /// The buyer of a call that changes something: known, and not sent by another site's page.
@@ -233,6 +244,7 @@ impl Service for HttpService {
         };
         let call = Call { request, fields, method, params, ticket, now, origin, problems };
         let answered = match found {
+            _ if !self.shared.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => self.serve(resource, &call, &mut out),
             None => Err(Problem::not_found()),
         };

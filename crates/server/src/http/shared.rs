@@ -7,6 +7,7 @@ use engine::SaleId;
 use crate::clock::Clock;
 use crate::http::auth::signature::Checker;
 use crate::http::auth::{Auth, AuthMode};
+use crate::http::hosts::Hosts;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
 use crate::intake::Health;
@@ -22,6 +23,8 @@ pub struct HttpOptions {
     pub auth: AuthMode,
     /// Origins of other sites whose pages may act for a buyer, as a browser writes them.
     pub allowed_origins: Vec<String>,
+    /// Names under which a browser may ask; none: any, except in a local demo.
+    pub public_names: Vec<String>,
     pub body_bytes_max: usize,
     pub operator_body_bytes_max: usize,
     /// By how many seconds a payment callback's time may differ from the clock.
@@ -36,6 +39,8 @@ pub struct HttpOptions {
     pub message_route: bool,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
+    /// A demo that is not meant for other machines.
+    pub local_demo: bool,
     /// The sale that `/order/submit` places in; `None`: that route is off.
     pub shop_sale: Option<SaleId>,
 }
@@ -67,6 +72,7 @@ pub struct Shared {
     pub net: Arc<NetStats>,
     pub(super) options: HttpOptions,
     pub(super) auth: Auth,
+    pub(super) hosts: Hosts,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
@@ -105,6 +111,7 @@ impl Shared {
                 secrets.payment.as_deref().map(checker),
                 &options.allowed_origins,
             ),
+            hosts: Hosts::new(&options.public_names, options.local_demo),
             order_id_secret: secrets.order_id,
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,

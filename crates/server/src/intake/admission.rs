@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
 use crate::intake::catalog::Catalog;
+use crate::intake::shares::{NS_PER_S, Shares, take};
 
 /// Bounds of admission; 0 means none.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub struct Limits {
     pub orders_per_s: u64,
     /// Orders that may come at once above the even spread; at least 1 if there is a rate.
     pub burst: u64,
+    /// Orders per second of one buyer that are let through.
+    pub orders_per_s_per_buyer: u64,
     /// Orders that have been handed to the writer and not been answered.
     pub in_flight_max: usize,
     pub in_flight_per_buyer_max: u32,
@@ -34,6 +37,8 @@ pub enum NotAdmitted {
     Refused(Refusal),
     /// Over the rate: 429, try again after so many milliseconds.
     RateLimited { retry_after_ms: u64 },
+    /// Over the rate of one buyer: 429, try again after so many milliseconds.
+    BuyerRateLimited { retry_after_ms: u64 },
     /// Over the bound of orders in flight: 503.
     Busy,
     /// This buyer has too many orders in flight: 429.
@@ -48,7 +53,7 @@ pub struct Permit(());
 impl Permit {
     /// Spends it on the order that it was given for.
     pub fn spend_on<T>(self, order: T) -> Permitted<T> {
-        Permitted { order, _permit: self }
+        Permitted { order, permit: self }
     }
 }
 
@@ -57,7 +62,7 @@ impl Permit {
 #[must_use = "the order waits to ask the stock"]
 pub struct Permitted<T> {
     order: T,
-    _permit: Permit,
+    permit: Permit,
 }
 
 impl<T> Permitted<T> {
@@ -65,9 +70,9 @@ impl<T> Permitted<T> {
         &self.order
     }
 
-    /// The order, once the stock is asked.
-    pub fn into_order(self) -> T {
-        self.order
+    /// The order, once the stock is asked, and its permit: for [`Admission::take_back`], if the stock refused it.
+    pub fn into_parts(self) -> (T, Permit) {
+        (self.order, self.permit)
     }
 }
 
@@ -78,6 +83,8 @@ pub struct Admission {
     /// Theoretical arrival time of the next order, in nanoseconds since `epoch` (GCRA: one word, no timer).
     next_ns: AtomicU64,
     epoch: std::time::Instant,
+    /// There if there is a rate.
+    shares: Option<Shares>,
     in_flight: AtomicUsize,
     buyers: Vec<Mutex<HashMap<BuyerId, u32>>>,
     hasher: RandomState,
@@ -85,7 +92,6 @@ pub struct Admission {
 
 /// Shards of the per-buyer counts: more than the threads that could meet there.
 const BUYER_SHARDS: usize = 16;
-const NS_PER_S: u64 = 1_000_000_000;
 
 impl Admission {
     pub fn new(limits: Limits) -> Admission {
@@ -93,6 +99,7 @@ impl Admission {
             limits,
             next_ns: AtomicU64::new(0),
             epoch: std::time::Instant::now(),
+            shares: (limits.orders_per_s > 0 || limits.orders_per_s_per_buyer > 0).then(Shares::new),
             in_flight: AtomicUsize::new(0),
             buyers: (0..BUYER_SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -108,7 +115,12 @@ impl Admission {
     ///
     /// # Errors
     /// The reason to refuse it now. Nothing is bound to its key.
-    pub fn admit(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Result<Permit, NotAdmitted> {
+    pub fn admit(
+        &self,
+        catalog: &Catalog,
+        (buyer, sku): (BuyerId, SkuId),
+        now: UnixMs,
+    ) -> Result<Permit, NotAdmitted> {
         let (sale, _) = catalog.item(sku).ok_or(NotAdmitted::Refused(Refusal::UnknownSku))?;
         // A copy of the catalog is a moment old where other processes change it; the gate knows of a pause at once.
         let phase = if self.limits.gate_judges {
@@ -122,7 +134,16 @@ impl Admission {
         if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
             return Err(NotAdmitted::Refused(Refusal::SoldOut));
         }
-        self.take_token().map(|()| Permit(()))
+        self.take_token(buyer).map(|()| Permit(()))
+    }
+
+    /// Gives back what was taken from the shared rate for an order that asked the stock in vain, or did not get to ask it:
+    /// who is refused takes nothing from the others. What was taken from the buyer's own rate stays taken.
+    pub fn take_back(&self, permit: Permit) {
+        let Permit(()) = permit;
+        let Some(interval) = NS_PER_S.checked_div(self.limits.orders_per_s) else { return };
+        let earlier = |next: u64| Some(next.saturating_sub(interval.max(1)));
+        let _always_there = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
     }
 
     /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
@@ -169,35 +190,36 @@ impl Admission {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_token(&self) -> Result<(), NotAdmitted> {
-        let rate = self.limits.orders_per_s;
-        if rate == 0 {
-            return Ok(());
-        }
+    fn take_token(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
+        let Some(shares) = &self.shares else { return Ok(()) };
         let elapsed = self.epoch.elapsed().as_nanos();
-        self.take_token_at(u64::try_from(elapsed).unwrap_or(u64::MAX), rate)
+        self.take_token_at(shares, buyer, u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 
-    /// GCRA: each order moves the theoretical arrival time by one interval; it may run ahead of the clock by
-    /// the burst.
-    fn take_token_at(&self, now_ns: u64, rate: u64) -> Result<(), NotAdmitted> {
-        let interval = (NS_PER_S / rate).max(1);
-        let burst_ns = interval.saturating_mul(self.limits.burst.max(1));
-        let mut next = self.next_ns.load(Ordering::Relaxed);
-        loop {
-            let after = next.max(now_ns).saturating_add(interval);
-            let ahead = after - now_ns;
-            if ahead > burst_ns {
-                return Err(NotAdmitted::RateLimited {
-                    retry_after_ms: (ahead - burst_ns).div_ceil(1_000_000),
-                });
-            }
-            match self.next_ns.compare_exchange_weak(next, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(current) => next = current,
-            }
+    fn take_token_at(&self, shares: &Shares, buyer: BuyerId, now_ns: u64) -> Result<(), NotAdmitted> {
+        let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits;
+        let share = shares.asks(buyer, now_ns);
+        if orders_per_s_per_buyer > 0 {
+            share
+                .take_own(orders_per_s_per_buyer)
+                .map_err(|wait_ns| NotAdmitted::BuyerRateLimited { retry_after_ms: ms(wait_ns) })?;
         }
+        if orders_per_s > 0 {
+            // Half of the burst is for those who have had less than their share.
+            let burst = if share.is_fair(orders_per_s) { burst } else { burst / 2 };
+            if burst == 0 {
+                return Err(NotAdmitted::RateLimited { retry_after_ms: ms(NS_PER_S / orders_per_s) });
+            }
+            take(&self.next_ns, now_ns, orders_per_s, burst)
+                .map_err(|wait_ns| NotAdmitted::RateLimited { retry_after_ms: ms(wait_ns) })?;
+            share.passed();
+        }
+        Ok(())
     }
+}
+
+fn ms(ns: u64) -> u64 {
+    ns.div_ceil(1_000_000)
 }
 
 #[cfg(test)]
@@ -208,26 +230,56 @@ mod tests {
         Admission::new(Limits {
             orders_per_s,
             burst,
+            orders_per_s_per_buyer: 0,
             in_flight_max: 2,
             in_flight_per_buyer_max: 1,
             gate_judges: false,
         })
     }
 
-    #[test]
-    fn the_rate_lets_the_burst_through_and_then_the_even_spread() {
-        let admission = admission(1000, 3);
-        let at = |ms: u64| admission.take_token_at(ms * 1_000_000, 1000).is_ok();
-        assert_eq!([at(0), at(0), at(0), at(0)], [true, true, true, false]);
-        assert_eq!([at(1), at(1)], [true, false]);
-        assert_eq!([at(1000), at(1000), at(1000), at(1000)], [true, true, true, false]);
+    /// So many orders of this buyer at this moment: how many are let through.
+    fn passed(admission: &Admission, buyer: u64, ms: u64, orders: usize) -> usize {
+        let shares = admission.shares.as_ref().unwrap();
+        let asks = || admission.take_token_at(shares, BuyerId(buyer.into()), ms * 1_000_000).is_ok();
+        (0..orders).filter(|_| asks()).count()
     }
 
     #[test]
-    fn a_refused_order_is_told_when_to_come_again() {
-        let admission = admission(2, 1);
-        assert!(admission.take_token_at(0, 2).is_ok());
-        assert_eq!(admission.take_token_at(0, 2), Err(NotAdmitted::RateLimited { retry_after_ms: 500 }));
+    fn one_buyer_who_asks_without_end_leaves_the_others_their_shares() {
+        // As it was seen: 200 a second, one buyer who asks all the time, and 225 others who ask once in three seconds.
+        let admission = admission(200, 20);
+        let (mut greedy, mut others) = (0, 0);
+        for at in 0..3_000 {
+            greedy += passed(&admission, 0, at, 20);
+            if at % 13 == 0 && others < 225 {
+                others += passed(&admission, 1 + at, at, 1);
+            }
+            greedy += passed(&admission, 0, at, 20);
+        }
+        assert_eq!(others, 225);
+        assert!(greedy > 300, "what the others leave is not lost: {greedy}");
+    }
+
+    #[test]
+    fn what_the_stock_refused_takes_nothing_from_the_rate() {
+        let admission = admission(1, 1);
+        for buyer in 1..10 {
+            assert_eq!(passed(&admission, buyer, 0, 1), 1);
+            admission.take_back(Permit(()));
+        }
+        assert_eq!([passed(&admission, 20, 0, 1), passed(&admission, 21, 0, 1)], [1, 0]);
+    }
+
+    #[test]
+    fn a_buyers_own_rate_is_taken_from_whatever_becomes_of_the_order() {
+        let limits = Limits { orders_per_s_per_buyer: 2, ..admission(0, 0).limits };
+        let admission = Admission::new(limits);
+        let shares = admission.shares.as_ref().unwrap();
+        let ask = |buyer| admission.take_token_at(shares, BuyerId(buyer), 0);
+        assert_eq!([ask(1), ask(1)], [Ok(()), Ok(())]);
+        admission.take_back(Permit(()));
+        assert_eq!(ask(1), Err(NotAdmitted::BuyerRateLimited { retry_after_ms: 500 }));
+        assert_eq!(ask(2), Ok(()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod health;
 mod mailbox;
 mod reply;
 mod request;
+mod shares;
 mod work_queue;
 
 use std::sync::Arc;

@@ -97,6 +97,27 @@ impl Ledger {
         }
     }
 
+    /// Whether it can only be read for now: its disk was full when it was opened.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.is_full(),
+            Ledger::MySql(_) => false,
+        }
+    }
+
+    /// Copies what was written after [`AppendError::Misplaced`], and reports where to.
+    pub fn rescue(&self) {
+        let Ledger::Sqlite(ledger) = self else { return };
+        match ledger.rescue() {
+            Ok(copy) => tracing::error!(
+                copy = %copy.display(),
+                "this copy has everything; to go on from it, remove ledger.db-wal and ledger.db-shm, move it to ledger.db, \
+                 and start again"
+            ),
+            Err(error) => tracing::error!(%error, "what was written can't be copied"),
+        }
+    }
+
     /// Takes back for good what was rolled back, and shows that writing is possible: to be called after
     /// [`Ledger::append`] failed, once the book is loaded, before anybody is answered from it for good.
     ///

@@ -52,6 +52,9 @@ pub enum AppendError {
     /// The ledger's server cannot be reached. Nothing was sent, the book is right.
     #[error("the ledger's server is away: {0}")]
     Away(#[source] Box<dyn Error + Send + Sync>),
+    /// It was committed to a file that is not where it was opened: a start would not find it. Stop.
+    #[error(transparent)]
+    Misplaced(Box<dyn Error + Send + Sync>),
     /// Another server writes this ledger now: stop.
     #[error(transparent)]
     Fenced(Box<dyn Error + Send + Sync>),
@@ -62,7 +65,7 @@ impl AppendError {
     pub fn is_retryable(&self) -> bool {
         match self {
             AppendError::RolledBack(_) | AppendError::Unknown(_) | AppendError::Away(_) => true,
-            AppendError::SyncFailed(_) | AppendError::Fenced(_) => false,
+            AppendError::SyncFailed(_) | AppendError::Misplaced(_) | AppendError::Fenced(_) => false,
         }
     }
 }

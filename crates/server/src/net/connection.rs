@@ -60,7 +60,7 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Connection {
     transport: Transport,
-    peer: SocketAddr,
+    pub(super) peer: SocketAddr,
     state: State,
     /// The socket may have input: an event said so and no read has come up short since.
     readable: bool,
@@ -124,6 +124,7 @@ impl Connection {
     /// Does all that can be done now: sends, takes buffered requests, reads.
     pub(super) fn drive(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> Fate {
         let mut reads = 0;
+        let sent_before = shared.tally.bytes_out;
         let mut sent = self.send(shared);
         loop {
             match sent {
@@ -142,15 +143,18 @@ impl Connection {
                 }
                 State::Lingering => return self.linger(shared),
             }
-            if !self.input.is_empty() && !self.hungry {
+            let has_request = !self.input.is_empty() && !self.hungry;
+            let had_turn = reads == READS_PER_ROUND
+                || shared.tally.bytes_out - sent_before >= shared.limits.turn_bytes_max as u64;
+            if had_turn && (has_request || (self.readable && !self.eof)) {
+                self.arm(shared);
+                return Fate::Again;
+            }
+            if has_request {
                 self.take_buffered(index, shared, service);
             } else if self.eof {
                 return Fate::Close;
             } else if self.readable {
-                if reads == READS_PER_ROUND {
-                    self.arm(shared);
-                    return Fate::Again;
-                }
                 reads += 1;
                 if !self.read(index, shared, service) {
                     return Fate::Close;
@@ -307,7 +311,9 @@ impl Connection {
         shared.tally.requests += 1;
         self.timer = Timer::None;
         self.keep_alive = head.keep_alive;
-        self.shape = Shape { head_only: head.method == "HEAD", http10: head.http10, ..Shape::default() };
+        let secure = matches!(self.transport, Transport::Tls(_));
+        self.shape =
+            Shape { head_only: head.method == "HEAD", http10: head.http10, secure, ..Shape::default() };
         self.shape.keep_alive = self.keeps_alive(last, shared);
         let generation = shared.next_generation();
         let request = HttpRequest {
@@ -317,7 +323,7 @@ impl Connection {
             headers: head.headers,
             body,
             peer: self.peer,
-            secure: matches!(self.transport, Transport::Tls(_)),
+            secure,
         };
         let mut response = ResponseWriter::new(&mut shared.out, shared.date.line(), self.shape);
         match service.call(&request, Ticket { connection: index, generation }, &mut response) {

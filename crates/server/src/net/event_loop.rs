@@ -7,8 +7,9 @@
 //!
 //! Must not know HTTP.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use slab::Slab;
 use super::Service;
 use super::connection::{Connection, Fate};
 use super::limits::Limits;
+use super::network::network_of;
 use super::replies::Replies;
 use super::shared::{Shared, millis};
 use super::stats::NetStats;
@@ -51,6 +53,8 @@ pub struct EventLoop {
     connections: Slab<Connection>,
     /// Of these, the ones turned away over the limit.
     refused: usize,
+    /// The others, by address.
+    held: HashMap<IpAddr, usize>,
     shared: Shared,
     stats: Arc<NetStats>,
     /// Connections to drive without an event, now and in the next round.
@@ -83,6 +87,7 @@ impl EventLoop {
             tls,
             connections: Slab::new(),
             refused: 0,
+            held: HashMap::new(),
             shared: Shared::new(limits),
             stats: Arc::default(),
             resume: Vec::new(),
@@ -125,8 +130,8 @@ impl EventLoop {
                 self.end();
                 return Ok(());
             }
-            self.drive_events(&events, service);
             self.drive_unfinished(service);
+            self.drive_events(&events, service);
             self.accept(service);
             if stopping == Stopping::Drain && !self.shared.draining {
                 self.begin_drain(service);
@@ -185,19 +190,37 @@ impl EventLoop {
                     if event.is_readable() || event.is_read_closed() {
                         connection.note_readable(event.is_read_closed());
                     }
-                    self.drive(index, service);
+                    // One that waits for its next turn has it in the next round.
+                    if connection.queued {
+                        continue;
+                    }
+                    if self.has_room() { self.drive(index, service) } else { self.settle(index, Fate::Again) }
                 }
             }
         }
     }
 
-    /// Drives the connections that had more to read than their turn in the last round allowed.
+    /// Whether this round has sent less than it may.
+    fn has_room(&self) -> bool {
+        self.shared.tally.bytes_out < self.shared.limits.round_bytes_max as u64
+    }
+
+    /// Drives the connections that had more to do than their turn in the last round allowed, in the order in which they
+    /// have waited, as far as this round may go.
     fn drive_unfinished(&mut self, service: &mut impl Service) {
-        for index in std::mem::take(&mut self.again) {
+        let waiting = std::mem::take(&mut self.again);
+        let mut left = waiting.into_iter();
+        while self.has_room()
+            && let Some(index) = left.next()
+        {
             // The slot may have got another connection since, which is not queued then.
             if self.connections.get_mut(index).is_some_and(|it| std::mem::take(&mut it.queued)) {
                 self.drive(index, service);
             }
+        }
+        if left.len() > 0 {
+            let behind = std::mem::take(&mut self.again);
+            self.again = left.chain(behind).collect();
         }
     }
 
@@ -223,8 +246,20 @@ impl EventLoop {
         // Closing the descriptor takes it out of epoll, because nothing else holds it.
         let mut connection = self.connections.remove(index);
         connection.say_goodbye();
-        self.refused -= usize::from(connection.refused);
+        if connection.refused {
+            self.refused -= 1;
+        } else {
+            self.let_go(connection.peer);
+        }
         self.shared.tally.closed += 1;
+    }
+
+    fn let_go(&mut self, peer: SocketAddr) {
+        let network = network_of(peer.ip());
+        match self.held.get_mut(&network) {
+            Some(held) if *held > 1 => *held -= 1,
+            _ => drop(self.held.remove(&network)),
+        }
     }
 
     /// Accepts what a round may accept. Accepting comes after the round's events, so that no event of a
@@ -274,7 +309,12 @@ impl EventLoop {
     ) -> io::Result<()> {
         // An answer is one write: there is nothing to wait for that could be sent with it.
         socket.set_nodelay(true)?;
-        let full = self.connections.len() - self.refused >= self.shared.limits.connections_max;
+        let limits = &self.shared.limits;
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, limits.send_buffer_bytes)?;
+        let network = network_of(peer.ip());
+        let held = self.held.get(&network).copied().unwrap_or_default();
+        let full = self.connections.len() - self.refused >= limits.connections_max
+            || held >= limits.connections_per_address_max;
         if full {
             self.shared.tally.refused_over_limit += 1;
             // A TLS client could read the answer only after a handshake, which is what there is no room for.
@@ -299,6 +339,8 @@ impl EventLoop {
             self.refused += 1;
             connection.refuse_over_limit(&mut self.shared, service);
             self.drive(index, service);
+        } else {
+            self.held.insert(network, held + 1);
         }
         Ok(())
     }
@@ -340,6 +382,7 @@ impl EventLoop {
             self.shared.tally.closed += 1;
         }
         self.refused = 0;
+        self.held.clear();
         self.shared.tally.flush(&self.stats);
     }
 }

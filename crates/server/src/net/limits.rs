@@ -14,6 +14,8 @@ pub(super) const HEADER_SLOTS: usize = 128;
 pub struct Limits {
     /// Open connections of this loop. Above it a new one is answered 503 with `Retry-After` and closed.
     pub connections_max: usize,
+    /// Of these, of one address (IPv6: of one network of 64 bits): the rest is for others, however many one address opens.
+    pub connections_per_address_max: usize,
     /// Bytes of a request line and its headers together; 414 or 431 above it.
     pub head_bytes_max: usize,
     /// Header lines of a request, at most 128; 431 above it.
@@ -30,12 +32,19 @@ pub struct Limits {
     /// Bytes of answers that may pile up for pipelined requests before the next one has to wait until they
     /// are sent. One single answer may be larger.
     pub output_bytes_max: usize,
+    /// Bytes that a connection may be sent in one round; then the others get their turn.
+    pub turn_bytes_max: usize,
+    /// Bytes that all connections together are sent in one round, before those that are left wait for the next.
+    pub round_bytes_max: usize,
+    /// Bytes that the system keeps of what a client has not read yet. It doubles what it is asked for.
+    pub send_buffer_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections_max: 10_000,
+            connections_per_address_max: 7_500,
             head_bytes_max: 16 * 1024,
             headers_max: 64,
             request_timeout: Duration::from_secs(10),
@@ -43,6 +52,9 @@ impl Default for Limits {
             write_timeout: Duration::from_secs(20),
             drain: Duration::from_secs(10),
             output_bytes_max: 256 * 1024,
+            turn_bytes_max: 256 * 1024,
+            round_bytes_max: 4 * 1024 * 1024,
+            send_buffer_bytes: 256 * 1024,
         }
     }
 }
@@ -56,8 +68,10 @@ impl Limits {
             "headers_max must be 1 to 128"
         } else if self.head_bytes_max < 64 {
             "head_bytes_max must be 64 or more"
-        } else if self.output_bytes_max == 0 {
-            "output_bytes_max must be 1 or more"
+        } else if self.connections_per_address_max == 0 {
+            "connections_per_address_max must be 1 or more"
+        } else if self.output_bytes_max == 0 || self.turn_bytes_max == 0 || self.round_bytes_max == 0 {
+            "output_bytes_max, turn_bytes_max and round_bytes_max must be 1 or more"
         } else {
             return Ok(());
         };

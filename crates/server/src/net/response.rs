@@ -6,6 +6,9 @@ use std::fmt;
 /// Seconds after which a client that was turned away for lack of room should try again.
 const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
+/// For a year a browser asks only by TLS whoever has answered it by TLS.
+const HSTS: &[u8] = b"Strict-Transport-Security: max-age=31536000\r\n";
+
 /// What the request and the state of its connection ask of the response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
@@ -14,6 +17,8 @@ pub(super) struct Shape {
     /// HTTP/1.0 needs keep-alive confirmed.
     pub(super) http10: bool,
     pub(super) keep_alive: bool,
+    /// The connection is TLS.
+    pub(super) secure: bool,
     /// The net layer turned the connection away.
     pub(super) retry_after: bool,
 }
@@ -32,7 +37,7 @@ enum State {
 /// Writes one response: `head`, any `header`s, then `body` or `empty`; or `prepared` alone.
 ///
 /// Another order is a bug of the service: it is an assertion in debug builds, and otherwise logged and
-/// answered 500. Adds `Date`, `Content-Length` and `Connection` itself.
+/// answered 500. Adds `Date`, `Content-Length`, `Connection` and, on TLS, `Strict-Transport-Security` itself.
 pub struct ResponseWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where this response begins; earlier bytes are answers to pipelined requests.
@@ -127,6 +132,9 @@ impl<'a> ResponseWriter<'a> {
             self.out.extend_from_slice(b"Connection: close\r\n");
         } else if self.shape.http10 {
             self.out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        if self.shape.secure {
+            self.out.extend_from_slice(HSTS);
         }
         if self.shape.retry_after {
             self.out.extend_from_slice(RETRY_AFTER);

@@ -309,6 +309,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
             BuyerAuth::DemoCookie => AuthMode::DemoCookie { secret: token() },
         },
         allowed_origins: config.http.allowed_origins.clone(),
+        public_names: config.http.public_names.clone(),
         body_bytes_max: config.http.body_bytes_max,
         operator_body_bytes_max: config.http.operator_body_bytes_max,
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
@@ -322,6 +323,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         metrics_token_required: config.http.metrics_token_required,
         message_route: config.http.message_route,
         demo: config.demo.is_some(),
+        local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
     }
 }

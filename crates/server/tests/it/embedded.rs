@@ -31,8 +31,14 @@ pub(crate) struct Harness {
     _event_loop: EventLoop,
 }
 
-pub(crate) const NO_LIMITS: Limits =
-    Limits { orders_per_s: 0, burst: 0, in_flight_max: 0, in_flight_per_buyer_max: 0, gate_judges: false };
+pub(crate) const NO_LIMITS: Limits = Limits {
+    orders_per_s: 0,
+    burst: 0,
+    orders_per_s_per_buyer: 0,
+    in_flight_max: 0,
+    in_flight_per_buyer_max: 0,
+    gate_judges: false,
+};
 
 impl Harness {
     fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
@@ -253,6 +259,90 @@ fn a_commit_that_is_rolled_back_answers_unknown_and_service_goes_on() {
     writer.finish().unwrap();
     let audit = audit(dir.path()).unwrap();
     assert_eq!((audit.orders, audit.broken), (2, Vec::new()));
+}
+
+#[test]
+fn a_ledger_that_was_removed_or_replaced_ends_the_writer_and_is_rescued() {
+    type Slip = fn(&std::path::Path);
+    let slips: [Slip; 3] = [
+        |dir| std::fs::remove_file(dir.join("ledger.db")).unwrap(),
+        |dir| std::fs::remove_file(dir.join("ledger.db-wal")).unwrap(),
+        |dir| {
+            std::fs::copy(dir.join("ledger.db"), dir.join("copy")).unwrap();
+            std::fs::rename(dir.join("copy"), dir.join("ledger.db")).unwrap();
+        },
+    ];
+    for slip in slips {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
+        writer.one(open_sale(60_000));
+        accepted(&writer.one(order(1, 7, 1)));
+        slip(dir.path());
+        assert!(
+            matches!(writer.one(order(2, 8, 1)), Reply::Unknown),
+            "nobody is answered that it is on disk"
+        );
+        let result = writer.thread.join().unwrap();
+        assert!(matches!(result, Err(AppendError::Misplaced(_))), "{result:?}");
+        // As the log says: the copy in place of what is there. It has both, and a retry is answered.
+        for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+            drop(std::fs::remove_file(dir.path().join(name)));
+        }
+        std::fs::rename(dir.path().join("ledger.db.rescued"), dir.path().join("ledger.db")).unwrap();
+        let mut writer = Harness::start(dir.path(), None, NO_LIMITS);
+        assert!(accepted(&writer.one(order(1, 7, 1))).1);
+        assert!(accepted(&writer.one(order(2, 8, 1))).1);
+        writer.finish().unwrap();
+        assert_eq!(audit(dir.path()).unwrap().broken, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_start_on_a_full_disk_answers_what_is_known_and_writes_when_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = tempfile::tempdir().unwrap();
+    let before = FaultVfs::register("writer-before-full-start");
+    before.record_unsynced(true);
+    let mut writer = Harness::start(dir.path(), Some("writer-before-full-start"), NO_LIMITS);
+    writer.one(open_sale(60_000));
+    accepted(&writer.one(order(1, 7, 1)));
+    before.process_kill(image.path()).unwrap();
+    let vfs = FaultVfs::register("writer-full-start");
+    vfs.arm(Fault {
+        operation: Operation::Write,
+        nth: 1,
+        effect: Effect::DiskFull,
+        lasting: true,
+        files: Which::Any,
+    });
+    let mut again = Harness::start(image.path(), Some("writer-full-start"), NO_LIMITS);
+    assert!(vfs.fired() > 0);
+    assert!(matches!(again.one(read(1)), Reply::Order(_)));
+    assert!(accepted(&again.one(order(1, 7, 1))).1);
+    assert!(matches!(again.one(order(2, 8, 1)), Reply::Unavailable));
+    assert!(again.client.read_only());
+    vfs.disarm();
+    wait_until(|| !again.client.read_only());
+    assert!(!accepted(&again.one(order(2, 8, 1))).1);
+    again.finish().unwrap();
+    let audit = audit(image.path()).unwrap();
+    assert_eq!((audit.orders, audit.broken), (2, Vec::new()));
+    writer.finish().unwrap();
+}
+
+#[test]
+fn who_is_over_the_limit_takes_nothing_from_the_shared_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits { orders_per_s: 1, burst: 3, ..NO_LIMITS };
+    let mut writer = Harness::start(dir.path(), None, limits);
+    writer.one(open_sale(60_000));
+    // Two units each; what is refused is given back, however often it is asked for.
+    accepted(&writer.one(order(1, 7, 2)));
+    for hash in 10..30 {
+        assert!(matches!(writer.one(order(hash, 7, 2)), Reply::Refused(Refusal::OverLimit)));
+    }
+    accepted(&writer.one(order(2, 8, 1)));
+    writer.finish().unwrap();
 }
 
 #[test]

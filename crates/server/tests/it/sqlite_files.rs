@@ -38,7 +38,7 @@ fn addresses_are_readable_by_their_owner_alone() {
         names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
     }
     names.sort();
-    assert_eq!(names, ["copy.db", "ledger.db", "ledger.db-shm", "ledger.db-wal", "lock"]);
+    assert_eq!(names, ["ballast", "copy.db", "ledger.db", "ledger.db-shm", "ledger.db-wal", "lock"]);
 }
 
 #[test]

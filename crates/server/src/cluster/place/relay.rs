@@ -111,12 +111,17 @@ impl<'a> Relay<'a> {
             Judged::ByTheWriter { over } => {
                 let now = self.core.clock.now();
                 let catalog = self.core.shelf.current();
-                let admit = || self.core.admission.admit(&catalog, place.id.sku, now);
+                let admit = || self.core.admission.admit(&catalog, (place.buyer, place.id.sku), now);
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let permit =
-            permit.map_err(NotServed::Rejected).and_then(|permit| self.publishable().map(|()| permit));
+        let permit = permit.map_err(NotServed::Rejected).and_then(|permit| match self.publishable() {
+            Ok(()) => Ok(permit),
+            Err(why) => {
+                self.core.admission.take_back(permit);
+                Err(why)
+            }
+        });
         let asked = Incoming { to, place, buyer_text, address, keyed };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
@@ -202,7 +207,12 @@ impl<'a> Relay<'a> {
         let reserved = self.gate.reserve(&requests);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
-            self.reserved(asked.into_order(), reserved, deadline);
+            let (asked, permit) = asked.into_parts();
+            let taken = matches!(&reserved, Ok(Answer { what: Reserved::Taken { .. }, .. }));
+            if !taken && !matches!(&reserved, Err(GateError::Unknown(_))) {
+                self.core.admission.take_back(permit);
+            }
+            self.reserved(asked, reserved, deadline);
         }
     }
 

@@ -2,15 +2,19 @@
 //!
 //! Must not: know what is asked.
 
+mod guesses;
 pub(super) mod signature;
 pub(super) mod token;
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::BuyerId;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::signature::Checker;
 use crate::http::auth::token::Verifier;
 use crate::http::wire::error::Problem;
@@ -49,6 +53,7 @@ pub(in crate::http) struct Auth {
     /// A key of this run, and the tag of the operator's token under it: comparing tags takes the same time
     /// wherever the tokens differ, and however long they are.
     operator: Option<(hmac::Key, hmac::Tag)>,
+    guesses: Guesses,
     /// Checks the payment provider's callbacks; `None`: they are off.
     provider: Option<Checker>,
     allowed_origins: Vec<Arc<str>>,
@@ -74,7 +79,7 @@ impl Auth {
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        Auth { known, operator, provider, allowed_origins }
+        Auth { known, operator, guesses: Guesses::default(), provider, allowed_origins }
     }
 
     /// The buyer who asks.
@@ -113,12 +118,27 @@ impl Auth {
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
     }
 
-    /// Whether an operator asks.
-    pub(in crate::http) fn operator(&self, fields: &Fields<'_>) -> Result<(), Problem> {
+    /// Whether an operator asks, from this address. A wrong token is counted, and reported in the log.
+    pub(in crate::http) fn operator(&self, fields: &Fields<'_>, address: IpAddr) -> Result<(), Problem> {
         if self.operator.is_none() {
             return Err(Problem::operator_off());
         }
-        if self.is_operator(fields) { Ok(()) } else { Err(Problem::operator_unauthorized()) }
+        if self.is_operator(fields) {
+            return Ok(());
+        }
+        if bearer(fields).is_none() {
+            return Err(Problem::operator_unauthorized());
+        }
+        match self.guesses.count(address, Instant::now()) {
+            Guess::First => tracing::warn!(%address, "a wrong operator token"),
+            Guess::Another => {}
+            Guess::TooMany => {
+                tracing::warn!(%address, "too many wrong operator tokens within a minute: answered 429 from now on");
+                return Err(Problem::operator_guesses());
+            }
+            Guess::StillTooMany => return Err(Problem::operator_guesses()),
+        }
+        Err(Problem::operator_unauthorized())
     }
 
     pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
@@ -242,6 +262,7 @@ mod tests {
     #[test]
     fn the_operator_is_known_by_the_whole_token() {
         let auth = auth(AuthMode::MemberId);
+        let address = IpAddr::from([127, 0, 0, 1]);
         for (authorization, fine) in [
             (Some("Bearer operator's token"), true),
             (Some("bearer operator's token"), true),
@@ -253,11 +274,25 @@ mod tests {
             (None, false),
         ] {
             let fields = Fields { authorization, ..Fields::default() };
-            assert_eq!(auth.operator(&fields).is_ok(), fine, "{authorization:?}");
+            assert_eq!(auth.operator(&fields, address).is_ok(), fine, "{authorization:?}");
         }
         let off = Auth::new(AuthMode::MemberId, None, None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
-        assert_eq!(off.operator(&fields), Err(Problem::operator_off()));
+        assert_eq!(off.operator(&fields, address), Err(Problem::operator_off()));
+    }
+
+    #[test]
+    fn who_guesses_is_answered_429_and_the_right_token_is_still_taken() {
+        let auth = auth(AuthMode::MemberId);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let ask = |authorization| {
+            let fields = Fields { authorization, ..Fields::default() };
+            auth.operator(&fields, address).map_err(|problem| problem.status)
+        };
+        let mut answers: Vec<_> = (0..20).map(|_| ask(Some("Bearer wrong"))).collect();
+        answers.dedup();
+        assert_eq!(answers, [Err(401), Err(429)]);
+        assert_eq!((ask(None), ask(Some("Bearer operator's token"))), (Err(401), Ok(())));
     }
 
     #[test]

@@ -93,9 +93,10 @@ impl HttpService {
                 (self.ids.keyed(&Named { sku, sale, product, buyer, key }), Judged::ByTheWriter { over })
             }
             None => {
-                let permit = admission.admit(&self.catalog, sku, call.now)?;
+                let permit = admission.admit(&self.catalog, (buyer, sku), call.now)?;
                 if let Some(over) = admission.enter(buyer) {
                     admission.leave(buyer);
+                    admission.take_back(permit);
                     return Err(over);
                 }
                 (self.ids.random(sku), Judged::ByTheLoop(permit))
@@ -140,7 +141,10 @@ impl HttpService {
                 metrics.orders_refused.inc();
                 self.tally.refused(metrics, refusal);
             }
-            NotAdmitted::RateLimited { .. } | NotAdmitted::Busy | NotAdmitted::BuyerBusy => {
+            NotAdmitted::RateLimited { .. }
+            | NotAdmitted::BuyerRateLimited { .. }
+            | NotAdmitted::Busy
+            | NotAdmitted::BuyerBusy => {
                 metrics.orders_rejected.inc();
             }
         }

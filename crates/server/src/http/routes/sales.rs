@@ -143,11 +143,7 @@ impl HttpService {
 
     fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let new: NewSale = read_object(call)?;
-        let next = || self.catalog.sales.iter().map(|sale| sale.spec.id.0 + 1).max().unwrap_or(1);
-        let id = SaleId(new.id.map_or_else(next, |id| id.0));
-        if id.0 > NUMBER_MAX {
-            return Err(Problem::invalid("The highest number of a sale is taken: give this one an id."));
-        }
+        let id = SaleId(new.id.map_or_else(|| next_id(&self.catalog), |id| id.0));
         let payment = match new.payment_s {
             Some(Some(seconds)) => Payment::WithinMs(seconds.0.saturating_mul(MS_PER_S)),
             Some(None) => Payment::OnPlacing,
@@ -229,6 +225,19 @@ impl HttpService {
             }
             service.write_known_sale(sale, (status, Reader::Operator), service.shared.clock.now(), out)
         })
+    }
+}
+
+/// The number after the highest one; once that is taken, the lowest free one.
+fn next_id(catalog: &Catalog) -> u64 {
+    let mut taken: Vec<_> = catalog.sales.iter().map(|sale| sale.spec.id.0).collect();
+    taken.sort_unstable();
+    match taken.last() {
+        Some(&NUMBER_MAX) => {
+            let free = |(id, taken): &(u64, &u64)| id != *taken;
+            (1..).zip(taken.iter().filter(|id| **id > 0)).find(free).map_or(NUMBER_MAX, |(id, _)| id)
+        }
+        highest => highest.map_or(1, |highest| highest + 1),
     }
 }
 

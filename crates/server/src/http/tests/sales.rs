@@ -166,9 +166,51 @@ fn operator_calls_need_the_operators_token() {
     ] {
         let sent = Sent::new(method, target);
         let wrong = sent.clone().with("Authorization", "Bearer another token");
-        for refused in [shop.send(&sent), shop.send(&wrong)] {
-            assert_eq!(refused.problem(), problem(401, "operator_unauthorized"), "{target}");
-        }
+        assert_eq!(shop.send(&sent).problem(), problem(401, "operator_unauthorized"), "{target}");
+        let refused = shop.send(&wrong);
+        let guessed = refused.problem() == problem(429, "operator_guesses");
+        assert!(guessed || refused.problem() == problem(401, "operator_unauthorized"), "{target}");
         assert_eq!(off.send(&sent.operator()).problem(), problem(403, "operator_off"), "{target}");
     }
+    let guess = Sent::post("/api/v1/sales/3/pause", "").with("Authorization", "Bearer another token");
+    let refused = shop.send(&guess);
+    assert_eq!(refused.problem(), problem(429, "operator_guesses"));
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    let paused = shop.send(&Sent::post("/api/v1/sales/3/pause", "").operator());
+    assert_eq!(paused.status, 200, "whoever shares the guesser's address is not locked out");
+}
+
+#[test]
+fn once_the_highest_number_is_taken_a_sale_gets_the_lowest_that_is_free() {
+    let mut shop = shop();
+    let mut new = |id: Option<u64>| {
+        let mut body = new_sale();
+        body["id"] = id.into();
+        let created = shop.send(&create(&body));
+        assert_eq!(created.status, 201, "{id:?}");
+        created.json()["id"].as_u64().unwrap()
+    };
+    // The shop has sales 1 and 3.
+    assert_eq!(new(None), 4);
+    assert_eq!(new(Some(i64::MAX.unsigned_abs())), i64::MAX.unsigned_abs());
+    assert_eq!([new(None), new(None), new(None)], [2, 5, 6]);
+}
+
+#[test]
+fn a_demo_is_asked_under_no_strangers_name() {
+    let mut demo = Shop::new(AuthMode::MemberId);
+    let ask = |shop: &mut Shop, host: &str| {
+        let mut sent = Sent::get("/api/v1/sales");
+        sent.headers = vec![("Host".to_owned(), host.into())];
+        shop.send(&sent)
+    };
+    let refused = ask(&mut demo, "evil.example:8080");
+    assert_eq!(refused.problem(), problem(421, "unknown_host"));
+    assert!(!String::from_utf8_lossy(&refused.body).contains("evil"));
+    assert_eq!(ask(&mut demo, "127.0.0.1:8080").status, 200);
+    let mut named = Setup::new(AuthMode::MemberId);
+    (named.options.local_demo, named.options.public_names) = (false, vec!["shop.example".to_owned()]);
+    let mut named = Shop::with(named);
+    assert_eq!(ask(&mut named, "shop.example").status, 200);
+    assert_eq!(ask(&mut named, "evil.example").problem(), problem(421, "unknown_host"));
 }

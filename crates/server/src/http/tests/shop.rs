@@ -44,6 +44,7 @@ impl Setup {
         let options = HttpOptions {
             auth,
             allowed_origins: vec!["https://shop.example".to_owned()],
+            public_names: Vec::new(),
             body_bytes_max: 16 * 1024,
             operator_body_bytes_max: 1024 * 1024,
             payment_tolerance_s: 300,
@@ -52,6 +53,7 @@ impl Setup {
             metrics_token_required: false,
             message_route: true,
             demo: true,
+            local_demo: true,
             shop_sale: Some(SHOP_SALE),
         };
         let secrets = HttpSecrets {
@@ -62,6 +64,7 @@ impl Setup {
         let limits = Limits {
             orders_per_s: 0,
             burst: 0,
+            orders_per_s_per_buyer: 0,
             in_flight_max: 0,
             in_flight_per_buyer_max: 0,
             gate_judges: false,
@@ -290,7 +293,8 @@ impl Shop {
                     && self.book.lookup(&place).is_none()
                 {
                     let admission = &self.shared.admission;
-                    let rejected = over.or_else(|| admission.admit(&self.catalog, place.id.sku, now).err());
+                    let rejected = over
+                        .or_else(|| admission.admit(&self.catalog, (place.buyer, place.id.sku), now).err());
                     if let Some(rejection) = rejected {
                         return Reply::Rejected(rejection);
                     }

@@ -18,6 +18,9 @@ const TYPE_BASE: &str = "https://doorbuster.dev/problems/";
 /// After this many seconds a buyer who was answered that we are busy, or that we do not know, may ask again.
 const RETRY_AFTER_S: u64 = 1;
 
+/// After this many seconds wrong operator tokens are answered as such again.
+const GUESSES_RETRY_AFTER_S: u64 = 60;
+
 /// Why a request gets no better answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Problem {
@@ -66,6 +69,12 @@ impl Problem {
         )
     }
 
+    /// Not the name that was sent: whoever sent it knows it.
+    pub(in crate::http) fn unknown_host() -> Problem {
+        let detail = "This server is not asked under this name; http.public_names lists those that it has.";
+        Problem::new(421, "unknown_host", "Another server's name", detail)
+    }
+
     pub(in crate::http) fn method_not_allowed(allow: &'static str) -> Problem {
         let detail = format!("This address takes {allow} only.");
         let problem =
@@ -85,6 +94,12 @@ impl Problem {
     pub(in crate::http) fn operator_unauthorized() -> Problem {
         let detail = "Send Authorization: Bearer with the operator's token.";
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
+    }
+
+    pub(in crate::http) fn operator_guesses() -> Problem {
+        let detail = "Too many wrong operator tokens came from your address: the right one is taken at once.";
+        let problem = Problem::new(429, "operator_guesses", "Too many wrong tokens", detail);
+        Problem { retry_after_s: Some(GUESSES_RETRY_AFTER_S), ..problem }
     }
 
     pub(in crate::http) fn operator_off() -> Problem {
@@ -228,6 +243,11 @@ impl From<NotAdmitted> for Problem {
                 let problem = Problem::new(429, "rate_limited", "Too many orders", detail);
                 Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
             }
+            NotAdmitted::BuyerRateLimited { retry_after_ms } => {
+                let detail = "You send more orders than one buyer may; try again.";
+                let problem = Problem::new(429, "buyer_rate_limited", "Too many orders of one buyer", detail);
+                Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
+            }
             NotAdmitted::Busy => Problem::busy(),
             NotAdmitted::BuyerBusy => {
                 let detail = "You have too many orders waiting for their answer; wait for one of them.";
@@ -276,6 +296,7 @@ mod tests {
         for (rejection, status, seconds) in [
             (NotAdmitted::RateLimited { retry_after_ms: 1 }, 429, Some(1)),
             (NotAdmitted::RateLimited { retry_after_ms: 1001 }, 429, Some(2)),
+            (NotAdmitted::BuyerRateLimited { retry_after_ms: 1 }, 429, Some(1)),
             (NotAdmitted::Busy, 503, Some(1)),
             (NotAdmitted::BuyerBusy, 429, Some(1)),
             (NotAdmitted::Refused(Refusal::Paused), 409, None),

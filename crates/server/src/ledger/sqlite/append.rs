@@ -3,9 +3,9 @@
 use engine::{Entry, Event};
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::SqliteLedger;
 use super::buyer::BuyerColumn;
 use super::checkpoint::Checkpointed;
+use super::{SqliteLedger, files};
 use crate::ledger::rows::{
     adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
 };
@@ -30,7 +30,9 @@ impl SqliteLedger {
         {
             tracing::warn!(%error, %second, "the rollback failed too; the next transaction will");
         }
-        result.map_err(classify)
+        result.map_err(classify)?;
+        // Not before it: whoever is answered now finds the order in a file that had its name after the commit.
+        self.files.check().map_err(|misplaced| AppendError::Misplaced(misplaced.into()))
     }
 
     /// Takes back for good what was rolled back: to be called after [`AppendError::RolledBack`], before the book
@@ -41,8 +43,19 @@ impl SqliteLedger {
     /// that a buyer was refused because of what the reloaded book said. A commit of its own takes its place.
     ///
     /// # Errors
-    /// As [`SqliteLedger::append`]. While the disk refuses this, nothing must be served.
+    /// As [`SqliteLedger::append`], and [`AppendError::RolledBack`] while the disk has too little room. While the disk
+    /// refuses this, nothing must be accepted.
     pub fn settle_rolled_back(&self) -> Result<(), AppendError> {
+        // On a disk that stays full the small commit below fits, and the next batch does not.
+        if let Some(free) = files::free_bytes(&self.options.data_dir)
+            && free < files::FREE_BYTES_MIN
+        {
+            let dir = self.options.data_dir.display();
+            let needed = files::FREE_BYTES_MIN / 1024 / 1024;
+            let why =
+                format!("{} KiB are free on the disk of {dir}, and {needed} MiB are needed", free / 1024);
+            return Err(AppendError::RolledBack(why.into()));
+        }
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK").map_err(classify)?;
         }

@@ -15,7 +15,15 @@ pub fn is_a_shops(data_dir: &Path) -> Result<bool, OpenError> {
     if !path.exists() {
         return Ok(false);
     }
-    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
+    match has_a_shop(&path) {
+        // Opening it makes room first, and looks again.
+        Err(error) if super::is_full(&error) => Ok(false),
+        found => Ok(found?),
+    }
+}
+
+fn has_a_shop(path: &Path) -> Result<bool, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
     connection.pragma_update(None, "query_only", true)?;
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name IN ('meta', 'sale_events', 'payments')";
     if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? < 3 {
@@ -23,7 +31,7 @@ pub fn is_a_shops(data_dir: &Path) -> Result<bool, OpenError> {
     }
     let of_a_shop = "SELECT (EXISTS (SELECT 1 FROM sale_events) OR EXISTS (SELECT 1 FROM payments)) \
                      AND NOT EXISTS (SELECT 1 FROM meta WHERE name = 'demo')";
-    Ok(connection.query_row(of_a_shop, [], |row| row.get(0))?)
+    connection.query_row(of_a_shop, [], |row| row.get(0))
 }
 
 impl SqliteLedger {

@@ -8,6 +8,7 @@ mod append;
 mod backup;
 mod buyer;
 mod checkpoint;
+mod files;
 mod marks;
 mod migrate;
 mod purge;
@@ -30,6 +31,7 @@ pub use replay::{LoadError, audit};
 
 use crate::ledger::rows::RowError;
 use checkpoint::Checkpointer;
+use files::Files;
 
 /// Name of the ledger in the data directory.
 pub const FILE_NAME: &str = "ledger.db";
@@ -105,6 +107,10 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    fn is_full(&self) -> bool {
+        matches!(self, OpenError::Sqlite(error) if is_full(error))
+    }
+
     /// The file could be read, but what is in it is no sound database any more.
     pub fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
@@ -120,6 +126,9 @@ pub struct SqliteLedger {
     checkpointer: Checkpointer,
     options: Options,
     settings: Settings,
+    files: Files,
+    /// The disk was full when it was opened.
+    full: bool,
     /// Held, never read: the lock is the file's.
     _lock: File,
 }
@@ -141,18 +150,16 @@ impl SqliteLedger {
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
         create_private(&path).map_err(directory)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let mut connection = connect(&path, flags, options.vfs.as_deref())?;
-        migrate::migrate(&connection, &path)?;
-        migrate::check_kinds(&connection)?;
-        prepare(&connection, options.synchronous)?;
-        // A failed sync may have left frames that were never answered for and that later syncs would not write
-        // again. This decides it before anybody reads: all frames go into the database, and a synced commit
-        // starts the WAL anew, so that the old one can't come back with a power cut.
-        if !checkpoint::settle(&connection, patience)? {
-            return Err(OpenError::Read { path });
+        let (mut connection, full) = match open_and_settle(&options, &path, patience) {
+            // The WAL's index may have found no room: the ballast makes some.
+            Err(error) if error.is_full() && files::drop_ballast(dir) => {
+                open_and_settle(&options, &path, patience)
+            }
+            opened => opened,
+        }?;
+        if !full {
+            files::lay_ballast(dir);
         }
-        connection.execute(COUNT_OPEN, [])?;
         let second = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, options.vfs.as_deref())?;
         prepare(&second, options.synchronous)?;
         let settings = vec![
@@ -161,7 +168,24 @@ impl SqliteLedger {
             ("checkpoint_synchronous", synchronous(&second)?),
         ];
         let checkpointer = Checkpointer::start(&mut connection, second, options.checkpoint_pages)?;
-        Ok(SqliteLedger { connection, checkpointer, options, settings, _lock: lock })
+        let files = Files::opened(&path).map_err(directory)?;
+        Ok(SqliteLedger { connection, checkpointer, options, settings, files, full, _lock: lock })
+    }
+
+    /// Whether the disk was full when the ledger was opened. It can be read then, and nothing must be appended before
+    /// [`SqliteLedger::settle_rolled_back`] has succeeded.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Copies what was written here beside the ledger, whose own files are not where they were; returns where to.
+    ///
+    /// # Errors
+    /// See [`BackupError`].
+    pub fn rescue(&self) -> Result<PathBuf, BackupError> {
+        let copy = self.path().with_extension("db.rescued");
+        backup::copy(&self.connection, &copy, backup::Existing::Refuse)?;
+        Ok(copy)
     }
 
     /// What the two connections said of themselves when they were opened. `synchronous` is a setting of a connection:
@@ -196,6 +220,44 @@ impl SqliteLedger {
         self.checkpointer.stop();
         checkpoint::empty(&self.connection)
     }
+}
+
+/// The writer's connection, and whether the disk is full.
+fn open_and_settle(
+    options: &Options,
+    path: &Path,
+    patience: Duration,
+) -> Result<(Connection, bool), OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let connection = connect(path, flags, options.vfs.as_deref())?;
+    migrate::migrate(&connection, path)?;
+    migrate::check_kinds(&connection)?;
+    prepare(&connection, options.synchronous)?;
+    // A failed sync may have left frames that were never answered for and that later syncs would not write
+    // again. This decides it before anybody reads: all frames go into the database, and a synced commit
+    // starts the WAL anew, so that the old one can't come back with a power cut.
+    let settled = checkpoint::settle(&connection, patience).and_then(|settled| {
+        if settled { connection.execute(COUNT_OPEN, []).map(|_| true) } else { Ok(false) }
+    });
+    match settled {
+        Ok(true) => Ok((connection, false)),
+        Ok(false) => Err(OpenError::Read { path: path.to_owned() }),
+        Err(error) if is_full(&error) => {
+            files::rewrite_wal(path)
+                .map_err(|source| OpenError::Directory { path: options.data_dir.clone(), source })?;
+            tracing::error!(path = %path.display(), "the disk is full: reads only, until there is room");
+            Ok((connection, true))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the disk had no room for it.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == rusqlite::ErrorCode::DiskFull
+            || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+    })
 }
 
 fn lock(dir: &Path) -> Result<File, OpenError> {

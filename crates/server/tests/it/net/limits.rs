@@ -104,6 +104,78 @@ fn over_the_limit_is_told_to_come_back() {
 }
 
 #[test]
+fn one_address_leaves_connections_for_the_others() {
+    let server = Server::start(Limits { connections_max: 4, connections_per_address_max: 3, ..relaxed() });
+    let mut first: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    assert!(first.iter_mut().all(|client| client.ask("/echo").status == 200));
+    let mut fourth = server.connect();
+    fourth.get("/echo");
+    assert_eq!(fourth.response().status, 503);
+    fourth.expect_end();
+    let mut other = server.connect_from([127, 0, 0, 2]);
+    assert_eq!(other.ask("/echo").status, 200);
+    drop(first.pop());
+    wait_until("there is room", || server.stats.open() == 3);
+    assert_eq!(server.connect().ask("/echo").status, 200);
+}
+
+/// Sends so many requests for so large an answer at once, and reads nothing.
+fn pipeline(client: &mut Client<TcpStream>, requests: usize, bytes: usize) {
+    client.send(format!("GET /big?{bytes} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(requests));
+}
+
+#[test]
+fn a_connection_that_asks_for_much_has_its_turn_and_no_more() {
+    const BYTES: usize = 10_000;
+    let limits = Limits { output_bytes_max: 1, turn_bytes_max: 3 * BYTES, ..relaxed() };
+    let server = Server::start(limits);
+    let mut greedy = server.connect();
+    pipeline(&mut greedy, 100, BYTES);
+    for _ in 0..100 {
+        assert_eq!(greedy.response().body.len(), BYTES);
+    }
+    let most = server.held.round_answers_max.load(Relaxed);
+    assert!(most <= 4, "{most} answers in one round");
+}
+
+#[test]
+fn a_round_ends_before_all_have_been_answered_if_they_ask_for_much() {
+    const BYTES: usize = 10_000;
+    let limits = Limits { output_bytes_max: 1, turn_bytes_max: 1, round_bytes_max: 5 * BYTES, ..relaxed() };
+    let server = Server::start(limits);
+    let mut greedy: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut greedy {
+        pipeline(client, 20, BYTES);
+    }
+    for client in &mut greedy {
+        for _ in 0..20 {
+            assert_eq!(client.response().body.len(), BYTES);
+        }
+    }
+    let most = server.held.round_answers_max.load(Relaxed);
+    assert!(most <= 6, "{most} answers in one round");
+}
+
+#[test]
+fn what_is_kept_for_clients_that_do_not_read_is_bounded() {
+    const CLIENTS: usize = 20;
+    let limits = Limits { send_buffer_bytes: 64 * 1024, output_bytes_max: 1, ..relaxed() };
+    let server = Server::start(limits);
+    let mut deaf: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &mut deaf {
+        pipeline(client, 100, 100_000);
+    }
+    // Others are served all the while; by the end of these rounds every one of the deaf has had its turns.
+    let mut client = server.connect();
+    for _ in 0..1_000 {
+        assert_eq!(client.ask("/echo").status, 200);
+    }
+    let sent = server.stats.bytes_out.load(Relaxed) as usize;
+    // Twice the send buffer, and what the client's own buffer takes before it is full.
+    assert!(sent < CLIENTS * 1024 * 1024, "{sent} bytes were sent to nobody");
+}
+
+#[test]
 fn an_error_is_seen_although_the_body_is_unread() {
     let server = Server::start(relaxed());
     let mut client = server.connect();

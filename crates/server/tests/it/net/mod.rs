@@ -32,6 +32,7 @@ fn relaxed() -> Limits {
         write_timeout: PATIENCE,
         drain: PATIENCE,
         output_bytes_max: 64 * 1024,
+        ..Limits::default()
     }
 }
 
@@ -43,6 +44,8 @@ struct Held {
     /// To be delivered in the next round.
     ready: Mutex<Vec<(Ticket, String)>>,
     stale: AtomicUsize,
+    /// Answers of one round, at most.
+    round_answers_max: AtomicUsize,
 }
 
 /// `/echo` and everything else: method, path, query and body. `/later`: the same by way of another thread.
@@ -50,6 +53,8 @@ struct Held {
 struct Echo {
     held: Arc<Held>,
     later: SyncSender<(Ticket, String)>,
+    /// Answers of this round.
+    answers: usize,
 }
 
 impl Service for Echo {
@@ -64,6 +69,7 @@ impl Service for Echo {
         ticket: Ticket,
         response: &mut ResponseWriter<'_>,
     ) -> Answer {
+        self.answers += 1;
         let body = String::from_utf8_lossy(request.body);
         let echo = format!("{} {} {} {body}", request.method, request.path, request.query);
         match request.path {
@@ -85,7 +91,9 @@ impl Service for Echo {
         Answer::Later
     }
 
-    fn round_ended(&mut self) {}
+    fn round_ended(&mut self) {
+        self.held.round_answers_max.fetch_max(std::mem::take(&mut self.answers), Ordering::SeqCst);
+    }
 
     fn deliver(&mut self, replies: &mut Replies<'_>) {
         for (ticket, text) in self.held.ready.lock().unwrap().drain(..) {
@@ -133,14 +141,26 @@ impl Server {
                 waker.wake();
             }
         });
-        let mut echo = Echo { held: Arc::clone(&held), later };
+        let mut echo = Echo { held: Arc::clone(&held), later, answers: 0 };
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || event_loop.run(&mut echo, &stopping));
         Server { address, held, waker, stop, stats, thread: Some(thread) }
     }
 
     fn connect(&self) -> Client<TcpStream> {
-        let socket = TcpStream::connect(self.address).unwrap();
+        Server::client(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// From another address of this machine.
+    fn connect_from(&self, ip: [u8; 4]) -> Client<TcpStream> {
+        let (inet, stream) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+        let socket = rustix::net::socket(inet, stream, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
+        rustix::net::connect(&socket, &self.address).unwrap();
+        Server::client(TcpStream::from(socket))
+    }
+
+    fn client(socket: TcpStream) -> Client<TcpStream> {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();

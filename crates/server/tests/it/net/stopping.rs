@@ -133,7 +133,7 @@ fn loops_share_a_listener_and_a_stop() {
                 .unwrap()
                 .with_stats(Arc::clone(&stats));
             let (later, _) = sync_channel(1);
-            let mut echo = Echo { held: Arc::default(), later };
+            let mut echo = Echo { held: Arc::default(), later, answers: 0 };
             let stop = stop.clone();
             std::thread::spawn(move || event_loop.run(&mut echo, &stop))
         })

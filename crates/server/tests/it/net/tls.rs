@@ -39,7 +39,9 @@ fn requests_over_tls() {
     for _ in 0..3 {
         let response = client.ask("/echo?q");
         assert_eq!(response.body, "GET /echo q ");
-        assert!(response.has("X-Secure: true"));
+        assert!(
+            response.has("X-Secure: true") && response.has("Strict-Transport-Security: max-age=31536000")
+        );
         assert_eq!(client.ask("/later").body, "GET /later  ");
     }
     assert_eq!(client.stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
