@@ -1,5 +1,5 @@
 //! The rules of an order's life, once. This file judges plain values: what may be placed, paid, cancelled, moved. The
-//! files beside it are the commands and events made of that, for any state that has the rows ([`rows::Rows`]):
+//! files beside it are the commands and events made of that, for any state that has the rows (`rows::Rows`):
 //! the [`crate::Book`] with what it has in memory, and the [`crate::working_set::WorkingSet`] with what a transaction has
 //! read.
 

@@ -3,7 +3,7 @@
 //! One [`HttpService`] runs on each event loop. A request is parsed, its route found, and who asks; then the route's
 //! handler answers what committed state can answer at once, and hands everything else to the profile behind the
 //! mailbox, in one batch per poll round, together with what will write the answer. Every module that serves something
-//! has a table of its routes ([`route::Route`]); the router is made of these.
+//! has a table of its routes (`route::Route`); the router is made of these.
 //!
 //! Must not: block, change the book, know a profile, or keep a request's buffers.
 
