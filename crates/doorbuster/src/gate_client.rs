@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
@@ -65,6 +65,7 @@ fn config(address: &str) -> GateConfig {
         connect_timeout: TIMEOUT,
         reply_timeout: TIMEOUT,
         batch_commands_max: BATCH_COMMANDS,
+        cool_down: CoolDown::NONE,
         idle_check: TIMEOUT,
     }
 }
@@ -78,7 +79,15 @@ fn full() -> Snapshot {
         paused: false,
         ended: false,
     };
-    Snapshot { epoch: 1, available: UNITS, sale, limit: None, buyers: Vec::new(), marks: Vec::new() }
+    Snapshot {
+        epoch: 1,
+        available: UNITS,
+        sale,
+        limit: None,
+        buyers: Vec::new(),
+        returned_holds: Vec::new(),
+        marks: Vec::new(),
+    }
 }
 
 /// Reserves in calls until the time is over; how many were taken, which must be all.

@@ -168,5 +168,21 @@ pub struct Snapshot {
     pub limit: Option<u32>,
     /// Units that each buyer holds and owns; may be empty if there is no limit.
     pub buyers: Vec<(BuyerId, u64)>,
+    /// Of each buyer whose holds came back.
+    pub returned_holds: Vec<(BuyerId, ReturnedHolds)>,
     pub marks: Vec<Mark>,
+}
+
+/// Holds of one buyer and SKU that were cancelled or have expired, see [`crate::CoolDown`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReturnedHolds {
+    pub count: u32,
+    pub latest_at: UnixMs,
+}
+
+impl ReturnedHolds {
+    pub fn add(&mut self, at: UnixMs) {
+        self.count += 1;
+        self.latest_at = self.latest_at.max(at);
+    }
 }

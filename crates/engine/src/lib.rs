@@ -10,6 +10,7 @@ pub mod balance;
 mod book;
 mod buyers;
 mod command;
+mod cool_down;
 mod entry;
 pub mod handover;
 mod id;
@@ -25,6 +26,7 @@ pub mod working_set;
 
 pub use book::{Book, LedgerKind};
 pub use command::{Accepted, Command};
+pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};
 pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,

@@ -22,6 +22,10 @@ pub enum Refusal {
     OverLimit,
     /// The buyer has as many unpaid orders in this sale as one may have.
     TooManyHolds,
+    /// Too many holds of the buyer on this SKU were cancelled or have expired, see [`crate::CoolDown`].
+    CoolingDown {
+        retry_after_ms: u64,
+    },
     /// The quantity is 0, or more than any order may have.
     InvalidQuantity,
     /// The key was used for another request.
@@ -56,6 +60,7 @@ impl Refusal {
             Refusal::NotEnoughLeft => "not_enough_left",
             Refusal::OverLimit => "over_limit",
             Refusal::TooManyHolds => "too_many_holds",
+            Refusal::CoolingDown { .. } => "cooling_down",
             Refusal::InvalidQuantity => "invalid_quantity",
             Refusal::KeyConflict => "key_conflict",
             Refusal::NotCancellable(_) => "not_cancellable",
@@ -83,6 +88,14 @@ impl fmt::Display for Refusal {
             Refusal::NotEnoughLeft => "fewer units are left than you ask for",
             Refusal::OverLimit => "this is more than one buyer may have of this product",
             Refusal::TooManyHolds => "pay or cancel your open orders of this sale first",
+            Refusal::CoolingDown { retry_after_ms } => {
+                let seconds = retry_after_ms.div_ceil(1000);
+                return write!(
+                    f,
+                    "too many of your orders of this product were cancelled or not paid in time; order it again in \
+                     {seconds} s"
+                );
+            }
             Refusal::InvalidQuantity => "the quantity must be at least 1 and at most 1,000,000",
             Refusal::KeyConflict => "this idempotency key was used for another request; use a new one",
             Refusal::NotCancellable(status) => {

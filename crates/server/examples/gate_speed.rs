@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve};
 
@@ -64,6 +64,7 @@ impl Redis {
             idle_check: Duration::from_secs(1),
             reply_timeout: Duration::from_secs(5),
             batch_commands_max,
+            cool_down: CoolDown::NONE,
         })
     }
 }
@@ -106,7 +107,8 @@ fn measure(
         ended: false,
     };
     let available = 1_000_000_000_000;
-    let snapshot = Snapshot { epoch: 1, available, sale, limit, buyers: vec![], marks: vec![] };
+    let snapshot =
+        Snapshot { epoch: 1, available, sale, limit, buyers: vec![], returned_holds: vec![], marks: vec![] };
     gate.build(SKU, &snapshot, &mut || ())?;
     let (own, server) = (cpu(std::process::id())?, cpu(redis.child.id())?);
     let started = Instant::now();

@@ -187,6 +187,50 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     audit(dir.path());
 }
 
+fn retry_after_s(response: &Response) -> u64 {
+    let header = response.head.lines().find_map(|line| line.strip_prefix("Retry-After: "));
+    header.unwrap_or_else(|| panic!("{response:?}")).trim().parse().unwrap()
+}
+
+#[test]
+fn a_buyer_who_lets_units_go_waits_and_a_wiped_gate_forgets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "cooling", "[sale]\ncool_down_ms = 3600000\n");
+    let server = serve(dir.path());
+    for key in ["1", "2", "3"] {
+        let order = accepted(&server, 1, key, 30);
+        let cancelled = buyer(&server, 1, "POST", &format!("/api/v1/orders/{order}/cancel"));
+        assert_eq!(cancelled.json()["status"], "cancelled", "{}", cancelled.body);
+    }
+    // The gate hears of the last one a moment later. Until then the limit of one refuses, and then the wait.
+    let waits = |key: &str| {
+        let started = Instant::now();
+        loop {
+            let answer = place(&server, 1, key, 30, 1);
+            if code(&answer) == "cooling_down" {
+                assert_eq!(answer.status, 429);
+                let seconds: u64 = retry_after_s(&answer);
+                assert!((3_000..=3_600).contains(&seconds), "{seconds}");
+                return;
+            }
+            assert_eq!(code(&answer), "over_limit", "{answer:?}");
+            assert!(started.elapsed() < SOON, "{answer:?}");
+        }
+    };
+    waits("4");
+    let redis = Engines::shared(&["redis"]).address("redis");
+    let (host, port) = redis.rsplit_once(':').unwrap();
+    let script = "local keys = redis.call('KEYS', '{cooling:*') for _, key in ipairs(keys) do redis.call('DEL', key) end \
+                  return #keys";
+    let wiped =
+        Command::new("redis-cli").args(["-h", host, "-p", port, "EVAL", script, "0"]).output().unwrap();
+    let wiped: u64 = String::from_utf8_lossy(&wiped.stdout).trim().parse().expect("how many keys there were");
+    assert!(wiped > 0);
+    waits("5");
+    accepted(&server, 2, "k", 30);
+    audit(dir.path());
+}
+
 #[test]
 fn what_an_operator_does_on_one_server_holds_on_every_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Settle, Verdict};
-use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
+use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId};
 use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Reserve, Reserved};
 use server::ledger::mysql::Options;
 use server::ledger::mysql::cluster::{SharedLedger, correction_id};
@@ -50,6 +50,7 @@ fn gate(name: &str) -> Gate {
         idle_check: SOON,
         reply_timeout: SOON,
         batch_commands_max: 64,
+        cool_down: CoolDown::NONE,
     })
 }
 

@@ -1,11 +1,11 @@
 //! Every invariant, checked over the whole book from the orders up. Costs a pass over all orders and payments:
 //! for audits and tests; the moves themselves assert what they can.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Book;
 use crate::rules::rows::Rows;
-use crate::{BuyerId, Disposition, OrderId, SkuId, Status};
+use crate::{BuyerId, Disposition, OrderId, RETURNED_HOLDS_FREE, SkuId, Status};
 
 impl Book {
     /// Checks every invariant by counting again from the orders and payments.
@@ -78,6 +78,11 @@ impl Book {
         }
         if units != self.units.iter().collect() {
             broken.push("the units per buyer differ from what the orders say".to_owned());
+        }
+        let waits = self.returned_holds.iter().filter(|(_, count)| *count > RETURNED_HOLDS_FREE);
+        let waits: HashSet<_> = waits.map(|((sku, buyer), _)| (SkuId(sku), buyer)).collect();
+        if waits != self.cooling.keys().copied().collect() {
+            broken.push("those who wait after returned holds are not those who returned too many".to_owned());
         }
         if holds != self.holds.iter().collect() {
             broken.push("the open holds per buyer differ from what the orders say".to_owned());
@@ -176,13 +181,14 @@ mod tests {
     fn each_invariant_is_missed_when_it_is_broken() {
         assert_eq!(sound().check_invariants(), Ok(()));
         type Damage = fn(&mut Book);
-        let rows: [(&str, Damage); 11] = [
+        let rows: [(&str, Damage); 12] = [
             ("its orders hold", |book| book.skus[0].row.stock = Stock::new(9)),
             ("3 orders, but counted 2", |book| book.skus[0].row.orders -= 1),
             ("stands there twice", |book| book.orders[2].hash = 1),
             ("over the limit", |book| book.orders[0].quantity = 3),
             ("units per buyer differ", |book| book.units.add(0, BuyerId(2), 1)),
             ("open holds per buyer differ", |book| book.holds.take(0, BuyerId(1), 1)),
+            ("those who wait", |book| book.returned_holds.add(0, BuyerId(1), 3)),
             ("would never expire", |book| book.deadlines.clear()),
             ("is paid, and 0 payments", |book| book.payments.clear()),
             ("is held, and 1 payments", |book| book.payments[0].pay.order.hash = 2),

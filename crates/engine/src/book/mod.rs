@@ -26,8 +26,8 @@ use crate::rules::{Declined, operate};
 use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
-    Accepted, Adjust, BuyerId, Command, Disposition, Entry, OrderId, OrderView, PaymentView, ProductId,
-    Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
+    Accepted, Adjust, BuyerId, Command, CoolDown, Disposition, Entry, OrderId, OrderView, PaymentView,
+    ProductId, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use replay::LedgerKind;
@@ -53,6 +53,11 @@ pub struct Book {
     units: Counts,
     /// Open holds, per sale that bounds them.
     holds: Counts,
+    /// Holds that were cancelled or have expired, per SKU.
+    returned_holds: Counts,
+    /// Of buyers who have no free one left: when the latest came back.
+    cooling: FixedMap<(SkuId, BuyerId), UnixMs>,
+    cool_down: CoolDown,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
     payments: Vec<PaymentView>,
     payment_by_id: Sharded<u32>,
@@ -85,6 +90,9 @@ impl Book {
             order_by_id: Sharded::default(),
             units: Counts::default(),
             holds: Counts::default(),
+            returned_holds: Counts::default(),
+            cooling: FixedMap::default(),
+            cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
             payments: Vec::new(),
             payment_by_id: Sharded::default(),
@@ -96,6 +104,12 @@ impl Book {
             journal: Vec::new(),
             touched: Vec::new(),
         }
+    }
+
+    /// From now on buyers wait so long. What was placed before is not judged by it: that it could be placed is all that a
+    /// ledger says.
+    pub fn set_cool_down(&mut self, cool_down: CoolDown) {
+        self.cool_down = cool_down;
     }
 
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.

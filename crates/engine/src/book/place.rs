@@ -17,7 +17,11 @@ impl Book {
     /// If `now` is before the latest event, as [`Book::execute`].
     pub fn place(&mut self, now: UnixMs, placement: &Placement) -> Result<(OrderView, bool), Refusal> {
         self.assert_not_past(now);
-        place(self, now, placement, |book| book.judge_window(now, placement))
+        place(self, now, placement, |book| {
+            let open_holds = book.judge_window(now, placement)?;
+            book.judge_returned_holds(now, placement)?;
+            Ok(open_holds)
+        })
     }
 
     /// What was answered under this id, if it is known: the order, or a conflict with another request.
@@ -38,6 +42,20 @@ impl Book {
         }
         let has = |max| OpenHolds { has: self.holds.get(terms.sale, placement.buyer), max };
         Ok(sale.spec.open_holds_per_buyer_max.map(has))
+    }
+
+    /// Whether the buyer need not wait. Costs nothing as long as nobody has to.
+    fn judge_returned_holds(&self, now: UnixMs, placement: &Placement) -> Result<(), Refusal> {
+        if self.cooling.is_empty() {
+            return Ok(());
+        }
+        let (sku, buyer) = (placement.id.sku, placement.buyer);
+        let Some(latest_at) = self.cooling.get(&(sku, buyer)) else { return Ok(()) };
+        let until = self.cool_down.until(self.returned_holds.get(sku.0, buyer), *latest_at);
+        match until.0.checked_sub(now.0) {
+            None | Some(0) => Ok(()),
+            Some(retry_after_ms) => Err(Refusal::CoolingDown { retry_after_ms }),
+        }
     }
 
     /// Expires at most `max` holds whose time is over and returns how many; their units are on sale again.

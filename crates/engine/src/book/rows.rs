@@ -9,8 +9,8 @@ use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RefundReason, Seq,
-    SkuId, Status, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RETURNED_HOLDS_FREE,
+    RefundReason, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for Book {
@@ -105,6 +105,12 @@ impl Rows for Book {
         order.closed_at = at;
         let (sku, buyer) = (order.sku, order.buyer);
         self.paying = None;
+        if how.returns_units() {
+            self.returned_holds.add(sku.0, buyer, 1);
+            if self.returned_holds.get(sku.0, buyer) > RETURNED_HOLDS_FREE {
+                self.cooling.insert((sku, buyer), at);
+            }
+        }
         if how != Closing::PaidLate
             && let Some(sale) = self.bounds_holds(sku)
         {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 56] = [
+const OUTCOMES: [&str; 57] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
@@ -34,6 +34,7 @@ const OUTCOMES: [&str; 56] = [
     "order again",
     "payment",
     "payment again",
+    "refused: cooling_down",
     "refused: correction_too_large",
     "refused: ended",
     "refused: invalid_change",
@@ -160,6 +161,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::NotEnoughLeft => "refused: not_enough_left",
         Refusal::OverLimit => "refused: over_limit",
         Refusal::TooManyHolds => "refused: too_many_holds",
+        Refusal::CoolingDown { .. } => "refused: cooling_down",
         Refusal::InvalidQuantity => "refused: invalid_quantity",
         Refusal::KeyConflict => "refused: key_conflict",
         Refusal::NotCancellable(_) => "refused: not_cancellable",

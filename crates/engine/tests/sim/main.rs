@@ -8,7 +8,7 @@ mod model;
 mod tables;
 mod transactions;
 
-use engine::{Accepted, Book, Disposition, Entry, LedgerKind, Refusal, SaleView, SkuId, UnixMs};
+use engine::{Accepted, Book, CoolDown, Disposition, Entry, LedgerKind, Refusal, SaleView, SkuId, UnixMs};
 
 use crate::coverage::Coverage;
 use crate::draw::{Draw, Random, Shape, Step};
@@ -18,6 +18,8 @@ const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, o
 const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, open_holds: true };
 /// Steps between two whole comparisons of a long history; odd, so that they fall on any kind of command.
 const LONG_INTERVAL: u64 = 9_973;
+/// So short that a buyer waits, and orders again, within one sale.
+const COOL_DOWN: CoolDown = CoolDown { first_ms: 3 };
 
 #[test]
 fn short_histories_follow_the_model_in_every_step() {
@@ -68,7 +70,9 @@ impl Drop for Witness {
 
 fn one_history(seed: u64, shape: Shape, interval: u64, coverage: &mut Coverage) {
     let mut witness = Witness { seed, step: 0, doing: None };
-    let (mut draw, mut model, mut book) = (Draw::new(seed, shape), Model::default(), Book::new());
+    let (mut draw, mut book) = (Draw::new(seed, shape), Book::new());
+    let mut model = Model::with_cool_down(COOL_DOWN.first_ms.into());
+    book.set_cool_down(COOL_DOWN);
     let (mut steps, mut journal) = (Vec::new(), Vec::new());
     while witness.step < shape.steps {
         let (now, step) = draw.next(&model);
@@ -175,6 +179,7 @@ fn replayed(journal: &[Entry]) -> Book {
 
 fn executed(steps: &[(u64, Step)]) -> Vec<Entry> {
     let (mut book, mut journal) = (Book::new(), Vec::new());
+    book.set_cool_down(COOL_DOWN);
     for (now, step) in steps {
         match step {
             Step::Do(command) => drop(book.execute(UnixMs(*now), command.clone())),

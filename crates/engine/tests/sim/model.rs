@@ -28,6 +28,8 @@ pub(crate) struct ModelOrder {
     placed_at: u64,
     pay_by: Option<u64>,
     closed_at: Option<u64>,
+    /// When it was cancelled or expired, whatever came then.
+    returned_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,10 @@ pub(crate) struct Model {
     by_id: BTreeMap<OrderId, usize>,
     /// Orders of each SKU that hold or own units; so that a long history is not counted from its beginning.
     taking: Vec<Vec<usize>>,
+    /// Orders of each SKU whose holds were cancelled or have expired.
+    returned: Vec<Vec<usize>>,
+    /// The first wait after them.
+    cool_down_ms: u64,
     /// Orders that await payment.
     held: Vec<usize>,
     pub(crate) payments: Vec<PaymentView>,
@@ -60,6 +66,10 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    pub(crate) fn with_cool_down(first_ms: u64) -> Model {
+        Model { cool_down_ms: first_ms, ..Model::default() }
+    }
+
     pub(crate) fn execute(&mut self, now: u64, command: &Command) -> Result<Accepted, Refusal> {
         match command {
             Command::CreateSale(spec) => self.create(spec),
@@ -100,6 +110,7 @@ impl Model {
         for (item, described) in spec.items.iter().enumerate() {
             self.skus.push(ModelSku { sale: self.sales.len(), item, total: described.total });
             self.taking.push(Vec::new());
+            self.returned.push(Vec::new());
         }
         self.sales.push(ModelSale { spec: spec.clone(), paused: false, ended: false, first_sku });
         self.event();
@@ -221,7 +232,15 @@ impl Model {
         };
         let index = self.orders.len();
         let seq = self.event();
-        self.orders.push(ModelOrder { place: *place, seq, status, placed_at: now, pay_by, closed_at: None });
+        self.orders.push(ModelOrder {
+            place: *place,
+            seq,
+            status,
+            placed_at: now,
+            pay_by,
+            closed_at: None,
+            returned_at: None,
+        });
         self.by_id.insert(place.id, index);
         self.taking[place.id.sku.0 as usize].push(index);
         if status == Status::Held {
@@ -243,6 +262,9 @@ impl Model {
         if now < sale.spec.starts_at.0 {
             return Err(Refusal::NotStarted);
         }
+        if let Some(retry_after_ms) = self.cool_down(now, place) {
+            return Err(Refusal::CoolingDown { retry_after_ms });
+        }
         if !(1..=1_000_000).contains(&place.quantity) {
             return Err(Refusal::InvalidQuantity);
         }
@@ -263,6 +285,22 @@ impl Model {
             left if left < u64::from(place.quantity) => Err(Refusal::NotEnoughLeft),
             _ => Ok(()),
         }
+    }
+
+    /// How long the buyer has to wait after holds that came back.
+    fn cool_down(&self, now: u64, place: &Placement) -> Option<u64> {
+        let of_buyer = |index: &&usize| {
+            let order = &self.orders[**index];
+            order.place.buyer == place.buyer
+        };
+        let returned = self.returned[place.id.sku.0 as usize].iter().filter(of_buyer);
+        let times: Vec<u64> = returned.filter_map(|index| self.orders[*index].returned_at).collect();
+        if times.len() < 3 {
+            return None;
+        }
+        let wait = (3..times.len().min(33)).fold(self.cool_down_ms, |wait, _| wait * 2);
+        let until = times.iter().max().expect("there are three") + wait;
+        (until > now).then(|| until - now)
     }
 
     fn breaks_limit(&self, place: &Placement) -> bool {
@@ -305,6 +343,10 @@ impl Model {
         }
         order.status = to;
         order.closed_at = Some(now);
+        if to != Status::Paid {
+            order.returned_at = Some(now);
+            self.returned[order.place.id.sku.0 as usize].push(index);
+        }
     }
 
     fn cancel(&mut self, now: u64, id: OrderId, buyer: BuyerId) -> Result<Accepted, Refusal> {
@@ -418,7 +460,7 @@ impl Model {
     }
 
     pub(crate) fn view(&self, index: usize) -> OrderView {
-        let ModelOrder { place, seq, status, placed_at, pay_by, closed_at } = self.orders[index];
+        let ModelOrder { place, seq, status, placed_at, pay_by, closed_at, .. } = self.orders[index];
         OrderView {
             id: place.id,
             seq,

@@ -230,6 +230,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         idle_check: crate::gate::limits::IDLE_CHECK,
         reply_timeout: gate.timeout(),
         batch_commands_max: gate.batch_commands_max,
+        cool_down: config.sale.cool_down(),
     })
 }
 

@@ -15,6 +15,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::CoolDown;
 use serde::{Deserialize, Deserializer};
 
 use crate::intake::admission::Limits;
@@ -256,11 +257,16 @@ impl Queue {
 pub struct Sale {
     payment_s: u32,
     pub open_holds_per_buyer_max: u32,
+    cool_down_ms: u32,
 }
 
 impl Sale {
     pub fn payment(&self) -> Duration {
         Duration::from_secs(self.payment_s.into())
+    }
+
+    pub fn cool_down(&self) -> CoolDown {
+        CoolDown { first_ms: self.cool_down_ms }
     }
 }
 
@@ -481,6 +487,7 @@ impl Config {
             ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
             ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
+            ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
         ]
     }
 }

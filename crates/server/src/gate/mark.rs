@@ -12,6 +12,9 @@ const BODY_BYTES_OF_HASH: usize = 27;
 /// Where the buyer begins: a hash has the highest bit there set, a number has not.
 const BUYER_AT: usize = 11;
 
+/// Before a buyer, in the name of a field.
+const RETURNED: u8 = b'r';
+
 /// Units take three bytes: this is more than any order may have, and the script refuses it as such.
 const UNITS_MAX: u32 = (1 << 24) - 1;
 
@@ -59,6 +62,25 @@ pub(crate) fn buyer_of(bytes: &[u8]) -> Option<BuyerId> {
         8 => BuyerId::of_number(u64::from_be_bytes(bytes.try_into().ok()?)),
         _ => Some(BuyerId(u128::from_be_bytes(bytes.try_into().ok()?))).filter(|buyer| buyer.is_hash()),
     }
+}
+
+/// The field of a buyer's returned holds, among those of the units.
+pub(crate) fn returned_field(buyer: BuyerId) -> Vec<u8> {
+    let mut field = vec![RETURNED];
+    field.extend_from_slice(&buyer_bytes(buyer));
+    field
+}
+
+/// Whether a field among those of the units says something else than units. A buyer has 8 or 16 bytes.
+pub(crate) fn is_returned_field(field: &[u8]) -> bool {
+    field.len() % 8 == 1 && field[0] == RETURNED
+}
+
+/// How many holds came back, and until when the buyer waits.
+pub(crate) fn returned_value(count: u32, until: UnixMs) -> Vec<u8> {
+    let mut value = count.to_be_bytes().to_vec();
+    value.extend_from_slice(&until.0.to_be_bytes());
+    value
 }
 
 pub(crate) fn adjustment_body(units: u64) -> Body {

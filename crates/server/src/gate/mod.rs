@@ -16,7 +16,7 @@ use std::fmt;
 use std::time::Duration;
 
 use engine::handover::{Claim, MarkState, SaleState};
-use engine::{OrderId, Placement, Refusal, SkuId, UnixMs};
+use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 pub use self::redis::Gate;
 pub(crate) use error::GATE_FORMAT;
@@ -71,6 +71,8 @@ pub struct GateConfig {
     pub reply_timeout: Duration,
     /// Commands in one write; two such batches may be in flight on a connection.
     pub batch_commands_max: usize,
+    /// Of buyers whose holds came back.
+    pub cool_down: CoolDown,
 }
 
 /// Certificates as PEM.

@@ -254,7 +254,8 @@ fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), Ser
         ),
         Source::MySql(options) => Ledger::from(MySqlLedger::open(*options).map_err(OpenError::from)?),
     };
-    let book = ledger.load()?;
+    let mut book = ledger.load()?;
+    book.set_cool_down(config.sale.cool_down());
     let (orders, took) = (book.orders_len(), started.elapsed());
     tracing::info!(path = %ledger, orders, ?took, "the ledger is open");
     Ok((ledger, book))

@@ -21,6 +21,7 @@ const REFUSALS = {
   ended: "The sale is over. Nothing was ordered.",
   paused: "The sale is paused. Nothing was ordered; try again when it goes on.",
   over_limit: "You have reached the limit per person for this product.",
+  cooling_down: "Too many of your orders were cancelled or not paid. Wait a moment before the next one.",
   too_many_holds: "You have too many unpaid orders. Pay or cancel one first.",
   unknown_sku: "This product is not in the sale any more.",
 };
@@ -242,7 +243,9 @@ export class Checkout {
 
 /** A 4xx is a verdict: nothing was ordered. Except that we must sign in, hurry less, or send it again. */
 function isRefusal(error) {
-  const { status } = error;
+  const { code, status } = error;
+  // Who has to wait is told so: an order that places itself a minute later is none that anybody meant.
+  if (code === "cooling_down") return true;
   return error instanceof Problem && status >= 400 && status < 500 && ![401, 408, 425, 429].includes(status);
 }
 

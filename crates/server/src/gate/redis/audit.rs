@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::reply::{array, bytes, int, malformed};
 use super::{Gate, keys_of};
-use crate::gate::mark::{MarkBytes, buyer_of};
+use crate::gate::mark::{MarkBytes, buyer_of, is_returned_field};
 use crate::gate::{Closed, GateAudit, GateError};
 
 /// Fields in one answer, about.
@@ -41,6 +41,9 @@ impl Gate {
         })?;
         audit.open_unlisted += open.len() as u64;
         self.scan(keys.slot, b"HSCAN", keys.buyers(), &mut |buyer, units| {
+            if is_returned_field(buyer) {
+                return Ok(());
+            }
             let buyer = buyer_of(buyer).ok_or_else(malformed)?;
             let units = int(&Value::BulkString(units.to_vec())).ok_or_else(malformed)?;
             let expected = by_marks.remove(&buyer).unwrap_or(0);

@@ -7,7 +7,7 @@ use super::commands::decimal;
 use super::reply::{Reply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
-use crate::gate::mark::{buyer_bytes, letter_of, place_body};
+use crate::gate::mark::{buyer_bytes, letter_of, place_body, returned_field, returned_value};
 use crate::gate::{Built, GateError, Why, limits};
 
 impl Gate {
@@ -39,6 +39,12 @@ impl Gate {
                 .map(|(buyer, units)| (buyer_bytes(*buyer).to_vec(), decimal(&mut [0; 20], *units).to_vec()));
             self.add_rows(sku, b"buyers", snapshot.epoch, buyers, between)?;
         }
+        let returned = snapshot.returned_holds.iter().map(|(buyer, returned)| {
+            let until = self.router.config().cool_down.until(returned.count, returned.latest_at);
+            (returned_field(*buyer), returned_value(returned.count, until))
+        });
+        let returned: Vec<_> = returned.collect();
+        self.add_rows(sku, b"buyers", snapshot.epoch, returned.into_iter(), between)?;
         let available = snapshot.available.to_string();
         let sale = &snapshot.sale;
         let limit = snapshot.limit.map_or(0, u64::from);

@@ -105,6 +105,7 @@ impl Gate {
 
     /// Applies rows of the ledger's outbox, each once, in the order given.
     pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<Answer<Applied>, GateError>> {
+        let first_wait_ms = self.router.config().cool_down.first_ms.into();
         self.each(
             rows,
             |row| row.sku,
@@ -117,9 +118,10 @@ impl Gate {
                     Change::Restock { units } => (b"s", adjustment_body(*units)),
                     Change::Correct { units, .. } => (b"d", adjustment_body(*units)),
                 };
-                let mut epoch = [0; 20];
+                let (mut epoch, mut wait) = ([0; 20], [0; 20]);
                 let id = hash_bytes(row.mark_id());
-                let args: [&[u8]; 4] = [decimal(&mut epoch, row.epoch), kind, &id, &body];
+                let wait = decimal(&mut wait, first_wait_ms);
+                let args: [&[u8]; 5] = [decimal(&mut epoch, row.epoch), kind, &id, &body, wait];
                 commands.script(Script::Apply, keys.slot, &keys.all(), &args);
             },
             |_, reply| match reply.code {
@@ -368,6 +370,7 @@ fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateErro
         code::DONE => Reserved::Taken { at: UnixMs(reply.number()?) },
         code::OPEN => Reserved::Open(open_record(sku, hash, reply)?),
         code::SETTLED => Reserved::Settled,
+        code::COOLING_DOWN => Reserved::Refused(Refusal::CoolingDown { retry_after_ms: reply.number()? }),
         other => Reserved::Refused(refusal(other).ok_or_else(malformed)?),
     })
 }

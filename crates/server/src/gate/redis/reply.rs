@@ -88,6 +88,7 @@ pub(super) mod code {
     pub(crate) const NOT_YET: i64 = 16;
     pub(crate) const DRIFT: i64 = 17;
     pub(crate) const OTHER_FORMAT: i64 = 18;
+    pub(crate) const COOLING_DOWN: i64 = 19;
 }
 
 /// A script's answer: its code, the state after it, and whatever follows.

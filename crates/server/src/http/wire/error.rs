@@ -215,6 +215,11 @@ impl From<Refusal> for Problem {
             Refusal::NotEnoughLeft => (409, "Not enough left"),
             Refusal::OverLimit => (409, "Over the limit per buyer"),
             Refusal::TooManyHolds => (409, "Too many open orders"),
+            Refusal::CoolingDown { retry_after_ms } => {
+                let problem =
+                    Problem::new(429, refusal.code(), "Too many orders let go", refusal.to_string());
+                return Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem };
+            }
             Refusal::KeyConflict => (409, "The key was used for another request"),
             Refusal::NotCancellable(_) => (409, "Not cancellable"),
             Refusal::PaymentConflict => (409, "The payment id was used for another payment"),
@@ -300,6 +305,7 @@ mod tests {
             (NotAdmitted::Busy, 503, Some(1)),
             (NotAdmitted::BuyerBusy, 429, Some(1)),
             (NotAdmitted::Refused(Refusal::Paused), 409, None),
+            (NotAdmitted::Refused(Refusal::CoolingDown { retry_after_ms: 19_001 }), 429, Some(20)),
         ] {
             let problem = Problem::from(rejection);
             assert_eq!((problem.status, problem.retry_after_s), (status, seconds));

@@ -14,7 +14,7 @@ fn marks(ledger: &mut SharedLedger, snapshot: &Raised, portion: usize) -> Vec<Ma
     let mut marks = snapshot.marks(portion);
     let mut all = Vec::new();
     while let Some(portion) = marks.next(ledger).unwrap() {
-        all.extend(portion);
+        all.extend(portion.into_iter().map(|row| row.mark));
     }
     all
 }
@@ -66,6 +66,22 @@ fn a_snapshot_stays_as_it_was_while_the_ledger_goes_on() {
         "an order of the old gate, and a cancelled one: {since:?}"
     );
     assert_sound(&database);
+}
+
+#[test]
+fn a_snapshot_knows_when_each_hold_came_back_whatever_came_then() {
+    let (mut ledger, _database) = open();
+    one_sku(&mut ledger, 20, None);
+    ledger.consume(NOW, &[], &orders(0..3)).unwrap();
+    let later = UnixMs(START + 7);
+    let id = OrderId { sku: SkuId(0), hash: 1 << 64 };
+    ledger.execute(later, &[asked(Command::Cancel { order: id, buyer: BuyerId(1) })]).unwrap();
+    let snapshot = ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0);
+    let mut portions = snapshot.marks(10);
+    let marks = portions.next(&mut ledger).unwrap().unwrap();
+    let came_back: Vec<_> = marks.iter().map(|row| (row.mark.place.buyer, row.returned_at)).collect();
+    let wanted = [(BuyerId(0), None), (BuyerId(1), Some(later)), (BuyerId(2), None)];
+    assert_eq!(came_back, wanted);
 }
 
 #[test]

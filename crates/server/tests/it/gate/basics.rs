@@ -1,9 +1,12 @@
 //! One SKU, one client: what each call does.
 
-use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
-use engine::{OrderId, ProductId, Refusal, SkuId};
+use engine::handover::{
+    Change, Claim, Mark, MarkState, OutboxRow, ReturnedHolds, SaleState, Settle, Snapshot, Verdict,
+};
+use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
 use server::gate::{
-    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, GateError, Open, Reserved, SaleSet, Settled,
+    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open,
+    Reserved, SaleSet, Settled,
 };
 
 use super::servers::Redis;
@@ -227,6 +230,45 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
     assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::OverLimit));
     assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+}
+
+#[test]
+fn a_buyer_whose_holds_came_back_waits_at_this_gate_and_at_the_next_one() {
+    const FIRST_MS: u32 = 60_000;
+    let redis = Redis::start(&[]);
+    let mut gate = Gate::new(GateConfig { cool_down: CoolDown { first_ms: FIRST_MS }, ..redis.config() });
+    // How long the buyer waits, in ms; 0: the order is taken.
+    let waits = |gate: &mut Gate, hash, buyer| match reserve(gate, place(SKU, hash, buyer, 1)).unwrap().what {
+        Reserved::Taken { .. } => 0,
+        Reserved::Refused(Refusal::CoolingDown { retry_after_ms }) => retry_after_ms,
+        other => panic!("{other:?}"),
+    };
+    for (epoch, limit) in [(1, None), (2, Some(9))] {
+        build(&mut gate, SKU, &fresh(epoch, 10, limit));
+        // A number and a hash that ends in it.
+        for buyer in [8, 9] {
+            let first = u128::from(buyer) * 100;
+            for hash in first..first + 3 {
+                assert_eq!(waits(&mut gate, hash, buyer), 0);
+                let came_back = row(1, epoch, Change::Release(place(SKU, hash, buyer, 1)));
+                assert_eq!(what(gate.apply(&came_back)), Applied::Done);
+                assert_eq!(what(gate.apply(&came_back)), Applied::Already, "and is counted once");
+            }
+            let wait = waits(&mut gate, first + 3, buyer);
+            assert!((1..=u64::from(FIRST_MS)).contains(&wait), "{wait}");
+            assert_eq!(waits(&mut gate, first + 4, 7), 0, "it is nobody else's wait");
+            assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+        }
+    }
+    let [seconds, _]: [u64; 2] = redis.command(&["TIME"]);
+    let now = UnixMs(seconds * 1_000);
+    for (epoch, count, latest_at, waiting) in
+        [(3, 2, now, false), (4, 3, now, true), (5, 9, UnixMs(now.0 - 60 * 64 * 1_000), false)]
+    {
+        let returned_holds = vec![(buyer_of(9), ReturnedHolds { count, latest_at })];
+        build(&mut gate, SKU, &Snapshot { returned_holds, ..fresh(epoch, 10, None) });
+        assert_eq!(waits(&mut gate, 1, 9) > 0, waiting, "{count} since {latest_at:?}");
+    }
 }
 
 #[test]

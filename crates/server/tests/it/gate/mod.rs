@@ -21,7 +21,15 @@ pub(crate) fn on() -> SaleState {
 
 /// A SKU of which nothing was sold yet.
 pub(crate) fn fresh(epoch: u64, available: u64, limit: Option<u32>) -> Snapshot {
-    Snapshot { epoch, available, sale: on(), limit, buyers: Vec::new(), marks: Vec::new() }
+    Snapshot {
+        epoch,
+        available,
+        sale: on(),
+        limit,
+        buyers: Vec::new(),
+        returned_holds: Vec::new(),
+        marks: Vec::new(),
+    }
 }
 
 pub(crate) fn build(gate: &mut Gate, sku: SkuId, snapshot: &Snapshot) {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::SkuId;
+use engine::{CoolDown, SkuId};
 use rustix::process::{Pid, Signal, kill_process};
 use server::gate::{Gate, GateConfig};
 
@@ -157,6 +157,7 @@ pub(crate) fn config(addresses: Vec<String>, cluster: bool) -> GateConfig {
         // Only tests of silence wait for it, with one of their own: a Redis that got no processor is not silent.
         reply_timeout: PATIENCE,
         batch_commands_max: 64,
+        cool_down: CoolDown::NONE,
     }
 }
 

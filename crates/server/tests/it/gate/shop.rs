@@ -338,6 +338,7 @@ impl Shop {
             sale: self.sale_state(),
             limit: limit(sku),
             buyers: buyers.filter(|(_, units)| *units > 0).collect(),
+            returned_holds: Vec::new(),
             marks: marks.collect(),
         }
     }

@@ -11,14 +11,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use engine::handover::{MarkState, Snapshot};
+use engine::handover::{MarkState, ReturnedHolds, Snapshot};
 use engine::{BuyerId, SkuId};
 
 use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, GateError};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, Raised, SharedLedger, SkuRow};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Raised, SharedLedger, SkuRow};
 use crate::queue::Queue;
 
 /// While consumption does not get there: how often that is logged.
@@ -206,15 +206,19 @@ fn snapshot(
 ) -> Result<Snapshot, LedgerError> {
     let mut portions = raised.marks(MARKS_PER_READ);
     let mut buyers = HashMap::<BuyerId, u64>::new();
+    let mut returned_holds = HashMap::<BuyerId, ReturnedHolds>::new();
     let mut marks = Vec::new();
     while let Some(portion) = portions.next(ledger)? {
         renewal.renew(ledger);
-        if slot.limit.is_some() {
-            for mark in portion.iter().filter(|mark| mark.state == MarkState::Sold) {
+        for LedgerMark { mark, returned_at } in portion {
+            if slot.limit.is_some() && mark.state == MarkState::Sold {
                 *buyers.entry(mark.place.buyer).or_default() += u64::from(mark.place.quantity);
             }
+            if let Some(at) = returned_at {
+                returned_holds.entry(mark.place.buyer).or_default().add(at);
+            }
+            marks.push(mark);
         }
-        marks.extend(portion);
     }
     Ok(Snapshot {
         epoch: raised.epoch,
@@ -222,6 +226,7 @@ fn snapshot(
         sale: slot.state,
         limit: slot.limit,
         buyers: buyers.into_iter().collect(),
+        returned_holds: returned_holds.into_iter().collect(),
         marks,
     })
 }

@@ -1,4 +1,5 @@
--- One row of the ledger's outbox, applied once. ARGV: run, epoch of the row, kind, order hash or row key, body.
+-- One row of the ledger's outbox, applied once. ARGV: run, epoch of the row, kind, order hash or row key, body, and the
+-- first wait of a buyer whose holds came back, in ms.
 --   r release: units of a closed order go back on sale   t take: the ledger admitted an order of an older epoch
 --   s restock   l take of a late payment and d correction, whose claim this gate may or may not have
 -- A release never touches a late payment ('c', 'l'): it is the same release, reported twice.
@@ -28,6 +29,7 @@ if kind == 'r' or kind == 's' then
 elseif not open then
   take(units, buyer)
 end
+if kind == 'r' then count_returned(buyer, tonumber(ARGV[6]), now()) end
 redis.call('HSET', KEYS[2], id, fresh)
 if open then redis.call('ZREM', KEYS[3], id) end
 write()

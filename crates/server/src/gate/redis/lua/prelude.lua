@@ -14,6 +14,9 @@
 --   'o' open reservation        's' in the ledger             'r' in the ledger, its units given back
 --   'x' rejected, units kept    'y' rejected, units given back
 --   'c' open claim of a late payment   'l' paid late          'd' open claim of a correction   'a' adjustment made
+--
+-- buyers: a field for each buyer, with the units that the buyer holds and owns, as text, if the SKU has a limit; and one
+-- named 'r' and the buyer if holds came back: how many (4 bytes), and until when the buyer waits before the next order (8).
 local DONE, LOST, FENCED, OTHER_RUN, OPEN, SETTLED, CONFLICT = 0, 1, 2, 3, 4, 5, 6
 local OVER_LIMIT, SOLD_OUT, NOT_ENOUGH = 11, 12, 13
 local ALREADY, OLD, NOT_YET, DRIFT = 14, 15, 16, 17
@@ -63,6 +66,16 @@ local function take(units, buyer)
   avail = avail - units
   if limit == 0 or not buyer then return end
   if redis.call('HINCRBY', KEYS[4], buyer, units) == 0 then redis.call('HDEL', KEYS[4], buyer) end
+end
+
+-- Counts a hold that came back. Two are free; from the third on the buyer waits, twice as long each time (as engine's
+-- CoolDown, which gives the bound 30 its reason).
+local function count_returned(buyer, first_ms, at)
+  local field = 'r' .. buyer
+  local known = redis.call('HGET', KEYS[4], field)
+  local count = (known and struct.unpack('>I4', known) or 0) + 1
+  local till = count > 2 and at + first_ms * 2 ^ math.min(count - 3, 30) or 0
+  redis.call('HSET', KEYS[4], field, struct.pack('>I4I8', count, till))
 end
 
 local function write()

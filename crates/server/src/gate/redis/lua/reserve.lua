@@ -27,14 +27,21 @@ if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
 if phase == 'p' then return {8, epoch, seq, avail} end
 if now < starts then return {7, epoch, seq, avail} end
 
+local buyer = string.sub(body, 12)
+local has, returned
+if limit > 0 then
+  local known = redis.call('HMGET', KEYS[4], buyer, 'r' .. buyer)
+  has, returned = tonumber(known[1] or 0), known[2]
+else
+  returned = redis.call('HGET', KEYS[4], 'r' .. buyer)
+end
+if returned then
+  local _, till = struct.unpack('>I4I8', returned)
+  if now < till then return {19, epoch, seq, avail, till - now} end
+end
 local units = struct.unpack('>I3', body, 9)
 if units == 0 or units > 1000000 then return {10, epoch, seq, avail} end
-local buyer, has
-if limit > 0 then
-  buyer = string.sub(body, 12)
-  has = tonumber(redis.call('HGET', KEYS[4], buyer) or 0)
-  if has + units > limit then return {11, epoch, seq, avail} end
-end
+if has and has + units > limit then return {11, epoch, seq, avail} end
 if avail < units then return {avail > 0 and 13 or 12, epoch, seq, avail} end
 
 avail, seq = avail - units, seq + 1

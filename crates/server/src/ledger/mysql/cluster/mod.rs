@@ -38,7 +38,7 @@ pub use leases::Lease;
 pub use lookup::{Recorded, SkuRow};
 pub use outbox::correction_id;
 pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
-pub use snapshot::{Marks, Raised};
+pub use snapshot::{LedgerMark, Marks, Raised};
 
 use session::Failure;
 

@@ -27,6 +27,14 @@ pub struct Raised {
     pub limit: Option<u32>,
 }
 
+/// A mark, and what it does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerMark {
+    pub mark: Mark,
+    /// When its hold was cancelled or expired, whatever came then.
+    pub returned_at: Option<UnixMs>,
+}
+
 /// All marks of a SKU at that entry, portion by portion. It keeps its place, so a portion that failed can be asked for again.
 #[derive(Clone, Debug)]
 pub struct Marks {
@@ -52,7 +60,7 @@ impl Marks {
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn next(&mut self, ledger: &mut SharedLedger) -> Result<Option<Vec<Mark>>, LedgerError> {
+    pub fn next(&mut self, ledger: &mut SharedLedger) -> Result<Option<Vec<LedgerMark>>, LedgerError> {
         if self.done {
             return Ok(None);
         }
@@ -90,7 +98,7 @@ impl Marks {
     fn orders_query(&self) -> String {
         let (range, seq) = (self.range(), self.seq.0);
         format!(
-            "SELECT i.id, o.seq, o.buyer, o.buyer_high, o.quantity, o.fingerprint, COALESCE(t2.kind, t1.kind) \
+            "SELECT i.id, o.seq, o.buyer, o.buyer_high, o.quantity, o.fingerprint, t1.kind, t1.at, t2.kind \
              FROM (SELECT id, order_seq FROM order_ids WHERE {range}) AS i \
              STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
              LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 AND t1.seq <= {seq} \
@@ -109,26 +117,26 @@ impl Marks {
 }
 
 /// A place in the order of ids, and its mark if it belongs to the snapshot.
-type Placed = (OrderId, Option<Mark>);
+type Placed = (OrderId, Option<LedgerMark>);
 
 fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
-    type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, Option<u8>);
-    let (id, seq, low, high, quantity, fingerprint, kind): Columns = from_row_opt(row)?;
+    type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, Option<u8>, Option<i64>, Option<u8>);
+    let (id, seq, low, high, quantity, fingerprint, first, first_at, second): Columns = from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
-    let state = if kind.and_then(closing).is_some_and(Closing::returns_units) {
-        MarkState::Returned
-    } else {
-        MarkState::Sold
-    };
+    let returned = first.and_then(closing).is_some_and(Closing::returns_units);
+    let returned_at = first_at.filter(|_| returned).map(|at| UnixMs(unsigned(at)));
+    // A second transition is a late payment: it has its units again.
+    let state = if returned && second.is_none() { MarkState::Returned } else { MarkState::Sold };
     let (buyer, fingerprint) = (codes::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
     let mark = Mark { place: Placement { id, buyer, quantity, fingerprint }, state };
-    Ok((id, (unsigned(seq) <= as_of.0).then_some(mark)))
+    Ok((id, (unsigned(seq) <= as_of.0).then_some(LedgerMark { mark, returned_at })))
 }
 
 fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
     let (id, Rejection { buyer, quantity, fingerprint, .. }) = rejection_row(row)?;
     let place = Placement { id, buyer, quantity, fingerprint };
-    Ok((id, Some(Mark { place, state: MarkState::RejectedReturned })))
+    let mark = Mark { place, state: MarkState::RejectedReturned };
+    Ok((id, Some(LedgerMark { mark, returned_at: None })))
 }
 
 impl SharedLedger {
