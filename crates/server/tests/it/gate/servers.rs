@@ -172,12 +172,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Whose nodes are never taken for dead, however little of the processor they get.
     pub(crate) fn start(masters: usize, replicas: usize) -> Cluster {
-        Cluster::start_with(masters, replicas, 2 * PATIENCE)
-    }
-
-    /// Whose nodes are taken for dead after so long without a word.
-    pub(crate) fn start_with(masters: usize, replicas: usize, node_timeout: Duration) -> Cluster {
-        let node_timeout_ms = node_timeout.as_millis().to_string();
+        let node_timeout_ms = (2 * PATIENCE).as_millis().to_string();
         let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", &node_timeout_ms];
         let count = masters * (1 + replicas);
         let nodes: Vec<Redis> = (0..count)
