@@ -123,6 +123,11 @@ fn wrong_values_name_the_line_and_the_default() {
              \"drops.shop.example\"",
         ),
         (
+            "[http]\ntrusted_proxies = ['10.0.0.1/8']",
+            "doorbuster.toml:2: http.trusted_proxies holds \"10.0.0.1/8\": is an address within a network: write \
+             \"10.0.0.0/8\"",
+        ),
+        (
             "[auth]\nbuyer = 'demo_cookie'",
             "doorbuster.toml:2: auth.buyer = \"demo_cookie\" makes everybody a buyer: use it with `doorbuster \
              serve --demo`, or set \"token\" or \"member_id\"",

@@ -140,12 +140,24 @@ impl HttpService {
 
     /// An operator's call, and a line in the log for each that may change something.
     fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
-        let address = call.request.peer.ip();
+        let address = call.client(&self.shared.options.trusted_proxies);
         self.shared.auth.operator(&call.fields, address)?;
         if call.method != Method::Get {
             tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
         }
         Ok(())
+    }
+
+    /// Whoever fails again and again to prove who they are is answered 429 instead. Who does prove it is not counted, and
+    /// neither is what anybody may read: a crowd behind one address is no attack.
+    fn bound_strangers(&self, call: &Call<'_>, problem: Problem) -> Problem {
+        if !problem.is_of_a_stranger() {
+            return problem;
+        }
+        match self.shared.anonymous.count(call.client(&self.shared.options.trusted_proxies)) {
+            Ok(()) => problem,
+            Err(retry_after_ms) => Problem::too_many_strangers(retry_after_ms),
+        }
     }
 
     /// The buyer of a call that changes something: known, and not sent by another site's page.
@@ -245,7 +257,9 @@ impl Service for HttpService {
         let call = Call { request, fields, method, params, ticket, now, origin, problems };
         let answered = match found {
             _ if !self.shared.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
-            Some((resource, _)) => self.serve(resource, &call, &mut out),
+            Some((resource, _)) => {
+                self.serve(resource, &call, &mut out).map_err(|problem| self.bound_strangers(&call, problem))
+            }
             None => Err(Problem::not_found()),
         };
         match answered {

@@ -10,11 +10,11 @@ use crate::http::auth::{Auth, AuthMode};
 use crate::http::hosts::Hosts;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
-use crate::intake::Health;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
+use crate::intake::{AddressRate, Health};
 use crate::metrics::Metrics;
-use crate::net::{NetStats, Stop};
+use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
@@ -37,6 +37,12 @@ pub struct HttpOptions {
     pub metrics_token_required: bool,
     /// The published route that stores messages exists.
     pub message_route: bool,
+    /// The bounds of one buyer do not hold on the published routes.
+    pub published_unlimited: bool,
+    /// Proxies that say for whom they ask.
+    pub trusted_proxies: TrustedProxies,
+    /// Requests per second of one address that had to prove who sends them and did not; 0: no bound.
+    pub anonymous_requests_per_s_per_address: u64,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
     /// A demo that is not meant for other machines.
@@ -73,6 +79,7 @@ pub struct Shared {
     pub(super) options: HttpOptions,
     pub(super) auth: Auth,
     pub(super) hosts: Hosts,
+    pub(super) anonymous: AddressRate,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
@@ -112,6 +119,7 @@ impl Shared {
                 &options.allowed_origins,
             ),
             hosts: Hosts::new(&options.public_names, options.local_demo),
+            anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,

@@ -76,6 +76,14 @@ impl<T> Permitted<T> {
     }
 }
 
+/// Whether the bounds of one buyer hold for a request. A load test of the published commands is one buyer, who may ask
+/// without end; the bounds that all buyers share, and the fair shares of them, hold for everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuyerBounds {
+    Kept,
+    Lifted,
+}
+
 /// Shared by all event loops and the writer.
 #[derive(Debug)]
 pub struct Admission {
@@ -119,6 +127,7 @@ impl Admission {
         &self,
         catalog: &Catalog,
         (buyer, sku): (BuyerId, SkuId),
+        bounds: BuyerBounds,
         now: UnixMs,
     ) -> Result<Permit, NotAdmitted> {
         let (sale, _) = catalog.item(sku).ok_or(NotAdmitted::Refused(Refusal::UnknownSku))?;
@@ -134,7 +143,7 @@ impl Admission {
         if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
             return Err(NotAdmitted::Refused(Refusal::SoldOut));
         }
-        self.take_token(buyer).map(|()| Permit(()))
+        self.take_token(buyer, bounds).map(|()| Permit(()))
     }
 
     /// Gives back what was taken from the shared rate for an order that asked the stock in vain, or did not get to ask it:
@@ -149,7 +158,7 @@ impl Admission {
     /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
     /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
     /// its key may be known.
-    pub fn enter(&self, buyer: BuyerId) -> Option<NotAdmitted> {
+    pub fn enter(&self, buyer: BuyerId, bounds: BuyerBounds) -> Option<NotAdmitted> {
         let max = self.limits.in_flight_max;
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut over = (max > 0 && before >= max).then_some(NotAdmitted::Busy);
@@ -157,7 +166,7 @@ impl Admission {
         if per_buyer > 0 {
             let mut counts = self.shard(buyer);
             let count = counts.entry(buyer).or_insert(0);
-            if *count >= per_buyer {
+            if *count >= per_buyer && bounds == BuyerBounds::Kept {
                 over = over.or(Some(NotAdmitted::BuyerBusy));
             }
             *count += 1;
@@ -190,16 +199,21 @@ impl Admission {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_token(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
+    fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<(), NotAdmitted> {
         let Some(shares) = &self.shares else { return Ok(()) };
         let elapsed = self.epoch.elapsed().as_nanos();
-        self.take_token_at(shares, buyer, u64::try_from(elapsed).unwrap_or(u64::MAX))
+        self.take_token_at(shares, (buyer, bounds), u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 
-    fn take_token_at(&self, shares: &Shares, buyer: BuyerId, now_ns: u64) -> Result<(), NotAdmitted> {
+    fn take_token_at(
+        &self,
+        shares: &Shares,
+        (buyer, bounds): (BuyerId, BuyerBounds),
+        now_ns: u64,
+    ) -> Result<(), NotAdmitted> {
         let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits;
         let share = shares.asks(buyer, now_ns);
-        if orders_per_s_per_buyer > 0 {
+        if orders_per_s_per_buyer > 0 && bounds == BuyerBounds::Kept {
             share
                 .take_own(orders_per_s_per_buyer)
                 .map_err(|wait_ns| NotAdmitted::BuyerRateLimited { retry_after_ms: ms(wait_ns) })?;
@@ -240,7 +254,11 @@ mod tests {
     /// So many orders of this buyer at this moment: how many are let through.
     fn passed(admission: &Admission, buyer: u64, ms: u64, orders: usize) -> usize {
         let shares = admission.shares.as_ref().unwrap();
-        let asks = || admission.take_token_at(shares, BuyerId(buyer.into()), ms * 1_000_000).is_ok();
+        let asks = || {
+            admission
+                .take_token_at(shares, (BuyerId(buyer.into()), BuyerBounds::Kept), ms * 1_000_000)
+                .is_ok()
+        };
         (0..orders).filter(|_| asks()).count()
     }
 
@@ -275,24 +293,28 @@ mod tests {
         let limits = Limits { orders_per_s_per_buyer: 2, ..admission(0, 0).limits };
         let admission = Admission::new(limits);
         let shares = admission.shares.as_ref().unwrap();
-        let ask = |buyer| admission.take_token_at(shares, BuyerId(buyer), 0);
+        let ask = |buyer| admission.take_token_at(shares, (BuyerId(buyer), BuyerBounds::Kept), 0);
         assert_eq!([ask(1), ask(1)], [Ok(()), Ok(())]);
         admission.take_back(Permit(()));
         assert_eq!(ask(1), Err(NotAdmitted::BuyerRateLimited { retry_after_ms: 500 }));
         assert_eq!(ask(2), Ok(()));
+        let unbounded = || admission.take_token_at(shares, (BuyerId(1), BuyerBounds::Lifted), 0);
+        assert!((0..100).all(|_| unbounded().is_ok()));
     }
 
     #[test]
     fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
         let admission = admission(0, 0);
-        assert_eq!(admission.enter(BuyerId(1)), None);
-        assert_eq!(admission.enter(BuyerId(1)), Some(NotAdmitted::BuyerBusy));
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), Some(NotAdmitted::BuyerBusy));
         admission.leave(BuyerId(1));
-        assert_eq!(admission.enter(BuyerId(2)), None);
-        assert_eq!(admission.enter(BuyerId(3)), Some(NotAdmitted::Busy));
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Lifted), None);
+        admission.leave(BuyerId(1));
+        assert_eq!(admission.enter(BuyerId(2), BuyerBounds::Kept), None);
+        assert_eq!(admission.enter(BuyerId(3), BuyerBounds::Kept), Some(NotAdmitted::Busy));
         admission.leave(BuyerId(3));
         admission.leave(BuyerId(1));
-        assert_eq!(admission.enter(BuyerId(1)), None);
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);
         admission.leave(BuyerId(1));
         admission.leave(BuyerId(2));
         assert_eq!(admission.in_flight(), 0);

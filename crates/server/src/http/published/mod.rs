@@ -55,7 +55,7 @@ impl HttpService {
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
         let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
-        let admitted = self.admit(call, buyer, named, key)?;
+        let admitted = self.admit_published(call, buyer, named, key)?;
         let echoed =
             [asked.order_id, asked.order_item_id, asked.pay_type].map(|number| number.map(|it| it.0));
         let [order_id, order_item_id, pay_type] = echoed;

@@ -38,7 +38,7 @@ impl HttpService {
         let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
         let buyer = self.shared.auth.named_buyer(&call.fields, user, call.now_s())?;
         let key = key_of(call)?;
-        let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
+        let admitted = self.admit_published(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);
         self.place(call, admitted, count, kept, HttpService::show_submitted)
     }

@@ -91,6 +91,18 @@ impl Problem {
         Problem::new(401, "unauthorized", "The buyer is not known", detail)
     }
 
+    /// The buyer or the payment provider did not prove who they are. Wrong operator tokens have a bound of their own.
+    pub(in crate::http) fn is_of_a_stranger(&self) -> bool {
+        self.status == 401 && matches!(self.code, "unauthorized" | "invalid_signature")
+    }
+
+    pub(in crate::http) fn too_many_strangers(retry_after_ms: u64) -> Problem {
+        let detail = "Too many requests without a valid token come from your address. With one you are served at once.";
+        let problem =
+            Problem::new(429, "anonymous_rate_limited", "Too many requests without a token", detail);
+        Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
+    }
+
     pub(in crate::http) fn operator_unauthorized() -> Problem {
         let detail = "Send Authorization: Bearer with the operator's token.";
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
