@@ -14,7 +14,9 @@ use crate::http::wire::address::{DeliveryAddress, WireAddress};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
+use crate::http::wire::{
+    Number, Object, Quantity, decimal, number_in, parameter, push_number, push_order_id, push_text,
+};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
 use crate::ledger::{Changes, OpenError, OrderLine, mysql, sqlite};
@@ -43,13 +45,13 @@ struct NewOrder<'a> {
     sale: Number,
     product: Number,
     #[serde(default = "one")]
-    quantity: u32,
+    quantity: Quantity,
     #[serde(borrow)]
     address: Option<WireAddress<'a>>,
 }
 
-fn one() -> u32 {
-    1
+fn one() -> Quantity {
+    Quantity(1)
 }
 
 /// The name of an order, from a path. What can't be one is answered like one that does not exist.
@@ -63,8 +65,8 @@ impl HttpService {
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
-        let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
-        self.place(call, admitted, order.quantity, kept, HttpService::show_placed)
+        let kept = self.keep_address(key.is_some(), order.quantity.0, &[], address);
+        self.place(call, admitted, order.quantity.0, kept, HttpService::show_placed)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
@@ -105,7 +107,9 @@ impl HttpService {
     fn read_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let wait = parameter(call.request.query, "wait").map_or(Some(0), decimal);
         let wait = wait.filter(|seconds| *seconds <= WAIT_S_MAX).map(Duration::from_secs);
-        let wait = wait.ok_or_else(|| Problem::invalid("wait must be a number of seconds from 0 to 30."))?;
+        let wait = wait.ok_or_else(|| {
+            Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
+        })?;
         let buyer = if self.shared.auth.is_operator(&call.fields) {
             None
         } else {
@@ -152,10 +156,7 @@ impl HttpService {
 
 /// A page of the feed of changed orders, from a cursor.
 fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
-    let number = |name, default| match parameter(call.request.query, name) {
-        None => Ok(default),
-        Some(text) => decimal(text).ok_or_else(|| Problem::invalid(format!("{name} must be a number."))),
-    };
+    let number = |name, default| number_in(call.request.query, name).unwrap_or(Ok(default));
     let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
     let since = number("since", 0)?;
     Ok(Box::new(move |ledger| match ledger.changes(since, entries_max) {

@@ -12,7 +12,7 @@ use crate::http::route::{BodyLimit, Handler, Route};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
+use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
@@ -60,7 +60,7 @@ struct NewItem {
     price: Number,
     list_price: Option<Number>,
     total: Number,
-    limit: Option<u32>,
+    limit: Option<Quantity>,
 }
 
 #[derive(Deserialize)]
@@ -120,10 +120,7 @@ impl HttpService {
     }
 
     fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let number = |name| {
-            let text = parameter(call.request.query, name).unwrap_or_default();
-            decimal(text).ok_or_else(|| Problem::invalid("sale and product must be numbers."))
-        };
+        let number = |name| needed_number_in(call.request.query, name);
         let (sale, product) = (SaleId(number("sale")?), ProductId(number("product")?));
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let counters = &self.catalog.skus[sku.0 as usize].counters;
@@ -250,7 +247,7 @@ impl NewItem {
             price: self.price.0,
             list_price: self.list_price.unwrap_or(self.price).0,
             total: self.total.0,
-            limit: self.limit,
+            limit: self.limit.map(|limit| limit.0),
         }
     }
 }

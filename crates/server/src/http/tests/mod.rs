@@ -11,6 +11,7 @@ mod payments;
 mod published;
 mod sales;
 mod shop;
+mod words;
 
 use serde_json::Value;
 
