@@ -18,11 +18,12 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::Failure;
 use crate::live::{LiveLine, Snapshot};
+use crate::reload::Reloading;
 use crate::time::parse_duration;
 use crate::{logging, output};
 
 /// Serve the sales of a data directory.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   doorbuster serve --demo                           a sale to look at, which starts at once
@@ -32,7 +33,7 @@ Examples:
 
 Arguments stand above DOORBUSTER_<SECTION>_<KEY> variables, and these above the file. SIGTERM or Ctrl-C stops
 gracefully: requests in flight are answered. A second Ctrl-C ends the process at once; accepted orders are on
-disk by then. Exit code 69: the port is taken, or another server uses the data directory.")]
+disk by then. SIGHUP reads secrets, certificates and some keys again (`doorbuster config` lists them); it stops a demo. Exit code 69: the port is taken, or another server uses the data directory.")]
 pub(crate) struct ServeArguments {
     /// Configuration file; without one, the defaults
     #[arg(long, value_name = "FILE")]
@@ -55,23 +56,40 @@ pub(crate) struct ServeArguments {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Result<(), Failure> {
-    let mut config = configuration(arguments, environment)?;
+    let sources = sources(arguments, environment);
+    let mut config = sources.clone().load()?;
     // Before a demo makes its secrets in a shop's data directory.
     let known = Secrets::load_for_ledger(&config, environment)?;
     check_demo(&config, &known).map_err(Failure::unavailable)?;
     let secrets = Secrets::load(&config, environment)?;
-    logging::start(&config.log);
+    let set_level = logging::start(&config.log);
     fit_connections(&mut config);
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr().map_err(Failure::unavailable)?;
     let stop = Stop::new();
-    stop_on_signals(stop.clone())?;
+    stop_on_signals(stop.clone(), config.demo.is_some())?;
+    let hangups = if config.demo.is_none() {
+        Some(Signals::new([SIGHUP]).map_err(Failure::unavailable)?)
+    } else {
+        None
+    };
+    let again = {
+        let (arguments, environment) = (arguments.clone(), environment.clone());
+        move || self::sources(&arguments, &environment)
+    };
     let addresses = addresses(&config, address);
     let mut live = None;
     let on_ready = |running: &Running| {
         // A reader that left must not keep the orders out; what it would have read is in the log.
         output::print(&addresses).ok();
         tracing::info!(%address, "serving");
+        if let Some(hangups) = hangups {
+            let reloading = Reloading::new(environment.clone(), sources, running.reloader.clone(), set_level);
+            // Without the thread a SIGHUP does nothing, as the log says; orders are served.
+            if let Err(error) = reloading.start(hangups, again) {
+                tracing::error!(%error, "SIGHUP will not reload anything: the thread can't be started");
+            }
+        }
         if io::stdout().is_terminal() {
             let (metrics, shelf) = (running.metrics.clone(), running.shelf.clone());
             live = LiveLine::start(move || Snapshot::of(&metrics, &shelf.current())).ok();
@@ -82,7 +100,7 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     served.map_err(Failure::unavailable)
 }
 
-fn configuration(arguments: &ServeArguments, environment: &Environment) -> Result<Config, Failure> {
+fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
     let mut sources = Sources::default();
     if let Some(path) = &arguments.config {
         sources = sources.file(path);
@@ -98,7 +116,7 @@ fn configuration(arguments: &ServeArguments, environment: &Environment) -> Resul
         let starts_in = arguments.starts_in.unwrap_or(Duration::ZERO);
         sources = sources.demo(Demo { starts_in, public: arguments.demo_public });
     }
-    Ok(sources.load()?)
+    sources
 }
 
 /// Takes no more connections than there are descriptors for, so that one more is answered 503 and not left waiting.
@@ -132,9 +150,10 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody
-/// listened for it.
-fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unavailable)?;
+/// listened for it. A demo also ends with its terminal; it has nothing to reload.
+fn stop_on_signals(stop: Stop, demo: bool) -> Result<(), Failure> {
+    let wanted: &[_] = if demo { &[SIGINT, SIGTERM, SIGHUP] } else { &[SIGINT, SIGTERM] };
+    let mut signals = Signals::new(wanted).map_err(Failure::unavailable)?;
     let wait = move || {
         for (earlier, signal) in signals.forever().enumerate() {
             match earlier {

@@ -63,11 +63,17 @@ pub struct Auth {
     pub buyer: BuyerAuth,
     #[serde(deserialize_with = "path_unless_empty")]
     token_secret_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    token_secret_previous_file: Option<PathBuf>,
     pub token_claim: String,
     #[serde(deserialize_with = "path_unless_empty")]
     operator_token_file: Option<PathBuf>,
     #[serde(deserialize_with = "path_unless_empty")]
+    operator_token_previous_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
     payment_secret_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    payment_secret_previous_file: Option<PathBuf>,
     payment_tolerance_s: u64,
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Must not: block, change the book, know a profile, or keep a request's buffers.
 
+mod access;
 mod auth;
 mod call;
 mod delivery;
@@ -34,6 +35,7 @@ pub use pages::files::PageFiles;
 pub use reads::Reads;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};
 
+use access::Access;
 use call::Call;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
@@ -55,6 +57,7 @@ use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 #[derive(Debug)]
 pub struct HttpService {
     shared: Arc<Shared>,
+    access: Arc<Access>,
     client: Client,
     catalog: Arc<Catalog>,
     batch: Vec<Envelope>,
@@ -86,6 +89,7 @@ impl HttpService {
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
             client,
+            access: shared.access.get(),
             shared,
         }
     }
@@ -132,7 +136,7 @@ impl HttpService {
                 self.read_ledger(call, route, handler(call)?)
             }
             Handler::Provider(handler) => {
-                self.shared.auth.provider(&call.fields, call.request.body, call.now_s())?;
+                self.access.auth.provider(&call.fields, call.request.body, call.now_s())?;
                 handler(self, call)
             }
         }
@@ -141,7 +145,7 @@ impl HttpService {
     /// An operator's call, and a line in the log for each that may change something.
     fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        self.shared.auth.operator(&call.fields, address)?;
+        self.access.auth.operator(&call.fields, address)?;
         if call.method != Method::Get {
             tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
         }
@@ -162,8 +166,8 @@ impl HttpService {
 
     /// The buyer of a call that changes something: known, and not sent by another site's page.
     fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        self.shared.auth.buyer(&call.fields, call.now_s())
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
+        self.access.auth.buyer(&call.fields, call.now_s())
     }
 
     /// Asks the profile behind the mailbox; `show` writes what it replies.
@@ -231,7 +235,7 @@ impl Service for HttpService {
     fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
         let options = &self.shared.options;
         let large = ROUTER.find(path).is_some_and(|(resource, _)| resource.takes_large_bodies())
-            && self.shared.auth.is_operator(&Fields::of(headers));
+            && self.access.auth.is_operator(&Fields::of(headers));
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
@@ -244,9 +248,10 @@ impl Service for HttpService {
         // An answer that another loop has given already may be of a newer catalog than this loop has, and its
         // reader may ask here next. One atomic load.
         self.shared.shelf.refresh(&mut self.catalog);
+        self.shared.access.refresh(&mut self.access);
         let fields = Fields::of(request.headers);
         let method = Method::of(request.method);
-        let origin = self.shared.auth.foreign_origin(&fields);
+        let origin = self.access.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let now = self.shared.clock.now();
         let found = ROUTER.find(request.path);
@@ -256,7 +261,7 @@ impl Service for HttpService {
         };
         let call = Call { request, fields, method, params, ticket, now, origin, problems };
         let answered = match found {
-            _ if !self.shared.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
+            _ if !self.access.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => {
                 self.serve(resource, &call, &mut out).map_err(|problem| self.bound_strangers(&call, problem))
             }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use engine::SaleId;
 
 use crate::clock::Clock;
-use crate::http::auth::signature::Checker;
-use crate::http::auth::{Auth, AuthMode};
-use crate::http::hosts::Hosts;
+use crate::http::access::CurrentAccess;
+use crate::http::auth::AuthMode;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
 use crate::intake::admission::Admission;
@@ -54,10 +53,10 @@ pub struct HttpOptions {
 /// Secrets of the HTTP interface, but for the buyers', which is in [`AuthMode`].
 #[derive(Clone, Default)]
 pub struct HttpSecrets {
-    /// The operator's bearer token; `None`: operator calls are off.
-    pub operator: Option<Box<[u8]>>,
-    /// Signs payment callbacks; `None`: they are off.
-    pub payment: Option<Box<[u8]>>,
+    /// The operator's bearer tokens, more than one while they change; none: operator calls are off.
+    pub operator: Vec<Box<[u8]>>,
+    /// Those that sign payment callbacks; none: they are off.
+    pub payment: Vec<Box<[u8]>>,
     /// Names orders: from the ledger, the same for its whole life.
     pub order_id: [u8; 16],
 }
@@ -77,8 +76,7 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     pub net: Arc<NetStats>,
     pub(super) options: HttpOptions,
-    pub(super) auth: Auth,
-    pub(super) hosts: Hosts,
+    pub(super) access: CurrentAccess,
     pub(super) anonymous: AddressRate,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
@@ -105,20 +103,13 @@ pub struct Parts {
 
 impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
-        let checker = |secret: &[u8]| Checker::new(secret, options.payment_tolerance_s);
         Arc::new(Shared {
             clock: parts.clock,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,
             net: parts.net,
-            auth: Auth::new(
-                options.auth.clone(),
-                secrets.operator.as_deref(),
-                secrets.payment.as_deref().map(checker),
-                &options.allowed_origins,
-            ),
-            hosts: Hosts::new(&options.public_names, options.local_demo),
+            access: CurrentAccess::new(&options, secrets),
             anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,
             pages: PageShelf::new(parts.pages),
@@ -127,6 +118,12 @@ impl Shared {
             health: parts.health,
             stop: parts.stop,
         })
+    }
+
+    /// Lets in whom these let in, from the next request on: by the buyers' and the operators' secrets, the provider's, the
+    /// origins and the names. The other options and the secret of order ids stay what they were.
+    pub(crate) fn change_access(&self, options: &HttpOptions, secrets: &HttpSecrets) {
+        self.access.change(options, secrets);
     }
 
     /// Why orders should not come here because of an engine, if so.

@@ -37,7 +37,7 @@ pub(crate) use response::push_number;
 pub use response::{Prepared, ResponseWriter};
 pub use stats::NetStats;
 pub use stop::{Stop, Waker};
-pub use tls::{TlsError, server_config};
+pub use tls::{Tls, TlsError};
 
 /// Names one request that is waiting for its answer. Stale tickets (the connection is gone) are ignored on
 /// delivery. One request at a time is in flight on a connection; pipelined ones wait in its input buffer.

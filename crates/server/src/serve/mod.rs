@@ -23,10 +23,14 @@ use crate::ledger::mysql::MySqlLedger;
 use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
-use crate::net::{EventLoop, NetStats, Stop, Waker};
+use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
 use crate::pages::{Pages, Session, Settings};
 use crate::secret::SecretBytes;
 use crate::{cluster, demo};
+
+mod reload;
+
+pub use reload::Reloader;
 
 /// Name of the shop on its pages.
 const SHOP_NAME: &str = "Doorbuster";
@@ -65,6 +69,7 @@ pub enum ServeError {
 pub struct Running {
     pub metrics: Arc<Metrics>,
     pub shelf: Arc<Shelf>,
+    pub reloader: Reloader,
 }
 
 /// What a server takes from the system, so that tests can make it fail.
@@ -136,7 +141,8 @@ fn run_on(
         Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
         None => None,
     };
-    let running = Running { metrics: core.metrics, shelf: core.shelf };
+    let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
+    let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
     let served = serve(system, loops, profile, &mailbox, &shared, stop, || on_ready(&running));
     drop(files);
     served
@@ -264,12 +270,13 @@ fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), Ser
 fn event_loops(
     config: &Config,
     listener: &TcpListener,
-    tls: Option<&Arc<rustls::ServerConfig>>,
+    tls: Option<&Tls>,
     stats: &Arc<NetStats>,
 ) -> io::Result<Vec<EventLoop>> {
     (0..config.http.threads)
         .map(|_| {
-            let event_loop = EventLoop::new(listener.try_clone()?, config.http.limits(), tls.cloned())?;
+            let event_loop =
+                EventLoop::new(listener.try_clone()?, config.http.limits(), tls.map(Tls::config))?;
             Ok(event_loop.with_stats(Arc::clone(stats)))
         })
         .collect()
@@ -301,12 +308,16 @@ fn page_settings(config: &Config) -> Settings {
 }
 
 fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
-    let token = || secrets.token.as_ref().map_or_else(Box::default, bytes);
     HttpOptions {
         auth: match config.auth.buyer {
-            BuyerAuth::Token => AuthMode::Token { secret: token(), claim: config.auth.token_claim.clone() },
+            BuyerAuth::Token => AuthMode::Token {
+                secrets: both(&secrets.token, &secrets.token_previous),
+                claim: config.auth.token_claim.clone(),
+            },
             BuyerAuth::MemberId => AuthMode::MemberId,
-            BuyerAuth::DemoCookie => AuthMode::DemoCookie { secret: token() },
+            BuyerAuth::DemoCookie => {
+                AuthMode::DemoCookie { secret: secrets.token.as_ref().map_or_else(Box::default, bytes) }
+            }
         },
         allowed_origins: config.http.allowed_origins.clone(),
         public_names: config.http.public_names.clone(),
@@ -333,10 +344,15 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
 
 fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
     HttpSecrets {
-        operator: secrets.operator.as_ref().map(bytes),
-        payment: secrets.payment.as_ref().map(bytes),
+        operator: both(&secrets.operator, &secrets.operator_previous),
+        payment: both(&secrets.payment, &secrets.payment_previous),
         order_id,
     }
+}
+
+/// A secret, and the one before it while both are taken.
+fn both(current: &Option<SecretBytes>, previous: &Option<SecretBytes>) -> Vec<Box<[u8]>> {
+    current.iter().chain(previous).map(bytes).collect()
 }
 
 fn bytes(secret: &SecretBytes) -> Box<[u8]> {

@@ -23,7 +23,7 @@ impl HttpService {
     /// Everything is asked of a buyer, but the form names one: who asks is checked against it.
     fn submit_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
         let is_form =
             |found: &str| found.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM));
         if call.fields.content_type.is_some_and(|found| !is_form(found)) {
@@ -36,7 +36,7 @@ impl HttpService {
         let count = u32::try_from(needed_number_in(form, "count")?)
             .map_err(|_too_many| Problem::invalid("\"count\" is more than any order may have."))?;
         let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
-        let buyer = self.shared.auth.named_buyer(&call.fields, user, call.now_s())?;
+        let buyer = self.access.auth.named_buyer(&call.fields, user, call.now_s())?;
         let key = key_of(call)?;
         let admitted = self.admit_published(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);

@@ -75,7 +75,7 @@ impl HttpService {
     fn metrics(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if self.shared.options.metrics_token_required {
             let address = call.client(&self.shared.options.trusted_proxies);
-            self.shared.auth.operator(&call.fields, address)?;
+            self.access.auth.operator(&call.fields, address)?;
         }
         let mut text = self.shared.metrics.encode();
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);

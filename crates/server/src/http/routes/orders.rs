@@ -110,10 +110,10 @@ impl HttpService {
         let wait = wait.ok_or_else(|| {
             Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
         })?;
-        let buyer = if self.shared.auth.is_operator(&call.fields) {
+        let buyer = if self.access.auth.is_operator(&call.fields) {
             None
         } else {
-            Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
+            Some(self.access.auth.buyer(&call.fields, call.now_s())?)
         };
         let order = order_id(call.params.name)?;
         self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)

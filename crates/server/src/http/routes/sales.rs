@@ -102,7 +102,7 @@ impl HttpService {
     }
 
     fn reader(&self, call: &Call<'_>) -> Reader {
-        if self.shared.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
+        if self.access.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
     }
 
     fn write_known_sale(

@@ -117,6 +117,6 @@ fn only_signed_callbacks_are_heard() {
         assert_eq!(shop.send(&signed(&body, at_s)).status, 400, "{body}");
     }
     let mut off = Setup::new(AuthMode::MemberId);
-    off.secrets.payment = None;
+    off.secrets.payment.clear();
     assert_eq!(Shop::with(off).send(&signed(&body, at_s)).problem(), problem(403, "payments_off"));
 }

@@ -64,8 +64,8 @@ impl Setup {
             shop_sale: Some(SHOP_SALE),
         };
         let secrets = HttpSecrets {
-            operator: Some(Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])),
-            payment: Some(Box::from(SECRET)),
+            operator: vec![Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])],
+            payment: vec![Box::from(SECRET)],
             order_id: [7; 16],
         };
         let limits = Limits {
@@ -81,7 +81,7 @@ impl Setup {
 }
 
 pub(super) fn token_mode() -> AuthMode {
-    AuthMode::Token { secret: SECRET.into(), claim: "sub".to_owned() }
+    AuthMode::Token { secrets: vec![SECRET.into()], claim: "sub".to_owned() }
 }
 
 pub(super) fn demo_mode() -> AuthMode {
