@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
 use server::net::{self, Stop};
-use server::{Running, Secrets, check_demo};
+use server::{Listeners, Running, Secrets, check_demo};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -64,8 +64,13 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     let secrets = Secrets::load(&config, environment)?;
     let set_level = logging::start(&config.log);
     fit_connections(&mut config);
-    let listener = bind(config.http.listen)?;
-    let address = listener.local_addr().map_err(Failure::unavailable)?;
+    let public = bind(config.http.listen)?;
+    let address = public.local_addr().map_err(Failure::unavailable)?;
+    let operators = config.http.operator_listen.map(bind).transpose()?;
+    let operators_at = match &operators {
+        Some(listener) => Some(listener.local_addr().map_err(Failure::unavailable)?),
+        None => None,
+    };
     let stop = Stop::new();
     stop_on_signals(stop.clone(), config.demo.is_some())?;
     let hangups = if config.demo.is_none() {
@@ -77,7 +82,7 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
         let (arguments, environment) = (arguments.clone(), environment.clone());
         move || self::sources(&arguments, &environment)
     };
-    let addresses = addresses(&config, address);
+    let addresses = addresses(&config, address, operators_at);
     let mut live = None;
     let on_ready = |running: &Running| {
         // A reader that left must not keep the orders out; what it would have read is in the log.
@@ -95,7 +100,7 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
             live = LiveLine::start(move || Snapshot::of(&metrics, &shelf.current())).ok();
         }
     };
-    let served = server::run(config, secrets, listener, stop, on_ready);
+    let served = server::run(config, secrets, Listeners { public, operators }, stop, on_ready);
     drop(live);
     served.map_err(Failure::unavailable)
 }
@@ -123,7 +128,8 @@ fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
 fn fit_connections(config: &mut Config) {
     let limit = net::raise_limit();
     let wanted = config.http.connections_max;
-    let fitting = net::connections_within(limit, wanted, config.http.threads);
+    let event_loops = config.http.threads + usize::from(config.http.operator_listen.is_some());
+    let fitting = net::connections_within(limit, wanted, event_loops);
     if fitting < wanted {
         tracing::warn!(
             descriptors = limit,
@@ -172,15 +178,22 @@ fn stop_on_signals(stop: Stop, demo: bool) -> Result<(), Failure> {
 }
 
 /// What to open in a browser, and in a demo what to point a load tool at.
-fn addresses(config: &Config, address: SocketAddr) -> String {
+fn addresses(config: &Config, address: SocketAddr, operators: Option<SocketAddr>) -> String {
     let scheme = if config.http.tls_files().is_some() { "https" } else { "http" };
     let base = format!("{scheme}://{address}");
     let mut text = format!("serving       {base}/\nAPI           {base}/api\n");
+    let for_operators = operators.map_or(base.clone(), |address| {
+        let scheme = if address.ip().is_loopback() { "http" } else { scheme };
+        format!("{scheme}://{address}")
+    });
+    if operators.is_some() {
+        text += &format!("operators     {for_operators}/metrics\n");
+    }
     if config.demo.is_some() {
         text += &format!(
             "for people    {base}/seckill_3_30.html   (100 units, one each)\n\
              for ab        {base}/seckill_3_29.html   (10,000,000 units)\n\
-             operator      doorbuster sale list --server {base} --data-dir {}\n",
+             operator      doorbuster sale list --server {for_operators} --data-dir {}\n",
             config.ledger.data_dir.display()
         );
     }

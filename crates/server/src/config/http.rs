@@ -4,15 +4,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Problem, path_unless_empty};
 use crate::net;
+
+/// Connections of the operators' own listener.
+const OPERATOR_CONNECTIONS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
     pub listen: SocketAddr,
+    #[serde(deserialize_with = "address_unless_empty")]
+    pub operator_listen: Option<SocketAddr>,
     pub threads: usize,
     pub connections_max: usize,
     pub(super) connections_per_address_max: usize,
@@ -69,6 +74,12 @@ impl Http {
         }
     }
 
+    /// The bounds of the operators' event loop: some tools, and no crowd.
+    pub fn operator_limits(&self) -> net::Limits {
+        let connections_max = self.connections_max.min(OPERATOR_CONNECTIONS_MAX);
+        net::Limits { connections_max, connections_per_address_max: connections_max, ..self.limits() }
+    }
+
     /// The proxies that say for whom they ask.
     ///
     /// # Panics
@@ -85,6 +96,11 @@ impl Http {
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         let http = self;
         let (missing, given) = ("is empty but the other one is set:", "set both, or neither for plain HTTP");
+        if http.operator_listen.is_some_and(|address| address == http.listen && address.port() != 0) {
+            let message =
+                "is http.listen as well: give the operators another address or port, or leave it empty";
+            problems.push(("http.operator_listen", message.into()));
+        }
         match (&http.tls_certificate_file, &http.tls_key_file) {
             (None, Some(_)) => problems.push(("http.tls_certificate_file", format!("{missing} {given}"))),
             (Some(_), None) => problems.push(("http.tls_key_file", format!("{missing} {given}"))),
@@ -122,4 +138,12 @@ fn is_origin(text: &str) -> bool {
 fn is_host_name(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b))
+}
+
+fn address_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(source)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }

@@ -321,6 +321,14 @@ impl Config {
                                or set \"token\" or \"member_id\"";
                 problems.push(("auth.buyer", message.into()));
             }
+            Some(demo)
+                if !demo.public
+                    && self.http.operator_listen.is_some_and(|address| !address.ip().is_loopback()) =>
+            {
+                let message =
+                    "is reached by other machines: in a demo listen on 127.0.0.1, or add --demo-public";
+                problems.push(("http.operator_listen", message.into()));
+            }
             Some(demo) if !demo.public && !self.http.listen.ip().is_loopback() => {
                 let message = format!(
                     "= {} is reached by other machines, and in a demo anybody can be any buyer: listen on \

@@ -43,7 +43,7 @@ use placing::order_id::Ids;
 use published::reply::Templates;
 use reads::{LedgerRead, ShowRead};
 use route::{Handler, Route};
-use router::{Params, ROUTER, Resource};
+use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
 use tally::Tally;
 use wire::answer::{Answering, Shape, SoldOut};
 use wire::error::Problem;
@@ -53,11 +53,32 @@ use crate::intake::catalog::Catalog;
 use crate::intake::{Client, Envelope, Reply, Request};
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
+/// At which listener a service serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entrance {
+    /// There is one for all.
+    Only,
+    /// Operators have another: here nobody is one.
+    Public,
+    Operators,
+}
+
+impl Entrance {
+    fn router(self) -> &'static Router {
+        match self {
+            Entrance::Only => &ROUTER,
+            Entrance::Public => &PUBLIC,
+            Entrance::Operators => &OPERATORS,
+        }
+    }
+}
+
 /// The routes, as one event loop serves them.
 #[derive(Debug)]
 pub struct HttpService {
     shared: Arc<Shared>,
     access: Arc<Access>,
+    entrance: Entrance,
     client: Client,
     catalog: Arc<Catalog>,
     batch: Vec<Envelope>,
@@ -75,7 +96,7 @@ pub struct HttpService {
 
 impl HttpService {
     /// One per event loop; `client` is that loop's.
-    pub fn new(shared: Arc<Shared>, client: Client) -> HttpService {
+    pub fn new(shared: Arc<Shared>, client: Client, entrance: Entrance) -> HttpService {
         HttpService {
             catalog: shared.shelf.current(),
             batch: Vec::new(),
@@ -90,6 +111,7 @@ impl HttpService {
             sold_out: SoldOut::new(),
             client,
             access: shared.access.get(),
+            entrance,
             shared,
         }
     }
@@ -140,6 +162,10 @@ impl HttpService {
                 handler(self, call)
             }
         }
+    }
+
+    fn is_operator(&self, fields: &Fields<'_>) -> bool {
+        self.entrance != Entrance::Public && self.access.auth.is_operator(fields)
     }
 
     /// An operator's call, and a line in the log for each that may change something.
@@ -234,8 +260,9 @@ impl Service for HttpService {
     /// The large bound is the operator's alone: anybody else could have the server buffer that much for a 401.
     fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
         let options = &self.shared.options;
-        let large = ROUTER.find(path).is_some_and(|(resource, _)| resource.takes_large_bodies())
-            && self.access.auth.is_operator(&Fields::of(headers));
+        let found = self.entrance.router().find(path);
+        let large = found.is_some_and(|(resource, _)| resource.takes_large_bodies())
+            && self.is_operator(&Fields::of(headers));
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
@@ -254,7 +281,7 @@ impl Service for HttpService {
         let origin = self.access.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let now = self.shared.clock.now();
-        let found = ROUTER.find(request.path);
+        let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems()),
             None => (Params::default(), Shape::of_unknown(request.path)),

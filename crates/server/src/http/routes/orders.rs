@@ -9,7 +9,7 @@ use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::placing::{Placed, key_of};
 use crate::http::reads::{LedgerRead, ShowRead};
-use crate::http::route::{Handler, Route};
+use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::address::{DeliveryAddress, WireAddress};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
@@ -25,7 +25,7 @@ use crate::net::Answer;
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
     Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
-    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)),
+    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::ToBoth),
     Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
 ];
 
@@ -110,7 +110,7 @@ impl HttpService {
         let wait = wait.ok_or_else(|| {
             Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
         })?;
-        let buyer = if self.access.auth.is_operator(&call.fields) {
+        let buyer = if self.is_operator(&call.fields) {
             None
         } else {
             Some(self.access.auth.buyer(&call.fields, call.now_s())?)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::placing::key_of;
-use crate::http::route::{BodyLimit, Handler, Route};
+use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
@@ -18,9 +18,9 @@ use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)),
+    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)).served(Served::ToBoth),
     Route::post("/api/v1/sales", Handler::Operator(HttpService::create_sale)).body(BodyLimit::Operator),
-    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)),
+    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::ToBoth),
     Route::patch("/api/v1/sales/{sale}", Handler::Operator(HttpService::change_sale))
         .body(BodyLimit::Operator),
     Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(HttpService::pause_sale)),
@@ -102,7 +102,7 @@ impl HttpService {
     }
 
     fn reader(&self, call: &Call<'_>) -> Reader {
-        if self.access.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
+        if self.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
     }
 
     fn write_known_sale(

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admission;
+mod entrances;
 mod fuzz;
 mod numbers;
 mod operating;

@@ -8,7 +8,7 @@ use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, Sale
 use super::Response;
 use crate::clock::Clock;
 use crate::http::delivery::Delivery;
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
+use crate::http::{AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request};
@@ -190,7 +190,7 @@ impl Shop {
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
-        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
+        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0), Entrance::Only);
         let options = Options {
             data_dir: data_dir.path().to_owned(),
             synchronous: Synchronous::Off,
@@ -217,7 +217,12 @@ impl Shop {
 
     /// The service of another event loop of the same server.
     pub(super) fn another_loop(&self) -> HttpService {
-        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0))
+        self.at(Entrance::Only)
+    }
+
+    /// The service of a loop at this listener.
+    pub(super) fn at(&self, entrance: Entrance) -> HttpService {
+        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0), entrance)
     }
 
     /// Does something to the book without HTTP.
