@@ -229,7 +229,6 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::auth::token::BUYER_MAX;
 
     fn auth(mode: AuthMode) -> Auth {
         Auth::new(mode, &[Box::from(*b"operator's token")], None, &["https://shop.example".to_owned()])
@@ -303,7 +302,7 @@ mod tests {
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
         assert_eq!(auth.new_session(&fields), Ok(None));
         let buyer = auth.buyer(&fields, 0).unwrap();
-        assert!((DEMO_BUYER_MIN..BUYER_MAX).contains(&buyer.number().unwrap()));
+        assert!((DEMO_BUYER_MIN..BuyerId::NUMBER_MAX).contains(&buyer.number().unwrap()));
         let (number, tag) = value.split_once('.').unwrap();
         for forged in [
             format!("{COOKIE}={}.{tag}", buyer.0 + 1),

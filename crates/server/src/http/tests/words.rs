@@ -14,8 +14,11 @@ fn post(target: &str, body: &str) -> Sent {
     Sent::post(target, body).operator().member(1).key("k")
 }
 
-/// A body of every kind that the API takes, all right as it stands.
-fn bodies() -> Vec<(fn(&Value) -> Sent, Value)> {
+/// A body that is all right as it stands, and the request with another in its place.
+type Body = (fn(&Value) -> Sent, Value);
+
+/// One of every kind that the API takes.
+fn bodies() -> Vec<Body> {
     let item = json!({"product": 1, "title": "Shoe", "description": "", "price": 4, "list_price": 9, "total": 100, "limit": 1});
     let address = json!({"name": "Ada", "city": "Berlin"});
     let published = json!({"city": "Changsha", "detailAddress": "Road 1"});
@@ -164,6 +167,17 @@ fn what_is_wrong_is_said_in_so_many_words() {
             "\"items\" must be a list.".to_owned(),
         ),
         (signed(r#"{"payment_id":5}"#, NOW.0 / 1000), "\"payment_id\" must be a string.".to_owned()),
+    ] {
+        said(&mut shop, &sent, &detail);
+    }
+    assert_eq!(shop.send(&order("{}")).problem(), problem(400, "invalid_body"));
+}
+
+#[test]
+fn what_is_wrong_with_a_query_or_a_form_is_said_by_its_name() {
+    let mut shop = Shop::new(demo_mode());
+    let whole = "must be a whole number from 0 to 9223372036854775807";
+    for (sent, detail) in [
         (Sent::get("/api/v1/stock?sale=3&product=x"), format!("\"product\" {whole}, in digits.")),
         (Sent::get("/api/v1/stock?product=1"), format!("\"sale\" {whole}, in digits.")),
         (Sent::get("/cache/stock"), format!("\"productId\" {whole}, in digits.")),
@@ -179,14 +193,14 @@ fn what_is_wrong_is_said_in_so_many_words() {
         ),
         (post("/order/submit", "user_id=1&goods_id=&count=1"), format!("\"goods_id\" {whole}, in digits.")),
     ] {
-        let answered = shop.send(&sent);
-        assert_eq!(answered.status, 400, "{sent:?}");
-        let text = if answered.text().starts_with('{') {
-            answered.json()["detail"].as_str().unwrap().to_owned()
-        } else {
-            answered.text()
-        };
-        assert_eq!(text, detail, "{sent:?}");
+        said(&mut shop, &sent, &detail);
     }
-    assert_eq!(shop.send(&order("{}")).problem(), problem(400, "invalid_body"));
+}
+
+/// Asserts that this is refused, and with which words.
+#[track_caller]
+fn said(shop: &mut Shop, sent: &Sent, detail: &str) {
+    let answered = shop.send(sent);
+    assert_eq!(answered.status, 400, "{sent:?}");
+    assert_eq!(answered.json()["detail"], detail, "{sent:?}");
 }

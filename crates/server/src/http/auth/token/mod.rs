@@ -20,8 +20,6 @@ const TOKEN_BYTES_MAX: usize = 2048;
 const DECODED_BYTES_MAX: usize = TOKEN_BYTES_MAX / 4 * 3;
 /// `{"alg":"HS256","typ":"JWT"}`, as most libraries write it: recognised without decoding.
 const USUAL_HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
-/// Buyers are kept as signed 64-bit numbers in the ledger.
-pub(in crate::http) const BUYER_MAX: u64 = BuyerId::NUMBER_MAX;
 
 /// Why a token is not believed. Answered to its bearer: none of this helps to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

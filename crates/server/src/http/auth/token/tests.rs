@@ -54,7 +54,10 @@ fn claims_are_read_by_the_rules() {
         (r#"{"sub":"7","exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"s\u0075b":7,"exp":1700000001.5}"#, Ok(BuyerId(7))),
-        (r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#, Ok(BuyerId(BUYER_MAX.into()))),
+        (
+            r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#,
+            Ok(BuyerId(BuyerId::NUMBER_MAX.into())),
+        ),
         (r#"{"sub":"7","exp":1700000001,"nbf":1700000000}"#, Ok(BuyerId(7))),
         (r#"{"sub":"7","exp":1700000000}"#, Err(Untrusted::Expired)),
         (r#"{"sub":"7","exp":1700000000.9}"#, Err(Untrusted::Expired)),
