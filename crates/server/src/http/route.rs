@@ -50,9 +50,9 @@ impl When {
 /// At which listener a route is served, where the operators have one of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    ToThePublic,
-    ToOperators,
-    ToBoth,
+    Public,
+    Operators,
+    Both,
 }
 
 /// The bound of a body.
@@ -81,8 +81,8 @@ impl Route {
     const fn new(method: Method, path: &'static str, handler: Handler) -> Route {
         let (when, body, problems) = (When::Always, BodyLimit::Usual, Shape::Problem);
         let served = match handler {
-            Handler::Operator(_) | Handler::OperatorReads(_) => Served::ToOperators,
-            Handler::Anybody(_) | Handler::Buyer(_) | Handler::Provider(_) => Served::ToThePublic,
+            Handler::Operator(_) | Handler::OperatorReads(_) => Served::Operators,
+            Handler::Anybody(_) | Handler::Buyer(_) | Handler::Provider(_) => Served::Public,
         };
         Route { method, path, handler, when, body, served, problems }
     }

@@ -29,9 +29,9 @@ const TABLES: [&[Route]; 8] = [
 pub(super) static ROUTER: LazyLock<Router> = LazyLock::new(|| Router::of(|_| true));
 /// Where operators have a listener of their own: what is left at the other one, and what is served at theirs.
 pub(super) static PUBLIC: LazyLock<Router> =
-    LazyLock::new(|| Router::of(|row| row.served != Served::ToOperators));
+    LazyLock::new(|| Router::of(|row| row.served != Served::Operators));
 pub(super) static OPERATORS: LazyLock<Router> =
-    LazyLock::new(|| Router::of(|row| row.served != Served::ToThePublic));
+    LazyLock::new(|| Router::of(|row| row.served != Served::Public));
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/healthz", Handler::Anybody(HttpService::health)).served(Served::ToBoth),
-    Route::get("/readyz", Handler::Anybody(HttpService::ready)).served(Served::ToBoth),
-    Route::get("/metrics", Handler::Anybody(HttpService::metrics)).served(Served::ToOperators),
+    Route::get("/healthz", Handler::Anybody(HttpService::health)).served(Served::Both),
+    Route::get("/readyz", Handler::Anybody(HttpService::ready)).served(Served::Both),
+    Route::get("/metrics", Handler::Anybody(HttpService::metrics)).served(Served::Operators),
     Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
     Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
     Route::get("/api/v1/audit", Handler::OperatorReads(read_audit)),

@@ -25,7 +25,7 @@ use crate::net::Answer;
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
     Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
-    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::ToBoth),
+    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::Both),
     Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
 ];
 

@@ -18,9 +18,9 @@ use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)).served(Served::ToBoth),
+    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)).served(Served::Both),
     Route::post("/api/v1/sales", Handler::Operator(HttpService::create_sale)).body(BodyLimit::Operator),
-    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::ToBoth),
+    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::Both),
     Route::patch("/api/v1/sales/{sale}", Handler::Operator(HttpService::change_sale))
         .body(BodyLimit::Operator),
     Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(HttpService::pause_sale)),

@@ -44,10 +44,10 @@ fn each_route_is_served_at_its_listener_and_unknown_at_the_other() {
         };
         let nothing_there = sent.target.contains("none") || sent.target == "/orders/0";
         let unknown = (is_unknown(&mut public), is_unknown(&mut operators));
-        let expected = (served == Served::ToOperators, served == Served::ToThePublic);
+        let expected = (served == Served::Operators, served == Served::Public);
         assert!(nothing_there || unknown == expected, "{sent:?}: {unknown:?}");
         let is_operators = matches!(handler, Handler::Operator(_) | Handler::OperatorReads(_));
-        assert!(!is_operators || served == Served::ToOperators, "{sent:?}");
+        assert!(!is_operators || served == Served::Operators, "{sent:?}");
     }
 }
 
