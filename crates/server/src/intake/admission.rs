@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
@@ -88,14 +88,24 @@ pub enum BuyerBounds {
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,
+    /// The rates of `limits`, as they are now: an operator may change them during a sale.
+    rates: Rates,
     /// Theoretical arrival time of the next order, in nanoseconds since `epoch` (GCRA: one word, no timer).
     next_ns: AtomicU64,
     epoch: std::time::Instant,
-    /// There if there is a rate.
-    shares: Option<Shares>,
+    /// Made once there is a rate.
+    shares: OnceLock<Shares>,
     in_flight: AtomicUsize,
     buyers: Vec<Mutex<HashMap<BuyerId, u32>>>,
     hasher: RandomState,
+}
+
+/// Each is read by itself: a request between two of them that change is judged by the one that is old or the one that is new.
+#[derive(Debug)]
+struct Rates {
+    orders_per_s: AtomicU64,
+    burst: AtomicU64,
+    orders_per_s_per_buyer: AtomicU64,
 }
 
 /// Shards of the per-buyer counts: more than the threads that could meet there.
@@ -105,9 +115,14 @@ impl Admission {
     pub fn new(limits: Limits) -> Admission {
         Admission {
             limits,
+            rates: Rates {
+                orders_per_s: AtomicU64::new(limits.orders_per_s),
+                burst: AtomicU64::new(limits.burst),
+                orders_per_s_per_buyer: AtomicU64::new(limits.orders_per_s_per_buyer),
+            },
             next_ns: AtomicU64::new(0),
             epoch: std::time::Instant::now(),
-            shares: (limits.orders_per_s > 0 || limits.orders_per_s_per_buyer > 0).then(Shares::new),
+            shares: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             buyers: (0..BUYER_SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -115,8 +130,21 @@ impl Admission {
     }
 
     /// In effect here: of a cluster, this server's share.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn limits(&self) -> Limits {
+        Limits {
+            orders_per_s: self.rates.orders_per_s.load(Ordering::Relaxed),
+            burst: self.rates.burst.load(Ordering::Relaxed),
+            orders_per_s_per_buyer: self.rates.orders_per_s_per_buyer.load(Ordering::Relaxed),
+            ..self.limits
+        }
+    }
+
+    /// Takes up other rates, and their burst. The bounds of orders in flight stay: those that are counted were counted
+    /// by them.
+    pub(crate) fn change_rates(&self, limits: &Limits) {
+        self.rates.burst.store(limits.burst, Ordering::Relaxed);
+        self.rates.orders_per_s.store(limits.orders_per_s, Ordering::Relaxed);
+        self.rates.orders_per_s_per_buyer.store(limits.orders_per_s_per_buyer, Ordering::Relaxed);
     }
 
     /// Judges a request whose key is unknown.
@@ -150,7 +178,9 @@ impl Admission {
     /// who is refused takes nothing from the others. What was taken from the buyer's own rate stays taken.
     pub fn take_back(&self, permit: Permit) {
         let Permit(()) = permit;
-        let Some(interval) = NS_PER_S.checked_div(self.limits.orders_per_s) else { return };
+        let Some(interval) = NS_PER_S.checked_div(self.rates.orders_per_s.load(Ordering::Relaxed)) else {
+            return;
+        };
         let earlier = |next: u64| Some(next.saturating_sub(interval.max(1)));
         let _always_there = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
     }
@@ -200,7 +230,11 @@ impl Admission {
     }
 
     fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<(), NotAdmitted> {
-        let Some(shares) = &self.shares else { return Ok(()) };
+        let Limits { orders_per_s, orders_per_s_per_buyer, .. } = self.limits();
+        if orders_per_s == 0 && orders_per_s_per_buyer == 0 {
+            return Ok(());
+        }
+        let shares = self.shares.get_or_init(Shares::new);
         let elapsed = self.epoch.elapsed().as_nanos();
         self.take_token_at(shares, (buyer, bounds), u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
@@ -211,7 +245,7 @@ impl Admission {
         (buyer, bounds): (BuyerId, BuyerBounds),
         now_ns: u64,
     ) -> Result<(), NotAdmitted> {
-        let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits;
+        let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits();
         let share = shares.asks(buyer, now_ns);
         if orders_per_s_per_buyer > 0 && bounds == BuyerBounds::Kept {
             share
@@ -253,7 +287,7 @@ mod tests {
 
     /// So many orders of this buyer at this moment: how many are let through.
     fn passed(admission: &Admission, buyer: u64, ms: u64, orders: usize) -> usize {
-        let shares = admission.shares.as_ref().unwrap();
+        let shares = admission.shares.get_or_init(Shares::new);
         let asks = || {
             admission
                 .take_token_at(shares, (BuyerId(buyer.into()), BuyerBounds::Kept), ms * 1_000_000)
@@ -279,6 +313,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_can_change_while_orders_come() {
+        let admission = admission(0, 0);
+        let let_through =
+            || (0..100).filter(|_| admission.take_token(BuyerId(1), BuyerBounds::Kept).is_ok()).count();
+        assert_eq!(let_through(), 100, "there is no rate");
+        admission.change_rates(&Limits { orders_per_s: 1, burst: 1, ..admission.limits() });
+        assert_eq!(let_through(), 1);
+        assert_eq!((admission.limits().orders_per_s, admission.limits().in_flight_max), (1, 2));
+        admission.change_rates(&Limits { orders_per_s: 0, burst: 1, ..admission.limits() });
+        assert_eq!(let_through(), 100);
+    }
+
+    #[test]
     fn what_the_stock_refused_takes_nothing_from_the_rate() {
         let admission = admission(1, 1);
         for buyer in 1..10 {
@@ -292,7 +339,7 @@ mod tests {
     fn a_buyers_own_rate_is_taken_from_whatever_becomes_of_the_order() {
         let limits = Limits { orders_per_s_per_buyer: 2, ..admission(0, 0).limits };
         let admission = Admission::new(limits);
-        let shares = admission.shares.as_ref().unwrap();
+        let shares = admission.shares.get_or_init(Shares::new);
         let ask = |buyer| admission.take_token_at(shares, (BuyerId(buyer), BuyerBounds::Kept), 0);
         assert_eq!([ask(1), ask(1)], [Ok(()), Ok(())]);
         admission.take_back(Permit(()));

@@ -4,14 +4,17 @@
 
 use std::sync::Arc;
 
-use super::{http_options, http_secrets};
+use super::{http_options, http_secrets, servers};
 use crate::config::{BuyerAuth, Config, Secrets};
 use crate::http::Shared;
 use crate::net::Tls;
 
 /// Keys whose values a server takes up while it serves. All others need a restart: threads, sockets, tables and
 /// everything that orders are kept in are made with them.
-const RELOADED: [&str; 13] = [
+const RELOADED: [&str; 16] = [
+    "admission.burst",
+    "admission.orders_per_s",
+    "admission.orders_per_s_per_buyer",
     "auth.operator_token_file",
     "auth.operator_token_previous_file",
     "auth.payment_secret_file",
@@ -33,6 +36,8 @@ pub struct Reloader {
     shared: Arc<Shared>,
     tls: Option<Tls>,
     buyer: BuyerAuth,
+    /// That share the rates: how many there are needs a restart.
+    servers: u32,
     order_id: [u8; 16],
 }
 
@@ -43,10 +48,16 @@ impl Reloader {
         shared: Arc<Shared>,
         order_id: [u8; 16],
     ) -> Reloader {
-        Reloader { shared, tls: secrets.tls.clone(), buyer: config.auth.buyer, order_id }
+        Reloader {
+            shared,
+            tls: secrets.tls.clone(),
+            buyer: config.auth.buyer,
+            servers: servers(config),
+            order_id,
+        }
     }
 
-    /// Takes up secrets, certificate, origins and names, from the next request and the next handshake on; all of them
+    /// Takes up secrets, certificate, origins, names and rates, from the next request and the next handshake on; all of them
     /// or none. Whether there is TLS stays as it is.
     ///
     /// # Errors
@@ -61,6 +72,7 @@ impl Reloader {
         if let (Some(shown), Some(renewed)) = (&self.tls, &secrets.tls) {
             shown.show(renewed);
         }
+        self.shared.admission.change_rates(&config.admission.limits(self.servers));
         self.shared.change_access(&http_options(config, secrets), &http_secrets(secrets, self.order_id));
         Ok(())
     }
