@@ -4,7 +4,7 @@ local edge = { settings = {} }
 function edge.configure(settings)
 	edge.settings = settings
 	if not settings.demo then
-		require("token").read_secret(settings.token_secret_file)
+		require("token").read_secrets(settings.token_secret_file, settings.token_secret_previous_file)
 	end
 	-- Loaded here, so that the workers share the code and a mistake in it shows at the start.
 	require("problem")

@@ -23,15 +23,23 @@ local EXACT_MAX = 2 ^ 53
 local USUAL_HEADER = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
 
 local token = {}
-local secret
+-- The newest first: nearly all tokens are signed with it.
+local secrets = {}
 local sha256 = ffi.C.EVP_sha256()
 local tag = ffi.new("unsigned char[?]", TAG_BYTES)
 
-function token.read_secret(path)
+local function read_secret(path)
 	local file = assert(io.open(path, "rb"))
-	secret = file:read("*a"):gsub("\r?\n$", "")
+	local secret = file:read("*a"):gsub("\r?\n$", "")
 	file:close()
 	assert(#secret >= SECRET_BYTES_MIN, path .. ": the secret must have at least " .. SECRET_BYTES_MIN .. " bytes")
+	return secret
+end
+
+-- While the shop changes its secret, tokens of the previous one are taken too.
+function token.read_secrets(path, previous_path)
+	secrets = { read_secret(path) }
+	if previous_path ~= "" then secrets[2] = read_secret(previous_path) end
 end
 
 -- Only what is canonical: no padding, no stray bits at the end, no other alphabet.
@@ -41,8 +49,12 @@ local function decode(text)
 end
 
 local function is_signed(text, signature)
-	ffi.C.HMAC(sha256, secret, #secret, text, #text, tag, nil)
-	return #signature == TAG_BYTES and ffi.C.CRYPTO_memcmp(tag, signature, TAG_BYTES) == 0
+	if #signature ~= TAG_BYTES then return false end
+	for _, secret in ipairs(secrets) do
+		ffi.C.HMAC(sha256, secret, #secret, text, #text, tag, nil)
+		if ffi.C.CRYPTO_memcmp(tag, signature, TAG_BYTES) == 0 then return true end
+	end
+	return false
 end
 
 local function is_hs256(header)

@@ -16,6 +16,7 @@ mod ledger;
 mod live;
 mod logging;
 mod output;
+mod reload;
 mod sale;
 mod serve;
 mod time;

@@ -11,18 +11,19 @@ use std::time::Duration;
 use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
 use server::net::{self, Stop};
-use server::{Running, Secrets, check_demo};
+use server::{Listeners, Running, Secrets, check_demo};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::Failure;
 use crate::live::{LiveLine, Snapshot};
+use crate::reload::Reloading;
 use crate::time::parse_duration;
 use crate::{logging, output};
 
 /// Serve the sales of a data directory.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   doorbuster serve --demo                           a sale to look at, which starts at once
@@ -32,7 +33,7 @@ Examples:
 
 Arguments stand above DOORBUSTER_<SECTION>_<KEY> variables, and these above the file. SIGTERM or Ctrl-C stops
 gracefully: requests in flight are answered. A second Ctrl-C ends the process at once; accepted orders are on
-disk by then. Exit code 69: the port is taken, or another server uses the data directory.")]
+disk by then. SIGHUP reads secrets, certificates and some keys again (`doorbuster config` lists them); it stops a demo. Exit code 69: the port is taken, or another server uses the data directory.")]
 pub(crate) struct ServeArguments {
     /// Configuration file; without one, the defaults
     #[arg(long, value_name = "FILE")]
@@ -55,34 +56,56 @@ pub(crate) struct ServeArguments {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Result<(), Failure> {
-    let mut config = configuration(arguments, environment)?;
+    let sources = sources(arguments, environment);
+    let mut config = sources.clone().load()?;
     // Before a demo makes its secrets in a shop's data directory.
     let known = Secrets::load_for_ledger(&config, environment)?;
     check_demo(&config, &known).map_err(Failure::unavailable)?;
     let secrets = Secrets::load(&config, environment)?;
-    logging::start(&config.log);
+    let set_level = logging::start(&config.log);
     fit_connections(&mut config);
-    let listener = bind(config.http.listen)?;
-    let address = listener.local_addr().map_err(Failure::unavailable)?;
+    let public = bind(config.http.listen)?;
+    let address = public.local_addr().map_err(Failure::unavailable)?;
+    let operators = config.http.operator_listen.map(bind).transpose()?;
+    let operators_at = match &operators {
+        Some(listener) => Some(listener.local_addr().map_err(Failure::unavailable)?),
+        None => None,
+    };
     let stop = Stop::new();
-    stop_on_signals(stop.clone())?;
-    let addresses = addresses(&config, address);
+    stop_on_signals(stop.clone(), config.demo.is_some())?;
+    let hangups = if config.demo.is_none() {
+        Some(Signals::new([SIGHUP]).map_err(Failure::unavailable)?)
+    } else {
+        None
+    };
+    let again = {
+        let (arguments, environment) = (arguments.clone(), environment.clone());
+        move || self::sources(&arguments, &environment)
+    };
+    let addresses = addresses(&config, address, operators_at);
     let mut live = None;
     let on_ready = |running: &Running| {
         // A reader that left must not keep the orders out; what it would have read is in the log.
         output::print(&addresses).ok();
         tracing::info!(%address, "serving");
+        if let Some(hangups) = hangups {
+            let reloading = Reloading::new(environment.clone(), sources, running.reloader.clone(), set_level);
+            // Without the thread a SIGHUP does nothing, as the log says; orders are served.
+            if let Err(error) = reloading.start(hangups, again) {
+                tracing::error!(%error, "SIGHUP will not reload anything: the thread can't be started");
+            }
+        }
         if io::stdout().is_terminal() {
             let (metrics, shelf) = (running.metrics.clone(), running.shelf.clone());
             live = LiveLine::start(move || Snapshot::of(&metrics, &shelf.current())).ok();
         }
     };
-    let served = server::run(config, secrets, listener, stop, on_ready);
+    let served = server::run(config, secrets, Listeners { public, operators }, stop, on_ready);
     drop(live);
     served.map_err(Failure::unavailable)
 }
 
-fn configuration(arguments: &ServeArguments, environment: &Environment) -> Result<Config, Failure> {
+fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
     let mut sources = Sources::default();
     if let Some(path) = &arguments.config {
         sources = sources.file(path);
@@ -98,14 +121,15 @@ fn configuration(arguments: &ServeArguments, environment: &Environment) -> Resul
         let starts_in = arguments.starts_in.unwrap_or(Duration::ZERO);
         sources = sources.demo(Demo { starts_in, public: arguments.demo_public });
     }
-    Ok(sources.load()?)
+    sources
 }
 
 /// Takes no more connections than there are descriptors for, so that one more is answered 503 and not left waiting.
 fn fit_connections(config: &mut Config) {
     let limit = net::raise_limit();
     let wanted = config.http.connections_max;
-    let fitting = net::connections_within(limit, wanted, config.http.threads);
+    let event_loops = config.http.threads + usize::from(config.http.operator_listen.is_some());
+    let fitting = net::connections_within(limit, wanted, event_loops);
     if fitting < wanted {
         tracing::warn!(
             descriptors = limit,
@@ -132,9 +156,10 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody
-/// listened for it.
-fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::unavailable)?;
+/// listened for it. A demo also ends with its terminal; it has nothing to reload.
+fn stop_on_signals(stop: Stop, demo: bool) -> Result<(), Failure> {
+    let wanted: &[_] = if demo { &[SIGINT, SIGTERM, SIGHUP] } else { &[SIGINT, SIGTERM] };
+    let mut signals = Signals::new(wanted).map_err(Failure::unavailable)?;
     let wait = move || {
         for (earlier, signal) in signals.forever().enumerate() {
             match earlier {
@@ -153,15 +178,22 @@ fn stop_on_signals(stop: Stop) -> Result<(), Failure> {
 }
 
 /// What to open in a browser, and in a demo what to point a load tool at.
-fn addresses(config: &Config, address: SocketAddr) -> String {
+fn addresses(config: &Config, address: SocketAddr, operators: Option<SocketAddr>) -> String {
     let scheme = if config.http.tls_files().is_some() { "https" } else { "http" };
     let base = format!("{scheme}://{address}");
     let mut text = format!("serving       {base}/\nAPI           {base}/api\n");
+    let for_operators = operators.map_or(base.clone(), |address| {
+        let scheme = if address.ip().is_loopback() { "http" } else { scheme };
+        format!("{scheme}://{address}")
+    });
+    if operators.is_some() {
+        text += &format!("operators     {for_operators}/metrics\n");
+    }
     if config.demo.is_some() {
         text += &format!(
             "for people    {base}/seckill_3_30.html   (100 units, one each)\n\
              for ab        {base}/seckill_3_29.html   (10,000,000 units)\n\
-             operator      doorbuster sale list --server {base} --data-dir {}\n",
+             operator      doorbuster sale list --server {for_operators} --data-dir {}\n",
             config.ledger.data_dir.display()
         );
     }

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use server::net::{
-    Answer, EventLoop, HttpRequest, Limits, Prepared, Replies, ResponseWriter, Service, Stop, Ticket, Waker,
-    server_config,
+    Answer, EventLoop, HttpRequest, Limits, Prepared, Replies, ResponseWriter, Service, Stop, Ticket, Tls,
+    Waker,
 };
 
 /// What the loop and the answering thread exchange: a batch there, a batch back.
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let address = arguments.first().map_or("127.0.0.1:8080", String::as_str);
     let tls = match arguments.get(1..3) {
-        Some([certificate, key]) => Some(server_config(Path::new(certificate), Path::new(key))?),
+        Some([certificate, key]) => Some(Tls::load(Path::new(certificate), Path::new(key))?.config()),
         _ => None,
     };
     let mut event_loop = EventLoop::new(TcpListener::bind(address)?, Limits::default(), tls)?;

@@ -19,4 +19,4 @@ pub mod secret;
 mod serve;
 
 pub use config::Secrets;
-pub use serve::{Running, ServeError, check_demo, run};
+pub use serve::{Listeners, Reloader, Running, ServeError, check_demo, run};

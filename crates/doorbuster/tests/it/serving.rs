@@ -37,8 +37,13 @@ impl Serving {
     }
 
     /// Without asking whether it is ready: it is once it has printed its address, but speaks TLS, say.
-    pub(crate) fn start_unseen(mut command: Command) -> Serving {
-        command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    pub(crate) fn start_unseen(command: Command) -> Serving {
+        Serving::start_logging(command, Stdio::inherit())
+    }
+
+    /// As above, with its log in a file.
+    pub(crate) fn start_logging(mut command: Command, log: impl Into<Stdio>) -> Serving {
+        command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = loop {

@@ -6,21 +6,21 @@
 //!
 //! Must not: open anything but the configuration and secret files.
 
+mod http;
 mod ledger;
 mod secrets;
 mod sources;
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::CoolDown;
 use serde::{Deserialize, Deserializer};
 
 use crate::intake::admission::Limits;
-use crate::net;
 
+pub use http::Http;
 pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
 pub use sources::{ConfigErrors, Environment, Sources};
@@ -35,6 +35,7 @@ pub struct Config {
     pub http: Http,
     pub auth: Auth,
     pub admission: Admission,
+    pub published: Published,
     pub ledger: Ledger,
     pub cluster: Cluster,
     pub gate: Gate,
@@ -59,79 +60,21 @@ pub struct Demo {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Http {
-    pub listen: SocketAddr,
-    pub threads: usize,
-    pub connections_max: usize,
-    connections_per_address_max: usize,
-    pub head_bytes_max: usize,
-    pub body_bytes_max: usize,
-    pub operator_body_bytes_max: usize,
-    request_timeout_ms: u64,
-    idle_timeout_ms: u64,
-    write_timeout_ms: u64,
-    drain_timeout_ms: u64,
-    #[serde(deserialize_with = "path_unless_empty")]
-    tls_certificate_file: Option<PathBuf>,
-    #[serde(deserialize_with = "path_unless_empty")]
-    tls_key_file: Option<PathBuf>,
-    pub allowed_origins: Vec<String>,
-    pub public_names: Vec<String>,
-    pub metrics_token_required: bool,
-    pub message_route: bool,
-}
-
-impl Http {
-    pub fn request_timeout(&self) -> Duration {
-        Duration::from_millis(self.request_timeout_ms)
-    }
-
-    pub fn idle_timeout(&self) -> Duration {
-        Duration::from_millis(self.idle_timeout_ms)
-    }
-
-    pub fn write_timeout(&self) -> Duration {
-        Duration::from_millis(self.write_timeout_ms)
-    }
-
-    pub fn drain_timeout(&self) -> Duration {
-        Duration::from_millis(self.drain_timeout_ms)
-    }
-
-    /// The bounds of one of the event loops, which share the connections among them.
-    pub fn limits(&self) -> net::Limits {
-        let connections_max = self.connections_max.div_ceil(self.threads);
-        let per_address = self.connections_per_address_max.div_ceil(self.threads);
-        let three_quarters = (connections_max - connections_max / 4).max(1);
-        net::Limits {
-            connections_max,
-            connections_per_address_max: if per_address == 0 { three_quarters } else { per_address },
-            head_bytes_max: self.head_bytes_max,
-            request_timeout: self.request_timeout(),
-            idle_timeout: self.idle_timeout(),
-            write_timeout: self.write_timeout(),
-            drain: self.drain_timeout(),
-            ..net::Limits::default()
-        }
-    }
-
-    /// The PEM files of the certificate chain and of its key; `None` is plain HTTP.
-    pub fn tls_files(&self) -> Option<(&Path, &Path)> {
-        self.tls_certificate_file.as_deref().zip(self.tls_key_file.as_deref())
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Auth {
     pub buyer: BuyerAuth,
     #[serde(deserialize_with = "path_unless_empty")]
     token_secret_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    token_secret_previous_file: Option<PathBuf>,
     pub token_claim: String,
     #[serde(deserialize_with = "path_unless_empty")]
     operator_token_file: Option<PathBuf>,
     #[serde(deserialize_with = "path_unless_empty")]
+    operator_token_previous_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
     payment_secret_file: Option<PathBuf>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    payment_secret_previous_file: Option<PathBuf>,
     payment_tolerance_s: u64,
 }
 
@@ -161,6 +104,7 @@ pub struct Admission {
     pub(crate) orders_per_s_per_buyer: u64,
     in_flight_max: usize,
     pub(crate) in_flight_per_buyer_max: u32,
+    pub(crate) anonymous_requests_per_s_per_address: u64,
 }
 
 impl Admission {
@@ -178,6 +122,13 @@ impl Admission {
             gate_judges: false,
         }
     }
+}
+
+/// The published routes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    pub unlimited: bool,
 }
 
 /// The servers of a cluster, and the bounds of each one's stages.
@@ -348,7 +299,7 @@ impl Config {
                 problems.push((key, format!("= {value} is out of bounds: set it from {min} to {max}")));
             }
         }
-        self.check_http(&mut problems);
+        self.http.check(&mut problems);
         self.check_demo(&mut problems);
         if self.auth.token_claim.is_empty() {
             problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
@@ -369,35 +320,20 @@ impl Config {
         problems
     }
 
-    fn check_http(&self, problems: &mut Vec<Problem>) {
-        let http = &self.http;
-        let (missing, given) = ("is empty but the other one is set:", "set both, or neither for plain HTTP");
-        match (&http.tls_certificate_file, &http.tls_key_file) {
-            (None, Some(_)) => problems.push(("http.tls_certificate_file", format!("{missing} {given}"))),
-            (Some(_), None) => problems.push(("http.tls_key_file", format!("{missing} {given}"))),
-            (None, None) | (Some(_), Some(_)) => {}
-        }
-        for origin in http.allowed_origins.iter().filter(|origin| !is_origin(origin)) {
-            let message =
-                format!("holds {origin:?}: write it as a browser does, like \"https://shop.example\"");
-            problems.push(("http.allowed_origins", message));
-        }
-        for name in http.public_names.iter().filter(|name| !is_host_name(name)) {
-            let message = format!("holds {name:?}: write a name alone, like \"drops.shop.example\"");
-            problems.push(("http.public_names", message));
-        }
-        if http.operator_body_bytes_max < http.body_bytes_max {
-            let message = "is below http.body_bytes_max: raise it to that at least";
-            problems.push(("http.operator_body_bytes_max", message.into()));
-        }
-    }
-
     fn check_demo(&self, problems: &mut Vec<Problem>) {
         match self.demo {
             None if self.auth.buyer == BuyerAuth::DemoCookie => {
                 let message = "= \"demo_cookie\" makes everybody a buyer: use it with `doorbuster serve --demo`, \
                                or set \"token\" or \"member_id\"";
                 problems.push(("auth.buyer", message.into()));
+            }
+            Some(demo)
+                if !demo.public
+                    && self.http.operator_listen.is_some_and(|address| !address.ip().is_loopback()) =>
+            {
+                let message =
+                    "is reached by other machines: in a demo listen on 127.0.0.1, or add --demo-public";
+                problems.push(("http.operator_listen", message.into()));
             }
             Some(demo) if !demo.public && !self.http.listen.ip().is_loopback() => {
                 let message = format!(
@@ -469,6 +405,11 @@ impl Config {
             ("admission.orders_per_s_per_buyer", admission.orders_per_s_per_buyer, 0..=1_000_000),
             ("admission.in_flight_max", admission.in_flight_max as u64, 1..=1_000_000),
             ("admission.in_flight_per_buyer_max", admission.in_flight_per_buyer_max.into(), 0..=1_000_000),
+            (
+                "admission.anonymous_requests_per_s_per_address",
+                admission.anonymous_requests_per_s_per_address,
+                0..=1_000_000,
+            ),
             ("ledger.batch_commands_max", ledger.batch_commands_max as u64, 1..=65_536),
             ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),
             ("ledger.checkpoint_pages", ledger.checkpoint_pages.into(), 64..=1_048_576),
@@ -499,21 +440,6 @@ fn is_address(text: &str) -> bool {
             && !host.contains(char::is_whitespace)
             && port.parse::<u16>().is_ok_and(|port| port > 0)
     })
-}
-
-/// Scheme, host and perhaps port, with nothing after it: what a browser sends as `Origin`.
-fn is_origin(text: &str) -> bool {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    host.is_some_and(|host| {
-        !host.is_empty()
-            && host.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-:[]".contains(&b))
-    })
-}
-
-/// A name as a browser sends it in `Host`, without the port.
-fn is_host_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b))
 }
 
 fn path_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {

@@ -8,14 +8,12 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
-use rustls::ServerConfig;
 
-use super::{BuyerAuth, Config, ConfigErrors, Environment};
+use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::secret::SecretBytes;
@@ -35,12 +33,16 @@ pub struct Secrets {
     pub operator: Option<SecretBytes>,
     /// Signs payment callbacks; without one they are refused.
     pub payment: Option<SecretBytes>,
+    /// Those that the three above take the place of: both are taken, so that nobody is turned away while a secret changes.
+    pub token_previous: Option<SecretBytes>,
+    pub operator_previous: Option<SecretBytes>,
+    pub payment_previous: Option<SecretBytes>,
     /// Redis' password; without one, none is sent.
     pub gate: Option<SecretBytes>,
     /// The password at the ledger's server; without one, none is sent.
     pub mysql: Option<SecretBytes>,
     /// The certificate with its private key; without it, plain HTTP.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<net::Tls>,
 }
 
 /// Of a secret that is ours to choose.
@@ -58,6 +60,10 @@ struct Kind {
     /// Its file in a demo's data directory; `None`: a demo can't make it.
     demo_file: Option<&'static str>,
 }
+
+const TOKEN_PREVIOUS: &str = "auth.token_secret_previous_file";
+const OPERATOR_PREVIOUS: &str = "auth.operator_token_previous_file";
+const PAYMENT_PREVIOUS: &str = "auth.payment_secret_previous_file";
 
 const TOKEN: Kind = Kind {
     key: "auth.token_secret_file",
@@ -94,7 +100,7 @@ impl Secrets {
     /// A secret that is missing, too short or can't be read; all of them. A wrong certificate comes alone, before
     /// a demo makes anything.
     pub fn load(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
-        let tls = config.http.tls_files().map(|(chain, key)| net::server_config(chain, key)).transpose();
+        let tls = config.http.tls_files().map(|(chain, key)| net::Tls::load(chain, key)).transpose();
         let tls = tls.map_err(|error| {
             let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             ConfigErrors(vec![format!("http.tls_certificate_file and http.tls_key_file: {error}{why}")])
@@ -107,14 +113,16 @@ impl Secrets {
                 None
             })
         };
-        let secrets = Self {
+        let mut secrets = Self {
             token: read(&TOKEN, config.auth.token_secret_file.as_deref()),
             operator: read(&OPERATOR, config.auth.operator_token_file.as_deref()),
             payment: read(&PAYMENT, config.auth.payment_secret_file.as_deref()),
             gate: read(&GATE, config.gate.password_file.as_deref()),
             mysql: read(&MYSQL, config.ledger.mysql_password_file.as_deref()),
             tls,
+            ..Self::default()
         };
+        secrets.read_previous(&config.auth, &mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
@@ -123,6 +131,36 @@ impl Secrets {
             ));
         }
         if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
+    }
+
+    fn read_previous(&mut self, auth: &Auth, problems: &mut Vec<String>) {
+        for (kind, key, file, current, previous) in [
+            (&TOKEN, TOKEN_PREVIOUS, &auth.token_secret_previous_file, &self.token, &mut self.token_previous),
+            (
+                &OPERATOR,
+                OPERATOR_PREVIOUS,
+                &auth.operator_token_previous_file,
+                &self.operator,
+                &mut self.operator_previous,
+            ),
+            (
+                &PAYMENT,
+                PAYMENT_PREVIOUS,
+                &auth.payment_secret_previous_file,
+                &self.payment,
+                &mut self.payment_previous,
+            ),
+        ] {
+            let Some(path) = file else { continue };
+            if current.is_none() {
+                problems.push(format!("{key} is set, but there is no secret after it: set {}", kind.key));
+                continue;
+            }
+            match kind.read_file(key, path) {
+                Ok(secret) => *previous = Some(secret),
+                Err(problem) => problems.push(problem),
+            }
+        }
     }
 
     /// Reads only what opening the ledger and the gate takes: for tools that read them beside a server.
@@ -149,14 +187,18 @@ impl Kind {
             return self.checked(text.as_bytes(), self.variable).map(Some);
         }
         if let Some(path) = file {
-            let bytes = std::fs::read(path)
-                .map_err(|error| format!("{} = {path:?} can't be read: {error}", self.key))?;
-            return self.checked(without_line_end(&bytes), &format!("{} = {path:?}", self.key)).map(Some);
+            return self.read_file(self.key, path).map(Some);
         }
         let Some(path) = demo else { return Ok(None) };
         let bytes = read_or_generate(&path)
             .map_err(|error| format!("{}: the demo's secret can't be kept there: {error}", path.display()))?;
         self.checked(without_line_end(&bytes), &path.display().to_string()).map(Some)
+    }
+
+    fn read_file(&self, key: &str, path: &Path) -> Result<SecretBytes, String> {
+        let bytes =
+            std::fs::read(path).map_err(|error| format!("{key} = {path:?} can't be read: {error}"))?;
+        self.checked(without_line_end(&bytes), &format!("{key} = {path:?}"))
     }
 
     fn checked(&self, bytes: &[u8], origin: &str) -> Result<SecretBytes, String> {

@@ -92,7 +92,7 @@ impl fmt::Debug for Environment {
 }
 
 /// Collects the sources of a configuration; each call stands above those before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sources {
     defaults: Table,
     merged: Table,
@@ -185,6 +185,15 @@ impl Sources {
             }
         }
         if problems.is_empty() { Ok(config) } else { Err(ConfigErrors(problems)) }
+    }
+
+    /// The keys that have other values here than there.
+    pub fn keys_unlike(&self, other: &Sources) -> Vec<String> {
+        let value = |sources: &Sources, key: &str| {
+            let (section, name) = key.split_once('.').expect("keys are section.name");
+            sources.merged[section][name].clone()
+        };
+        self.keys().into_iter().filter(|key| value(self, key) != value(other, key)).collect()
     }
 
     fn text(&mut self, name: &str, text: &str) {

@@ -123,6 +123,16 @@ fn wrong_values_name_the_line_and_the_default() {
              \"drops.shop.example\"",
         ),
         (
+            "[http]\nlisten = '127.0.0.1:80'\noperator_listen = '127.0.0.1:80'",
+            "doorbuster.toml:3: http.operator_listen is http.listen as well: give the operators another address or \
+             port, or leave it empty",
+        ),
+        (
+            "[http]\ntrusted_proxies = ['10.0.0.1/8']",
+            "doorbuster.toml:2: http.trusted_proxies holds \"10.0.0.1/8\": is an address within a network: write \
+             \"10.0.0.0/8\"",
+        ),
+        (
             "[auth]\nbuyer = 'demo_cookie'",
             "doorbuster.toml:2: auth.buyer = \"demo_cookie\" makes everybody a buyer: use it with `doorbuster \
              serve --demo`, or set \"token\" or \"member_id\"",
@@ -152,6 +162,17 @@ fn all_errors_come_out_at_once() {
     let text = "[http]\nlistn = 1\nthreads = -1\nhead_bytes_max = 1\n[log]\nlevel = 'loud'";
     let errors = load(text, &[("DOORBUSTER_HTTP_THREADS", "x")]).unwrap_err();
     assert_eq!(errors.0.len(), 5, "{errors}");
+}
+
+#[test]
+fn keys_with_other_values_are_named() {
+    let of = |threads: &str, origins: &str| {
+        let variables = [("DOORBUSTER_HTTP_THREADS", threads), ("DOORBUSTER_HTTP_ALLOWED_ORIGINS", origins)];
+        Sources::default().environment(&Environment::from_pairs(variables))
+    };
+    let one = of("1", "https://a.example");
+    assert_eq!(of("1", "https://a.example").keys_unlike(&one), Vec::<String>::new());
+    assert_eq!(of("2", "https://b.example").keys_unlike(&one), ["http.allowed_origins", "http.threads"]);
 }
 
 #[test]
@@ -346,6 +367,31 @@ mod secrets {
         let other = LONG.to_uppercase();
         let secrets = check(&text, &[("DOORBUSTER_AUTH_TOKEN_SECRET", &other)]).unwrap();
         assert_eq!(secrets.token.unwrap().as_bytes(), other.as_bytes());
+    }
+
+    #[test]
+    fn the_previous_secret_is_read_beside_the_current_one_and_never_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("previous");
+        std::fs::write(&path, format!("{LONG}\n")).unwrap();
+        let kinds = ["token_secret", "operator_token", "payment_secret"];
+        let lines: String = kinds.iter().map(|kind| format!("{kind}_previous_file = {path:?}\n")).collect();
+        let text = format!("[auth]\nbuyer = 'member_id'\n{lines}");
+        let error = check(&text, &[]).unwrap_err();
+        let alone = kinds.map(|kind| {
+            format!("auth.{kind}_previous_file is set, but there is no secret after it: set auth.{kind}_file")
+        });
+        assert_eq!(error.lines().collect::<Vec<_>>(), alone);
+        let current = LONG.to_uppercase();
+        let variables = ["AUTH_TOKEN_SECRET", "OPERATOR_TOKEN", "PAYMENT_SECRET"]
+            .map(|name| (format!("DOORBUSTER_{name}"), current.clone()));
+        let variables = variables.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
+        let secrets = check(&text, &variables).unwrap();
+        for previous in [secrets.token_previous, secrets.operator_previous, secrets.payment_previous] {
+            assert_eq!(previous.unwrap().as_bytes(), LONG.as_bytes());
+        }
+        std::fs::write(&path, "short").unwrap();
+        assert_eq!(check(&text, &variables).unwrap_err().lines().count(), 3);
     }
 
     #[test]

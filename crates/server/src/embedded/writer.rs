@@ -420,11 +420,12 @@ impl Writer {
         let NewOrder { place, buyer_text, address, admission } = order;
         let admitted = match admission {
             Judged::ByTheLoop(permit) => Ok(permit),
-            Judged::ByTheWriter { over } => {
+            Judged::ByTheWriter { over, bounds } => {
                 if let Some(known) = self.book.lookup(&place) {
                     return answer(known.map(|order| Accepted::Order { order, replayed: true }));
                 }
-                let admit = || self.shared.admission.admit(&self.catalog, (place.buyer, place.id.sku), now);
+                let asked = (place.buyer, place.id.sku);
+                let admit = || self.shared.admission.admit(&self.catalog, asked, bounds, now);
                 over.map_or_else(admit, Err)
             }
         };

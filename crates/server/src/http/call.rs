@@ -1,5 +1,6 @@
 //! One request on its way through a route.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::UnixMs;
@@ -7,7 +8,7 @@ use engine::UnixMs;
 use super::router::Params;
 use super::wire::answer::Shape;
 use super::wire::fields::{Fields, Method};
-use crate::net::{HttpRequest, Ticket};
+use crate::net::{HttpRequest, Ticket, TrustedProxies};
 
 #[derive(Debug)]
 pub(super) struct Call<'a> {
@@ -25,6 +26,11 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Who asks: the peer, or who a trusted proxy says it asks for.
+    pub(super) fn client(&self, proxies: &TrustedProxies) -> IpAddr {
+        proxies.client(self.request.peer.ip(), self.request.headers)
+    }
+
     pub(super) fn now_s(&self) -> u64 {
         self.now.0 / 1000
     }

@@ -7,6 +7,7 @@
 //!
 //! Must not: block, change the book, know a profile, or keep a request's buffers.
 
+mod access;
 mod auth;
 mod call;
 mod delivery;
@@ -34,6 +35,7 @@ pub use pages::files::PageFiles;
 pub use reads::Reads;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};
 
+use access::Access;
 use call::Call;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
@@ -41,7 +43,7 @@ use placing::order_id::Ids;
 use published::reply::Templates;
 use reads::{LedgerRead, ShowRead};
 use route::{Handler, Route};
-use router::{Params, ROUTER, Resource};
+use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
 use tally::Tally;
 use wire::answer::{Answering, Shape, SoldOut};
 use wire::error::Problem;
@@ -51,10 +53,32 @@ use crate::intake::catalog::Catalog;
 use crate::intake::{Client, Envelope, Reply, Request};
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
+/// At which listener a service serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entrance {
+    /// There is one for all.
+    Only,
+    /// Operators have another: here nobody is one.
+    Public,
+    Operators,
+}
+
+impl Entrance {
+    fn router(self) -> &'static Router {
+        match self {
+            Entrance::Only => &ROUTER,
+            Entrance::Public => &PUBLIC,
+            Entrance::Operators => &OPERATORS,
+        }
+    }
+}
+
 /// The routes, as one event loop serves them.
 #[derive(Debug)]
 pub struct HttpService {
     shared: Arc<Shared>,
+    access: Arc<Access>,
+    entrance: Entrance,
     client: Client,
     catalog: Arc<Catalog>,
     batch: Vec<Envelope>,
@@ -72,7 +96,7 @@ pub struct HttpService {
 
 impl HttpService {
     /// One per event loop; `client` is that loop's.
-    pub fn new(shared: Arc<Shared>, client: Client) -> HttpService {
+    pub fn new(shared: Arc<Shared>, client: Client, entrance: Entrance) -> HttpService {
         HttpService {
             catalog: shared.shelf.current(),
             batch: Vec::new(),
@@ -86,6 +110,8 @@ impl HttpService {
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
             client,
+            access: shared.access.get(),
+            entrance,
             shared,
         }
     }
@@ -132,26 +158,42 @@ impl HttpService {
                 self.read_ledger(call, route, handler(call)?)
             }
             Handler::Provider(handler) => {
-                self.shared.auth.provider(&call.fields, call.request.body, call.now_s())?;
+                self.access.auth.provider(&call.fields, call.request.body, call.now_s())?;
                 handler(self, call)
             }
         }
     }
 
+    fn is_operator(&self, fields: &Fields<'_>) -> bool {
+        self.entrance != Entrance::Public && self.access.auth.is_operator(fields)
+    }
+
     /// An operator's call, and a line in the log for each that may change something.
     fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
-        let address = call.request.peer.ip();
-        self.shared.auth.operator(&call.fields, address)?;
+        let address = call.client(&self.shared.options.trusted_proxies);
+        self.access.auth.operator(&call.fields, address)?;
         if call.method != Method::Get {
             tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
         }
         Ok(())
     }
 
+    /// Whoever fails again and again to prove who they are is answered 429 instead. Who does prove it is not counted, and
+    /// neither is what anybody may read: a crowd behind one address is no attack.
+    fn bound_strangers(&self, call: &Call<'_>, problem: Problem) -> Problem {
+        if !problem.is_of_a_stranger() {
+            return problem;
+        }
+        match self.shared.anonymous.count(call.client(&self.shared.options.trusted_proxies)) {
+            Ok(()) => problem,
+            Err(retry_after_ms) => Problem::too_many_strangers(retry_after_ms),
+        }
+    }
+
     /// The buyer of a call that changes something: known, and not sent by another site's page.
     fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        self.shared.auth.buyer(&call.fields, call.now_s())
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
+        self.access.auth.buyer(&call.fields, call.now_s())
     }
 
     /// Asks the profile behind the mailbox; `show` writes what it replies.
@@ -218,8 +260,9 @@ impl Service for HttpService {
     /// The large bound is the operator's alone: anybody else could have the server buffer that much for a 401.
     fn body_bytes_max(&self, _method: &str, path: &str, headers: &[httparse::Header<'_>]) -> usize {
         let options = &self.shared.options;
-        let large = ROUTER.find(path).is_some_and(|(resource, _)| resource.takes_large_bodies())
-            && self.shared.auth.is_operator(&Fields::of(headers));
+        let found = self.entrance.router().find(path);
+        let large = found.is_some_and(|(resource, _)| resource.takes_large_bodies())
+            && self.is_operator(&Fields::of(headers));
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
@@ -232,20 +275,23 @@ impl Service for HttpService {
         // An answer that another loop has given already may be of a newer catalog than this loop has, and its
         // reader may ask here next. One atomic load.
         self.shared.shelf.refresh(&mut self.catalog);
+        self.shared.access.refresh(&mut self.access);
         let fields = Fields::of(request.headers);
         let method = Method::of(request.method);
-        let origin = self.shared.auth.foreign_origin(&fields);
+        let origin = self.access.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let now = self.shared.clock.now();
-        let found = ROUTER.find(request.path);
+        let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems()),
             None => (Params::default(), Shape::of_unknown(request.path)),
         };
         let call = Call { request, fields, method, params, ticket, now, origin, problems };
         let answered = match found {
-            _ if !self.shared.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
-            Some((resource, _)) => self.serve(resource, &call, &mut out),
+            _ if !self.access.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
+            Some((resource, _)) => {
+                self.serve(resource, &call, &mut out).map_err(|problem| self.bound_strangers(&call, problem))
+            }
             None => Err(Problem::not_found()),
         };
         match answered {

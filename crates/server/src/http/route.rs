@@ -47,6 +47,14 @@ impl When {
     }
 }
 
+/// At which listener a route is served, where the operators have one of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    Public,
+    Operators,
+    Both,
+}
+
 /// The bound of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyLimit {
@@ -64,6 +72,7 @@ pub(super) struct Route {
     pub(super) handler: Handler,
     pub(super) when: When,
     pub(super) body: BodyLimit,
+    pub(super) served: Served,
     /// How its problems are reported.
     pub(super) problems: Shape,
 }
@@ -71,7 +80,11 @@ pub(super) struct Route {
 impl Route {
     const fn new(method: Method, path: &'static str, handler: Handler) -> Route {
         let (when, body, problems) = (When::Always, BodyLimit::Usual, Shape::Problem);
-        Route { method, path, handler, when, body, problems }
+        let served = match handler {
+            Handler::Operator(_) | Handler::OperatorReads(_) => Served::Operators,
+            Handler::Anybody(_) | Handler::Buyer(_) | Handler::Provider(_) => Served::Public,
+        };
+        Route { method, path, handler, when, body, served, problems }
     }
 
     /// GET, and with it HEAD.
@@ -93,6 +106,10 @@ impl Route {
 
     pub(super) const fn body(self, body: BodyLimit) -> Route {
         Route { body, ..self }
+    }
+
+    pub(super) const fn served(self, served: Served) -> Route {
+        Route { served, ..self }
     }
 
     pub(super) const fn problems(self, problems: Shape) -> Route {

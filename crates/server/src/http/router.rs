@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use engine::{ProductId, SaleId};
 
-use super::route::{BodyLimit, Route};
+use super::route::{BodyLimit, Route, Served};
 use super::wire::answer::Shape;
 use super::wire::decimal;
 use super::wire::fields::Method;
@@ -25,7 +25,13 @@ const TABLES: [&[Route]; 8] = [
     pages::ROUTES,
 ];
 
-pub(super) static ROUTER: LazyLock<Router> = LazyLock::new(|| Router::new(TABLES.into_iter().flatten()));
+/// All rows, for a server with one listener.
+pub(super) static ROUTER: LazyLock<Router> = LazyLock::new(|| Router::of(|_| true));
+/// Where operators have a listener of their own: what is left at the other one, and what is served at theirs.
+pub(super) static PUBLIC: LazyLock<Router> =
+    LazyLock::new(|| Router::of(|row| row.served != Served::Operators));
+pub(super) static OPERATORS: LazyLock<Router> =
+    LazyLock::new(|| Router::of(|row| row.served != Served::Public));
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +85,10 @@ pub(super) struct Router {
 }
 
 impl Router {
+    fn of(wanted: impl Fn(&Route) -> bool) -> Router {
+        Router::new(TABLES.into_iter().flatten().filter(|row| wanted(row)))
+    }
+
     /// # Panics
     /// If two rows have the same method and path: the tables are constants, and every test builds them.
     fn new(rows: impl Iterator<Item = &'static Route>) -> Router {

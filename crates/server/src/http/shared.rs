@@ -5,16 +5,15 @@ use std::sync::Arc;
 use engine::SaleId;
 
 use crate::clock::Clock;
-use crate::http::auth::signature::Checker;
-use crate::http::auth::{Auth, AuthMode};
-use crate::http::hosts::Hosts;
+use crate::http::access::CurrentAccess;
+use crate::http::auth::AuthMode;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
-use crate::intake::Health;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
+use crate::intake::{AddressRate, Health};
 use crate::metrics::Metrics;
-use crate::net::{NetStats, Stop};
+use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
@@ -37,6 +36,12 @@ pub struct HttpOptions {
     pub metrics_token_required: bool,
     /// The published route that stores messages exists.
     pub message_route: bool,
+    /// The bounds of one buyer do not hold on the published routes.
+    pub published_unlimited: bool,
+    /// Proxies that say for whom they ask.
+    pub trusted_proxies: TrustedProxies,
+    /// Requests per second of one address that had to prove who sends them and did not; 0: no bound.
+    pub anonymous_requests_per_s_per_address: u64,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
     /// A demo that is not meant for other machines.
@@ -48,10 +53,10 @@ pub struct HttpOptions {
 /// Secrets of the HTTP interface, but for the buyers', which is in [`AuthMode`].
 #[derive(Clone, Default)]
 pub struct HttpSecrets {
-    /// The operator's bearer token; `None`: operator calls are off.
-    pub operator: Option<Box<[u8]>>,
-    /// Signs payment callbacks; `None`: they are off.
-    pub payment: Option<Box<[u8]>>,
+    /// The operator's bearer tokens, more than one while they change; none: operator calls are off.
+    pub operator: Vec<Box<[u8]>>,
+    /// Those that sign payment callbacks; none: they are off.
+    pub payment: Vec<Box<[u8]>>,
     /// Names orders: from the ledger, the same for its whole life.
     pub order_id: [u8; 16],
 }
@@ -71,8 +76,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     pub net: Arc<NetStats>,
     pub(super) options: HttpOptions,
-    pub(super) auth: Auth,
-    pub(super) hosts: Hosts,
+    pub(super) access: CurrentAccess,
+    pub(super) anonymous: AddressRate,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: PageShelf,
     pub(super) reads: Reads,
@@ -98,20 +103,14 @@ pub struct Parts {
 
 impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
-        let checker = |secret: &[u8]| Checker::new(secret, options.payment_tolerance_s);
         Arc::new(Shared {
             clock: parts.clock,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,
             net: parts.net,
-            auth: Auth::new(
-                options.auth.clone(),
-                secrets.operator.as_deref(),
-                secrets.payment.as_deref().map(checker),
-                &options.allowed_origins,
-            ),
-            hosts: Hosts::new(&options.public_names, options.local_demo),
+            access: CurrentAccess::new(&options, secrets),
+            anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,
             pages: PageShelf::new(parts.pages),
             reads: parts.reads,
@@ -119,6 +118,12 @@ impl Shared {
             health: parts.health,
             stop: parts.stop,
         })
+    }
+
+    /// Lets in whom these let in, from the next request on: by the buyers' and the operators' secrets, the provider's, the
+    /// origins and the names. The other options and the secret of order ids stay what they were.
+    pub(crate) fn change_access(&self, options: &HttpOptions, secrets: &HttpSecrets) {
+        self.access.change(options, secrets);
     }
 
     /// Why orders should not come here because of an engine, if so.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
@@ -76,18 +76,36 @@ impl<T> Permitted<T> {
     }
 }
 
+/// Whether the bounds of one buyer hold for a request. A load test of the published commands is one buyer, who may ask
+/// without end; the bounds that all buyers share, and the fair shares of them, hold for everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuyerBounds {
+    Kept,
+    Lifted,
+}
+
 /// Shared by all event loops and the writer.
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,
+    /// The rates of `limits`, as they are now: an operator may change them during a sale.
+    rates: Rates,
     /// Theoretical arrival time of the next order, in nanoseconds since `epoch` (GCRA: one word, no timer).
     next_ns: AtomicU64,
     epoch: std::time::Instant,
-    /// There if there is a rate.
-    shares: Option<Shares>,
+    /// Made once there is a rate.
+    shares: OnceLock<Shares>,
     in_flight: AtomicUsize,
     buyers: Vec<Mutex<HashMap<BuyerId, u32>>>,
     hasher: RandomState,
+}
+
+/// Each is read by itself: a request between two of them that change is judged by the one that is old or the one that is new.
+#[derive(Debug)]
+struct Rates {
+    orders_per_s: AtomicU64,
+    burst: AtomicU64,
+    orders_per_s_per_buyer: AtomicU64,
 }
 
 /// Shards of the per-buyer counts: more than the threads that could meet there.
@@ -97,9 +115,14 @@ impl Admission {
     pub fn new(limits: Limits) -> Admission {
         Admission {
             limits,
+            rates: Rates {
+                orders_per_s: AtomicU64::new(limits.orders_per_s),
+                burst: AtomicU64::new(limits.burst),
+                orders_per_s_per_buyer: AtomicU64::new(limits.orders_per_s_per_buyer),
+            },
             next_ns: AtomicU64::new(0),
             epoch: std::time::Instant::now(),
-            shares: (limits.orders_per_s > 0 || limits.orders_per_s_per_buyer > 0).then(Shares::new),
+            shares: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             buyers: (0..BUYER_SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -107,8 +130,21 @@ impl Admission {
     }
 
     /// In effect here: of a cluster, this server's share.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn limits(&self) -> Limits {
+        Limits {
+            orders_per_s: self.rates.orders_per_s.load(Ordering::Relaxed),
+            burst: self.rates.burst.load(Ordering::Relaxed),
+            orders_per_s_per_buyer: self.rates.orders_per_s_per_buyer.load(Ordering::Relaxed),
+            ..self.limits
+        }
+    }
+
+    /// Takes up other rates, and their burst. The bounds of orders in flight stay: those that are counted were counted
+    /// by them.
+    pub(crate) fn change_rates(&self, limits: &Limits) {
+        self.rates.burst.store(limits.burst, Ordering::Relaxed);
+        self.rates.orders_per_s.store(limits.orders_per_s, Ordering::Relaxed);
+        self.rates.orders_per_s_per_buyer.store(limits.orders_per_s_per_buyer, Ordering::Relaxed);
     }
 
     /// Judges a request whose key is unknown.
@@ -119,6 +155,7 @@ impl Admission {
         &self,
         catalog: &Catalog,
         (buyer, sku): (BuyerId, SkuId),
+        bounds: BuyerBounds,
         now: UnixMs,
     ) -> Result<Permit, NotAdmitted> {
         let (sale, _) = catalog.item(sku).ok_or(NotAdmitted::Refused(Refusal::UnknownSku))?;
@@ -134,14 +171,16 @@ impl Admission {
         if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
             return Err(NotAdmitted::Refused(Refusal::SoldOut));
         }
-        self.take_token(buyer).map(|()| Permit(()))
+        self.take_token(buyer, bounds).map(|()| Permit(()))
     }
 
     /// Gives back what was taken from the shared rate for an order that asked the stock in vain, or did not get to ask it:
     /// who is refused takes nothing from the others. What was taken from the buyer's own rate stays taken.
     pub fn take_back(&self, permit: Permit) {
         let Permit(()) = permit;
-        let Some(interval) = NS_PER_S.checked_div(self.limits.orders_per_s) else { return };
+        let Some(interval) = NS_PER_S.checked_div(self.rates.orders_per_s.load(Ordering::Relaxed)) else {
+            return;
+        };
         let earlier = |next: u64| Some(next.saturating_sub(interval.max(1)));
         let _always_there = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
     }
@@ -149,7 +188,7 @@ impl Admission {
     /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
     /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
     /// its key may be known.
-    pub fn enter(&self, buyer: BuyerId) -> Option<NotAdmitted> {
+    pub fn enter(&self, buyer: BuyerId, bounds: BuyerBounds) -> Option<NotAdmitted> {
         let max = self.limits.in_flight_max;
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut over = (max > 0 && before >= max).then_some(NotAdmitted::Busy);
@@ -157,7 +196,7 @@ impl Admission {
         if per_buyer > 0 {
             let mut counts = self.shard(buyer);
             let count = counts.entry(buyer).or_insert(0);
-            if *count >= per_buyer {
+            if *count >= per_buyer && bounds == BuyerBounds::Kept {
                 over = over.or(Some(NotAdmitted::BuyerBusy));
             }
             *count += 1;
@@ -190,16 +229,25 @@ impl Admission {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_token(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
-        let Some(shares) = &self.shares else { return Ok(()) };
+    fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<(), NotAdmitted> {
+        let Limits { orders_per_s, orders_per_s_per_buyer, .. } = self.limits();
+        if orders_per_s == 0 && orders_per_s_per_buyer == 0 {
+            return Ok(());
+        }
+        let shares = self.shares.get_or_init(Shares::new);
         let elapsed = self.epoch.elapsed().as_nanos();
-        self.take_token_at(shares, buyer, u64::try_from(elapsed).unwrap_or(u64::MAX))
+        self.take_token_at(shares, (buyer, bounds), u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 
-    fn take_token_at(&self, shares: &Shares, buyer: BuyerId, now_ns: u64) -> Result<(), NotAdmitted> {
-        let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits;
+    fn take_token_at(
+        &self,
+        shares: &Shares,
+        (buyer, bounds): (BuyerId, BuyerBounds),
+        now_ns: u64,
+    ) -> Result<(), NotAdmitted> {
+        let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits();
         let share = shares.asks(buyer, now_ns);
-        if orders_per_s_per_buyer > 0 {
+        if orders_per_s_per_buyer > 0 && bounds == BuyerBounds::Kept {
             share
                 .take_own(orders_per_s_per_buyer)
                 .map_err(|wait_ns| NotAdmitted::BuyerRateLimited { retry_after_ms: ms(wait_ns) })?;
@@ -239,8 +287,12 @@ mod tests {
 
     /// So many orders of this buyer at this moment: how many are let through.
     fn passed(admission: &Admission, buyer: u64, ms: u64, orders: usize) -> usize {
-        let shares = admission.shares.as_ref().unwrap();
-        let asks = || admission.take_token_at(shares, BuyerId(buyer.into()), ms * 1_000_000).is_ok();
+        let shares = admission.shares.get_or_init(Shares::new);
+        let asks = || {
+            admission
+                .take_token_at(shares, (BuyerId(buyer.into()), BuyerBounds::Kept), ms * 1_000_000)
+                .is_ok()
+        };
         (0..orders).filter(|_| asks()).count()
     }
 
@@ -261,6 +313,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_can_change_while_orders_come() {
+        let admission = admission(0, 0);
+        let let_through =
+            || (0..100).filter(|_| admission.take_token(BuyerId(1), BuyerBounds::Kept).is_ok()).count();
+        assert_eq!(let_through(), 100, "there is no rate");
+        admission.change_rates(&Limits { orders_per_s: 1, burst: 1, ..admission.limits() });
+        assert_eq!(let_through(), 1);
+        assert_eq!((admission.limits().orders_per_s, admission.limits().in_flight_max), (1, 2));
+        admission.change_rates(&Limits { orders_per_s: 0, burst: 1, ..admission.limits() });
+        assert_eq!(let_through(), 100);
+    }
+
+    #[test]
     fn what_the_stock_refused_takes_nothing_from_the_rate() {
         let admission = admission(1, 1);
         for buyer in 1..10 {
@@ -274,25 +339,29 @@ mod tests {
     fn a_buyers_own_rate_is_taken_from_whatever_becomes_of_the_order() {
         let limits = Limits { orders_per_s_per_buyer: 2, ..admission(0, 0).limits };
         let admission = Admission::new(limits);
-        let shares = admission.shares.as_ref().unwrap();
-        let ask = |buyer| admission.take_token_at(shares, BuyerId(buyer), 0);
+        let shares = admission.shares.get_or_init(Shares::new);
+        let ask = |buyer| admission.take_token_at(shares, (BuyerId(buyer), BuyerBounds::Kept), 0);
         assert_eq!([ask(1), ask(1)], [Ok(()), Ok(())]);
         admission.take_back(Permit(()));
         assert_eq!(ask(1), Err(NotAdmitted::BuyerRateLimited { retry_after_ms: 500 }));
         assert_eq!(ask(2), Ok(()));
+        let unbounded = || admission.take_token_at(shares, (BuyerId(1), BuyerBounds::Lifted), 0);
+        assert!((0..100).all(|_| unbounded().is_ok()));
     }
 
     #[test]
     fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
         let admission = admission(0, 0);
-        assert_eq!(admission.enter(BuyerId(1)), None);
-        assert_eq!(admission.enter(BuyerId(1)), Some(NotAdmitted::BuyerBusy));
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), Some(NotAdmitted::BuyerBusy));
         admission.leave(BuyerId(1));
-        assert_eq!(admission.enter(BuyerId(2)), None);
-        assert_eq!(admission.enter(BuyerId(3)), Some(NotAdmitted::Busy));
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Lifted), None);
+        admission.leave(BuyerId(1));
+        assert_eq!(admission.enter(BuyerId(2), BuyerBounds::Kept), None);
+        assert_eq!(admission.enter(BuyerId(3), BuyerBounds::Kept), Some(NotAdmitted::Busy));
         admission.leave(BuyerId(3));
         admission.leave(BuyerId(1));
-        assert_eq!(admission.enter(BuyerId(1)), None);
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);
         admission.leave(BuyerId(1));
         admission.leave(BuyerId(2));
         assert_eq!(admission.in_flight(), 0);

@@ -3,6 +3,7 @@
 //!
 //! Must not: know HTTP, a ledger, a gate or a queue.
 
+mod address_rate;
 pub mod admission;
 pub mod catalog;
 mod health;
@@ -14,6 +15,7 @@ mod work_queue;
 
 use std::sync::Arc;
 
+pub use address_rate::AddressRate;
 pub use health::Health;
 pub(crate) use health::Need;
 pub use mailbox::{Client, Mailbox};

@@ -313,8 +313,8 @@ impl EventLoop {
         rustix::net::sockopt::set_socket_send_buffer_size(&socket, limits.send_buffer_bytes)?;
         let network = network_of(peer.ip());
         let held = self.held.get(&network).copied().unwrap_or_default();
-        let full = self.connections.len() - self.refused >= limits.connections_max
-            || held >= limits.connections_per_address_max;
+        let counted = if limits.trusted_proxies.trust(network) { 0 } else { held };
+        let full = limits.are_reached(self.connections.len() - self.refused, counted);
         if full {
             self.shared.tally.refused_over_limit += 1;
             // A TLS client could read the answer only after a handshake, which is what there is no room for.

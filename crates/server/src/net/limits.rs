@@ -4,6 +4,8 @@
 use std::io;
 use std::time::Duration;
 
+use super::proxies::TrustedProxies;
+
 /// Slots that the parser keeps for headers; `headers_max` can't be above it.
 pub(super) const HEADER_SLOTS: usize = 128;
 
@@ -14,8 +16,11 @@ pub(super) const HEADER_SLOTS: usize = 128;
 pub struct Limits {
     /// Open connections of this loop. Above it a new one is answered 503 with `Retry-After` and closed.
     pub connections_max: usize,
-    /// Of these, of one address (IPv6: of one network of 64 bits): the rest is for others, however many one address opens.
+    /// Of these, of one address (IPv6: of one network of 64 bits). Holds while connections are short, when a quarter or less
+    /// is left: that is for others, however many one address has opened.
     pub connections_per_address_max: usize,
+    /// Those whose connections are not counted by address: everybody comes from there.
+    pub trusted_proxies: TrustedProxies,
     /// Bytes of a request line and its headers together; 414 or 431 above it.
     pub head_bytes_max: usize,
     /// Header lines of a request, at most 128; 431 above it.
@@ -45,6 +50,7 @@ impl Default for Limits {
         Limits {
             connections_max: 10_000,
             connections_per_address_max: 7_500,
+            trusted_proxies: TrustedProxies::default(),
             head_bytes_max: 16 * 1024,
             headers_max: 64,
             request_timeout: Duration::from_secs(10),
@@ -60,6 +66,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Whether a connection is one too many: while so many are open in all, and so many of them of its address.
+    pub(super) fn are_reached(&self, open: usize, of_its_address: usize) -> bool {
+        let short = open >= self.connections_max - self.connections_max / 4;
+        open >= self.connections_max || (short && of_its_address >= self.connections_per_address_max)
+    }
+
     /// Refuses limits under which no request could be served, or which the loop's indexes can't hold.
     pub(super) fn check(&self) -> io::Result<()> {
         let wrong = if self.connections_max == 0 || self.connections_max > 1 << 30 {

@@ -16,6 +16,7 @@ mod head;
 mod limits;
 mod listen;
 mod network;
+mod proxies;
 mod replies;
 mod response;
 mod shared;
@@ -30,12 +31,13 @@ pub use event_loop::EventLoop;
 pub use limits::Limits;
 pub use listen::listen;
 pub(crate) use network::network_of;
+pub use proxies::TrustedProxies;
 pub use replies::Replies;
 pub(crate) use response::push_number;
 pub use response::{Prepared, ResponseWriter};
 pub use stats::NetStats;
 pub use stop::{Stop, Waker};
-pub use tls::{TlsError, server_config};
+pub use tls::{Tls, TlsError};
 
 /// Names one request that is waiting for its answer. Stale tickets (the connection is gone) are ignored on
 /// delivery. One request at a time is in flight on a connection; pipelined ones wait in its input buffer.

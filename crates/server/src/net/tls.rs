@@ -1,11 +1,13 @@
-//! Loads a certificate and its key for the event loop.
+//! Loads a certificate and its key for the event loop, and another one in its place while the loop runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 /// Why TLS can't be served; each names the file at fault.
 #[derive(Debug, thiserror::Error)]
@@ -33,9 +35,60 @@ pub enum TlsError {
     },
 }
 
-/// TLS 1.2 and 1.3 without client certificates, HTTP/1.1 only. `certificate` is the chain, the server's own
-/// certificate first; both files are PEM.
-pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+/// The certificate that is shown now. One handshake looks at it once; what is shown later may be another.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// A certificate with its key, and the terms on which a loop speaks TLS with it. Clones show the same one.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    shown: Arc<Shown>,
+}
+
+impl Tls {
+    /// TLS 1.2 and 1.3 without client certificates, HTTP/1.1 only. `certificate` is the chain, the server's own
+    /// certificate first; both files are PEM.
+    ///
+    /// # Errors
+    /// If one of the files can't be read, or they don't belong together.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
+        let provider = rustls::crypto::ring::default_provider();
+        let pair =
+            |source| TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned(), source };
+        let (chain, private) = read(certificate, key)?;
+        let certified = CertifiedKey::from_der(chain, private, &provider).map_err(pair)?;
+        let shown = Arc::new(Shown(RwLock::new(Arc::new(certified))));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .map_err(pair)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Tls { config: Arc::new(config), shown })
+    }
+
+    /// For [`EventLoop::new`](super::EventLoop::new).
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Shows another certificate from the next handshake on. Connections that there are go on.
+    pub(crate) fn show(&self, renewed: &Tls) {
+        let renewed = Arc::clone(&renewed.shown.0.read().unwrap_or_else(PoisonError::into_inner));
+        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+    }
+}
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn read(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
     let unreadable = |source| TlsError::Certificate { path: certificate.to_owned(), source };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .map_err(unreadable)?
@@ -46,14 +99,5 @@ pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>
     }
     let private =
         PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Key { path: key.to_owned(), source })?;
-    let pair = |source| TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned(), source };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(pair)?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(pair)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok((chain, private))
 }

@@ -15,7 +15,9 @@ use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared};
+use crate::http::{
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared,
+};
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::Shelf;
 use crate::intake::{self, Health, Mailbox};
@@ -23,10 +25,14 @@ use crate::ledger::mysql::MySqlLedger;
 use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
-use crate::net::{EventLoop, NetStats, Stop, Waker};
+use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
 use crate::pages::{Pages, Session, Settings};
 use crate::secret::SecretBytes;
 use crate::{cluster, demo};
+
+mod reload;
+
+pub use reload::Reloader;
 
 /// Name of the shop on its pages.
 const SHOP_NAME: &str = "Doorbuster";
@@ -60,11 +66,26 @@ pub enum ServeError {
     ProfilePanicked,
 }
 
+/// The sockets that are served.
+#[derive(Debug)]
+pub struct Listeners {
+    pub public: TcpListener,
+    /// The operators' own, if they have one.
+    pub operators: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(public: TcpListener) -> Listeners {
+        Listeners { public, operators: None }
+    }
+}
+
 /// What can be watched of a server that serves.
 #[derive(Clone, Debug)]
 pub struct Running {
     pub metrics: Arc<Metrics>,
     pub shelf: Arc<Shelf>,
+    pub reloader: Reloader,
 }
 
 /// What a server takes from the system, so that tests can make it fail.
@@ -83,28 +104,27 @@ struct System {
 pub fn run(
     config: Config,
     secrets: Secrets,
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     stop: Stop,
     on_ready: impl FnOnce(&Running),
 ) -> Result<(), ServeError> {
     let system = System { wall: wall_clock, thread: |name| thread::Builder::new().name(name) };
-    run_on(system, &config, &secrets, listener, &stop, on_ready)
+    run_on(system, &config, &secrets, listeners.into(), &stop, on_ready)
 }
 
 fn run_on(
     system: System,
     config: &Config,
     secrets: &Secrets,
-    listener: TcpListener,
+    listeners: Listeners,
     stop: &Stop,
     on_ready: impl FnOnce(&Running),
 ) -> Result<(), ServeError> {
-    let address = listener.local_addr().map_err(ServeError::EventLoop)?;
+    let address = listeners.public.local_addr().map_err(ServeError::EventLoop)?;
     let net_stats = Arc::new(NetStats::default());
     let loops =
-        event_loops(config, &listener, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
-    drop(listener);
-    let wakers: Vec<Waker> = loops.iter().map(EventLoop::waker).collect();
+        event_loops(config, listeners, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
+    let wakers: Vec<Waker> = loops.iter().map(|(_, event_loop)| event_loop.waker()).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
     let core = intake::Intake {
         clock: Arc::new(Clock::new(system.wall)),
@@ -136,7 +156,8 @@ fn run_on(
         Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
         None => None,
     };
-    let running = Running { metrics: core.metrics, shelf: core.shelf };
+    let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
+    let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
     let served = serve(system, loops, profile, &mailbox, &shared, stop, || on_ready(&running));
     drop(files);
     served
@@ -261,19 +282,27 @@ fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), Ser
     Ok((ledger, book))
 }
 
-/// All loops accept from the same socket.
+/// The public's loops accept from the same socket; the operators have one of their own, on theirs.
 fn event_loops(
     config: &Config,
-    listener: &TcpListener,
-    tls: Option<&Arc<rustls::ServerConfig>>,
+    listeners: Listeners,
+    tls: Option<&Tls>,
     stats: &Arc<NetStats>,
-) -> io::Result<Vec<EventLoop>> {
-    (0..config.http.threads)
-        .map(|_| {
-            let event_loop = EventLoop::new(listener.try_clone()?, config.http.limits(), tls.cloned())?;
-            Ok(event_loop.with_stats(Arc::clone(stats)))
-        })
-        .collect()
+) -> io::Result<Vec<(Entrance, EventLoop)>> {
+    let Listeners { public, operators } = listeners;
+    let entrance = if operators.is_some() { Entrance::Public } else { Entrance::Only };
+    let mut loops = Vec::with_capacity(config.http.threads + 1);
+    for _ in 0..config.http.threads {
+        let event_loop = EventLoop::new(public.try_clone()?, config.http.limits(), tls.map(Tls::config))?;
+        loops.push((entrance, event_loop.with_stats(Arc::clone(stats))));
+    }
+    if let Some(listener) = operators {
+        // What does not leave the machine needs no TLS, and the public's certificate would not be for this address.
+        let tls = if listener.local_addr()?.ip().is_loopback() { None } else { tls.map(Tls::config) };
+        let event_loop = EventLoop::new(listener, config.http.operator_limits(), tls)?;
+        loops.push((Entrance::Operators, event_loop.with_stats(Arc::clone(stats))));
+    }
+    Ok(loops)
 }
 
 fn missing_demo_sales(config: &Config, core: &intake::Intake) -> Vec<Command> {
@@ -302,12 +331,16 @@ fn page_settings(config: &Config) -> Settings {
 }
 
 fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
-    let token = || secrets.token.as_ref().map_or_else(Box::default, bytes);
     HttpOptions {
         auth: match config.auth.buyer {
-            BuyerAuth::Token => AuthMode::Token { secret: token(), claim: config.auth.token_claim.clone() },
+            BuyerAuth::Token => AuthMode::Token {
+                secrets: both(&secrets.token, &secrets.token_previous),
+                claim: config.auth.token_claim.clone(),
+            },
             BuyerAuth::MemberId => AuthMode::MemberId,
-            BuyerAuth::DemoCookie => AuthMode::DemoCookie { secret: token() },
+            BuyerAuth::DemoCookie => {
+                AuthMode::DemoCookie { secret: secrets.token.as_ref().map_or_else(Box::default, bytes) }
+            }
         },
         allowed_origins: config.http.allowed_origins.clone(),
         public_names: config.http.public_names.clone(),
@@ -323,6 +356,9 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         },
         metrics_token_required: config.http.metrics_token_required,
         message_route: config.http.message_route,
+        published_unlimited: config.published.unlimited,
+        trusted_proxies: config.http.trusted_proxies(),
+        anonymous_requests_per_s_per_address: config.admission.anonymous_requests_per_s_per_address,
         demo: config.demo.is_some(),
         local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
@@ -331,10 +367,15 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
 
 fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
     HttpSecrets {
-        operator: secrets.operator.as_ref().map(bytes),
-        payment: secrets.payment.as_ref().map(bytes),
+        operator: both(&secrets.operator, &secrets.operator_previous),
+        payment: both(&secrets.payment, &secrets.payment_previous),
         order_id,
     }
+}
+
+/// A secret, and the one before it while both are taken.
+fn both(current: &Option<SecretBytes>, previous: &Option<SecretBytes>) -> Vec<Box<[u8]>> {
+    current.iter().chain(previous).map(bytes).collect()
 }
 
 fn bytes(secret: &SecretBytes) -> Box<[u8]> {
@@ -344,7 +385,7 @@ fn bytes(secret: &SecretBytes) -> Box<[u8]> {
 /// Runs the threads until the loops have drained, and then until the writer has finished.
 fn serve(
     system: System,
-    loops: Vec<EventLoop>,
+    loops: Vec<(Entrance, EventLoop)>,
     profile: Profile,
     mailbox: &Arc<Mailbox>,
     shared: &Arc<Shared>,
@@ -355,8 +396,8 @@ fn serve(
         // Dropped when a thread can't be started: the scope waits for those that were, so they must end.
         let unfinished = AbortOnDrop(stop);
         let mut threads = Vec::with_capacity(loops.len());
-        for (number, mut event_loop) in loops.into_iter().enumerate() {
-            let mut service = HttpService::new(Arc::clone(shared), mailbox.client(number));
+        for (number, (entrance, mut event_loop)) in loops.into_iter().enumerate() {
+            let mut service = HttpService::new(Arc::clone(shared), mailbox.client(number), entrance);
             let run = move || {
                 // One loop that ends early, even by a panic, takes the others with it: no half a server.
                 let _guard = StopOnDrop(stop);

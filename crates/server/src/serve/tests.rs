@@ -38,7 +38,7 @@ fn run_demo(system: System, then: impl FnOnce(SocketAddr) + Send) -> Result<(), 
         let (ready, serving) = sync_channel(1);
         scope.spawn(move || {
             let served =
-                run_on(system, &config, &secrets, listener, &Stop::new(), |_| ready.send(()).unwrap());
+                run_on(system, &config, &secrets, listener.into(), &Stop::new(), |_| ready.send(()).unwrap());
             ended.send(served).unwrap();
         });
         // An error: it ended before it served.

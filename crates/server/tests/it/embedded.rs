@@ -11,7 +11,7 @@ use engine::{
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::clock::{Clock, wall_clock};
 use server::embedded::{Options, Writer};
-use server::intake::admission::{Admission, Limits, NotAdmitted};
+use server::intake::admission::{Admission, BuyerBounds, Limits, NotAdmitted};
 use server::intake::catalog::Shelf;
 use server::intake::{Client, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
@@ -142,7 +142,7 @@ pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
         quantity,
         fingerprint: Fingerprint(u64::from(quantity)),
     };
-    let admission = Judged::ByTheWriter { over: None };
+    let admission = Judged::ByTheWriter { over: None, bounds: BuyerBounds::Kept };
     let address = Some(br#"{"city":"Bonn"}"#.as_slice().into());
     Request::Place(NewOrder { place, buyer_text: None, address, admission })
 }

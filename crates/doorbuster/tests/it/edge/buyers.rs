@@ -62,6 +62,21 @@ fn the_buyer_is_the_one_in_the_token_whatever_the_header_says() {
 }
 
 #[test]
+fn while_the_secret_changes_tokens_of_the_previous_one_are_taken_too() {
+    let previous = tempfile::NamedTempFile::new().unwrap();
+    let older = SECRET.replace("secret", "former");
+    std::fs::write(previous.path(), &older).unwrap();
+    let shop = Shop::with_tokens(&[("EDGE_TOKEN_SECRET_PREVIOUS_FILE", previous.path().to_str().unwrap())]);
+    let claims = format!(r#"{{"sub":"42","exp":{}}}"#, now_s() + 600);
+    let place = |secret: &str| {
+        let bearer = format!("Bearer {}", signed_as(r#"{"alg":"HS256","typ":"JWT"}"#, &claims, secret));
+        shop.post(PLACE, &[("Authorization", &bearer)], PUBLISHED_ORDER)
+    };
+    assert_eq!([member_of(&place(SECRET)), member_of(&place(&older))], [42, 42]);
+    assert_eq!(place(&SECRET.to_uppercase()).status, 401);
+}
+
+#[test]
 fn a_header_without_a_token_is_nobodys() {
     let shop = Shop::with_tokens(&[]);
     for headers in [

@@ -108,10 +108,11 @@ impl<'a> Relay<'a> {
         let NewOrder { place, buyer_text, address, admission } = order;
         let (keyed, permit) = match admission {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
-            Judged::ByTheWriter { over } => {
+            Judged::ByTheWriter { over, bounds } => {
                 let now = self.core.clock.now();
                 let catalog = self.core.shelf.current();
-                let admit = || self.core.admission.admit(&catalog, (place.buyer, place.id.sku), now);
+                let asked = (place.buyer, place.id.sku);
+                let admit = || self.core.admission.admit(&catalog, asked, bounds, now);
                 (true, over.map_or_else(admit, Err))
             }
         };

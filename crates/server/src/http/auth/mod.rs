@@ -25,7 +25,8 @@ use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 #[derive(Clone, Debug)]
 pub enum AuthMode {
     /// A bearer token that the shop signed with HS256; `claim` holds the buyer's number.
-    Token { secret: Box<[u8]>, claim: String },
+    /// More than one secret while the shop changes it.
+    Token { secrets: Vec<Box<[u8]>>, claim: String },
     /// The `memberId` header, believed as it stands: only behind an edge that sets it itself.
     MemberId,
     /// A cookie per browser, signed with this secret, or the `memberId` header. For demos: anybody can be anybody.
@@ -50,9 +51,10 @@ enum Known {
 #[derive(Debug)]
 pub(in crate::http) struct Auth {
     known: Known,
-    /// A key of this run, and the tag of the operator's token under it: comparing tags takes the same time
-    /// wherever the tokens differ, and however long they are.
-    operator: Option<(hmac::Key, hmac::Tag)>,
+    /// A random key, and the tags of the operator's tokens under it: comparing tags takes the same time wherever the
+    /// tokens differ, and however long they are. No tag: the operator's calls are off.
+    operator_key: hmac::Key,
+    operators: Box<[hmac::Tag]>,
     guesses: Guesses,
     /// Checks the payment provider's callbacks; `None`: they are off.
     provider: Option<Checker>,
@@ -62,24 +64,21 @@ pub(in crate::http) struct Auth {
 impl Auth {
     pub(in crate::http) fn new(
         mode: AuthMode,
-        operator: Option<&[u8]>,
+        operators: &[Box<[u8]>],
         provider: Option<Checker>,
         allowed_origins: &[String],
     ) -> Auth {
         let sha256 = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
-        let operator = operator.map(|token| {
-            let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-                .expect("the system gives entropy");
-            let tag = hmac::sign(&key, token);
-            (key, tag)
-        });
+        let operator_key =
+            hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).expect("the system gives entropy");
+        let operators = operators.iter().map(|token| hmac::sign(&operator_key, token)).collect();
         let known = match mode {
-            AuthMode::Token { secret, claim } => Known::Token(Verifier::new(&secret, claim)),
+            AuthMode::Token { secrets, claim } => Known::Token(Verifier::new(&secrets, claim)),
             AuthMode::MemberId => Known::Header,
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        Auth { known, operator, guesses: Guesses::default(), provider, allowed_origins }
+        Auth { known, operator_key, operators, guesses: Guesses::default(), provider, allowed_origins }
     }
 
     /// The buyer who asks.
@@ -120,7 +119,7 @@ impl Auth {
 
     /// Whether an operator asks, from this address. A wrong token is counted, and reported in the log.
     pub(in crate::http) fn operator(&self, fields: &Fields<'_>, address: IpAddr) -> Result<(), Problem> {
-        if self.operator.is_none() {
+        if self.operators.is_empty() {
             return Err(Problem::operator_off());
         }
         if self.is_operator(fields) {
@@ -142,8 +141,9 @@ impl Auth {
     }
 
     pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
-        let (Some((key, tag)), Some(token)) = (&self.operator, bearer(fields)) else { return false };
-        hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
+        let Some(token) = bearer(fields) else { return false };
+        let is_token = |tag: &hmac::Tag| hmac::verify(&self.operator_key, token.as_bytes(), tag.as_ref());
+        self.operators.iter().any(|tag| is_token(tag).is_ok())
     }
 
     /// Whether the payment provider sends this.
@@ -229,10 +229,9 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::auth::token::BUYER_MAX;
 
     fn auth(mode: AuthMode) -> Auth {
-        Auth::new(mode, Some(b"operator's token"), None, &["https://shop.example".to_owned()])
+        Auth::new(mode, &[Box::from(*b"operator's token")], None, &["https://shop.example".to_owned()])
     }
 
     #[test]
@@ -276,7 +275,7 @@ mod tests {
             let fields = Fields { authorization, ..Fields::default() };
             assert_eq!(auth.operator(&fields, address).is_ok(), fine, "{authorization:?}");
         }
-        let off = Auth::new(AuthMode::MemberId, None, None, &[]);
+        let off = Auth::new(AuthMode::MemberId, &[], None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
         assert_eq!(off.operator(&fields, address), Err(Problem::operator_off()));
     }
@@ -303,7 +302,7 @@ mod tests {
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
         assert_eq!(auth.new_session(&fields), Ok(None));
         let buyer = auth.buyer(&fields, 0).unwrap();
-        assert!((DEMO_BUYER_MIN..BUYER_MAX).contains(&buyer.number().unwrap()));
+        assert!((DEMO_BUYER_MIN..BuyerId::NUMBER_MAX).contains(&buyer.number().unwrap()));
         let (number, tag) = value.split_once('.').unwrap();
         for forged in [
             format!("{COOKIE}={}.{tag}", buyer.0 + 1),

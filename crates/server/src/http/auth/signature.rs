@@ -32,16 +32,17 @@ impl Unsigned {
     }
 }
 
-/// Checks callbacks with one secret.
+/// Checks callbacks with one secret, or with either of two while the provider changes from one to the other.
 #[derive(Debug)]
 pub(in crate::http) struct Checker {
-    key: hmac::Key,
+    keys: Box<[hmac::Key]>,
     tolerance_s: u64,
 }
 
 impl Checker {
-    pub(in crate::http) fn new(secret: &[u8], tolerance_s: u64) -> Checker {
-        Checker { key: hmac::Key::new(hmac::HMAC_SHA256, secret), tolerance_s }
+    pub(in crate::http) fn new(secrets: &[Box<[u8]>], tolerance_s: u64) -> Checker {
+        let keys = secrets.iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)).collect();
+        Checker { keys, tolerance_s }
     }
 
     pub(in crate::http) fn check(
@@ -55,7 +56,9 @@ impl Checker {
         signed.extend_from_slice(time.as_bytes());
         signed.push(b'.');
         signed.extend_from_slice(body);
-        hmac::verify(&self.key, &signed, &tag).map_err(|ring::error::Unspecified| Unsigned::Wrong)?;
+        if !self.keys.iter().any(|key| hmac::verify(key, &signed, &tag).is_ok()) {
+            return Err(Unsigned::Wrong);
+        }
         let signed_s = decimal(time).ok_or(Unsigned::Malformed)?;
         if now_s.abs_diff(signed_s) > self.tolerance_s { Err(Unsigned::Stale) } else { Ok(()) }
     }
@@ -99,7 +102,7 @@ mod tests {
     }
 
     fn check(header: &str, now_s: u64) -> Result<(), Unsigned> {
-        Checker::new(SECRET, 300).check(Some(header), BODY, now_s)
+        Checker::new(&[Box::from(*b"a newer one"), SECRET.into()], 300).check(Some(header), BODY, now_s)
     }
 
     #[test]
@@ -123,7 +126,10 @@ mod tests {
         ] {
             assert_eq!(check(&header, now_s), verdict, "{header} at {now_s}");
         }
-        assert_eq!(Checker::new(SECRET, 300).check(None, BODY, 1000), Err(Unsigned::Missing));
+        let checker = |secret: &[u8]| Checker::new(&[secret.into()], 300);
+        assert_eq!(checker(SECRET).check(None, BODY, 1000), Err(Unsigned::Missing));
+        let header = format!("t=1000,v1={good}");
+        assert_eq!(checker(b"another").check(Some(&header), BODY, 1000), Err(Unsigned::Wrong));
     }
 
     proptest! {

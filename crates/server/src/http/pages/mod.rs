@@ -8,13 +8,12 @@ use std::sync::Arc;
 use engine::{ProductId, Refusal, SaleId};
 
 use crate::http::HttpService;
-use crate::http::auth::token::BUYER_MAX;
 use crate::http::call::Call;
 use crate::http::pages::shelf::PAGE_HEADERS;
 use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
-use crate::http::wire::{decimal, parameter};
+use crate::http::wire::needed_number_in;
 use crate::net::Answer;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -63,12 +62,7 @@ impl HttpService {
 
     /// The product for one member: private, so neither kept nor tagged.
     fn product_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let number = |name| {
-            let text = parameter(call.request.query, name).unwrap_or_default();
-            decimal(text).filter(|number| *number <= BUYER_MAX).ok_or_else(|| {
-                Problem::invalid("flashPromotionId, promotionProductId and memberId must be numbers.")
-            })
-        };
+        let number = |name| needed_number_in(call.request.query, name);
         let sale = SaleId(number("flashPromotionId")?);
         let product = ProductId(number("promotionProductId")?);
         let member = number("memberId")?;

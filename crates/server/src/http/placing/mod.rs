@@ -13,11 +13,11 @@ use engine::{
 
 use crate::http::HttpService;
 use crate::http::call::Call;
-use crate::http::pending::Waiting;
+use crate::http::pending::{Pending, Waiting};
 use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
-use crate::intake::admission::NotAdmitted;
+use crate::intake::admission::{BuyerBounds, NotAdmitted};
 use crate::intake::{Judged, NewOrder, Reply, Request};
 use crate::net::Answer;
 
@@ -71,8 +71,31 @@ impl HttpService {
         (sale, product): (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
+        self.admit_within(call, (buyer, BuyerBounds::Kept), (sale, product), key)
+    }
+
+    /// As [`HttpService::admit`], on a published route: one buyer may ask without end where that is configured.
+    pub(in crate::http) fn admit_published(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        named: (SaleId, ProductId),
+        key: Option<&str>,
+    ) -> Result<Admitted, Problem> {
+        let unlimited = self.shared.options.published_unlimited;
+        let bounds = if unlimited { BuyerBounds::Lifted } else { BuyerBounds::Kept };
+        self.admit_within(call, (buyer, bounds), named, key)
+    }
+
+    fn admit_within(
+        &mut self,
+        call: &Call<'_>,
+        asks: (BuyerId, BuyerBounds),
+        named: (SaleId, ProductId),
+        key: Option<&str>,
+    ) -> Result<Admitted, Problem> {
         self.shared.metrics.orders_received.inc();
-        self.judge(call, buyer, (sale, product), key).map_err(|rejection| {
+        self.judge(call, asks, named, key).map_err(|rejection| {
             self.count_rejection(rejection);
             rejection.into()
         })
@@ -81,7 +104,7 @@ impl HttpService {
     fn judge(
         &mut self,
         call: &Call<'_>,
-        buyer: BuyerId,
+        (buyer, bounds): (BuyerId, BuyerBounds),
         (sale, product): (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, NotAdmitted> {
@@ -89,12 +112,13 @@ impl HttpService {
         let admission = &self.shared.admission;
         let (id, judged) = match key {
             Some(key) => {
-                let over = admission.enter(buyer);
-                (self.ids.keyed(&Named { sku, sale, product, buyer, key }), Judged::ByTheWriter { over })
+                let over = admission.enter(buyer, bounds);
+                let id = self.ids.keyed(&Named { sku, sale, product, buyer, key });
+                (id, Judged::ByTheWriter { over, bounds })
             }
             None => {
-                let permit = admission.admit(&self.catalog, (buyer, sku), call.now)?;
-                if let Some(over) = admission.enter(buyer) {
+                let permit = admission.admit(&self.catalog, (buyer, sku), bounds, call.now)?;
+                if let Some(over) = admission.enter(buyer, bounds) {
                     admission.leave(buyer);
                     admission.take_back(permit);
                     return Err(over);
@@ -123,15 +147,20 @@ impl HttpService {
         + 'static,
     ) -> Result<Answer, Problem> {
         let Admitted { id, buyer, judged, received } = admitted;
+        // A place in the mailbox first: a full one must not keep the permit, which is of the rate that all share.
+        if !self.client.reserve() {
+            self.shared.admission.leave(buyer);
+            self.shared.metrics.orders_rejected.inc();
+            if let Judged::ByTheLoop(permit) = judged {
+                self.shared.admission.take_back(permit);
+            }
+            return Err(Problem::busy());
+        }
         let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, buyer_text: None, address, admission: judged };
         let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
-        let asked = self.ask_and_wait(call, Request::Place(order), waiting);
-        if asked.is_err() {
-            self.shared.admission.leave(buyer);
-            self.shared.metrics.orders_rejected.inc();
-        }
-        asked
+        self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
+        Ok(Answer::Later)
     }
 
     fn count_rejection(&mut self, rejection: NotAdmitted) {

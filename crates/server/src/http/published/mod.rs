@@ -19,7 +19,7 @@ use crate::http::wire::address::{DeliveryAddress, PublishedAddress};
 use crate::http::wire::answer::{Answering, Shape, TEXT};
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, decimal, parameter, push_number};
+use crate::http::wire::{Number, needed_number_in, number_in, push_number};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -55,7 +55,7 @@ impl HttpService {
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
         let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
-        let admitted = self.admit(call, buyer, named, key)?;
+        let admitted = self.admit_published(call, buyer, named, key)?;
         let echoed =
             [asked.order_id, asked.order_item_id, asked.pay_type].map(|number| number.map(|it| it.0));
         let [order_id, order_item_id, pay_type] = echoed;
@@ -101,14 +101,10 @@ impl HttpService {
 
     /// The stock of a product in the newest sale that has it, or in the sale that is named: digits only.
     fn cache_stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let number = |name| parameter(call.request.query, name).map(decimal);
-        let Some(Some(product)) = number("productId") else {
-            return Err(Problem::invalid("productId must be a number."));
-        };
-        let product = ProductId(product);
-        let sku = match number("flashPromotionId") {
+        let product = ProductId(needed_number_in(call.request.query, "productId")?);
+        let sku = match number_in(call.request.query, "flashPromotionId") {
             None => self.catalog.newest_sku_of(product),
-            Some(sale) => sale.and_then(|sale| self.catalog.sku_id(SaleId(sale), product)),
+            Some(sale) => sale.ok().and_then(|sale| self.catalog.sku_id(SaleId(sale), product)),
         };
         let sku = sku.ok_or(Refusal::UnknownSku)?;
         self.scratch.clear();

@@ -11,7 +11,7 @@ use crate::http::placing::{Placed, key_of};
 use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::{Answering, TEXT};
 use crate::http::wire::error::Problem;
-use crate::http::wire::{decimal, decode, parameter, push_order_id};
+use crate::http::wire::{needed_number_in, push_order_id};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] =
@@ -23,7 +23,7 @@ impl HttpService {
     /// Everything is asked of a buyer, but the form names one: who asks is checked against it.
     fn submit_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
         let is_form =
             |found: &str| found.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM));
         if call.fields.content_type.is_some_and(|found| !is_form(found)) {
@@ -31,14 +31,14 @@ impl HttpService {
         }
         let form = std::str::from_utf8(call.request.body)
             .map_err(|_not_text| Problem::invalid("The form is not text."))?;
-        let user = field(form, "user_id")?;
-        let goods = field(form, "goods_id")?;
-        let count = u32::try_from(field(form, "count")?)
-            .map_err(|_too_many| Problem::invalid("count is more than any order may have."))?;
+        let user = needed_number_in(form, "user_id")?;
+        let goods = needed_number_in(form, "goods_id")?;
+        let count = u32::try_from(needed_number_in(form, "count")?)
+            .map_err(|_too_many| Problem::invalid("\"count\" is more than any order may have."))?;
         let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
-        let buyer = self.shared.auth.named_buyer(&call.fields, user, call.now_s())?;
+        let buyer = self.access.auth.named_buyer(&call.fields, user, call.now_s())?;
         let key = key_of(call)?;
-        let admitted = self.admit(call, buyer, (sale, ProductId(goods)), key)?;
+        let admitted = self.admit_published(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);
         self.place(call, admitted, count, kept, HttpService::show_submitted)
     }
@@ -54,12 +54,4 @@ impl HttpService {
         out.body_with(200, headers, TEXT, &self.scratch);
         Ok(())
     }
-}
-
-/// A number of the form.
-fn field(form: &str, name: &'static str) -> Result<u64, Problem> {
-    let text = parameter(form, name).and_then(decode);
-    text.as_deref()
-        .and_then(decimal)
-        .ok_or_else(|| Problem::invalid(format!("The form's {name} must be a number, in digits.")))
 }

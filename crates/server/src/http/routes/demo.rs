@@ -36,8 +36,8 @@ struct Balance {
 impl HttpService {
     /// Gives a browser a buyer's number of its own, once.
     fn demo_session(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        match self.shared.auth.new_session(&call.fields)? {
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
+        match self.access.auth.new_session(&call.fields)? {
             None => out.empty(204, &[]),
             Some(value) => {
                 let secure = if call.request.secure { "; Secure" } else { "" };

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::reads::{LedgerRead, ShowRead};
-use crate::http::route::{Handler, Route};
+use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::{Answering, TEXT};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Object, push_text};
@@ -16,9 +16,9 @@ use crate::ledger::Audit;
 use crate::net::{Answer, NetStats};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/healthz", Handler::Anybody(HttpService::health)),
-    Route::get("/readyz", Handler::Anybody(HttpService::ready)),
-    Route::get("/metrics", Handler::Anybody(HttpService::metrics)),
+    Route::get("/healthz", Handler::Anybody(HttpService::health)).served(Served::Both),
+    Route::get("/readyz", Handler::Anybody(HttpService::ready)).served(Served::Both),
+    Route::get("/metrics", Handler::Anybody(HttpService::metrics)).served(Served::Operators),
     Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
     Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
     Route::get("/api/v1/audit", Handler::OperatorReads(read_audit)),
@@ -74,7 +74,8 @@ impl HttpService {
 
     fn metrics(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if self.shared.options.metrics_token_required {
-            self.shared.auth.operator(&call.fields, call.request.peer.ip())?;
+            let address = call.client(&self.shared.options.trusted_proxies);
+            self.access.auth.operator(&call.fields, address)?;
         }
         let mut text = self.shared.metrics.encode();
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);

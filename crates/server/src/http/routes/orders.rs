@@ -9,12 +9,14 @@ use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::placing::{Placed, key_of};
 use crate::http::reads::{LedgerRead, ShowRead};
-use crate::http::route::{Handler, Route};
+use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::address::{DeliveryAddress, WireAddress};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, Object, decimal, parameter, push_number, push_order_id, push_text};
+use crate::http::wire::{
+    Number, Object, Quantity, decimal, number_in, parameter, push_number, push_order_id, push_text,
+};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
 use crate::ledger::{Changes, OpenError, OrderLine, mysql, sqlite};
@@ -23,7 +25,7 @@ use crate::net::Answer;
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
     Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
-    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)),
+    Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::Both),
     Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
 ];
 
@@ -43,13 +45,13 @@ struct NewOrder<'a> {
     sale: Number,
     product: Number,
     #[serde(default = "one")]
-    quantity: u32,
+    quantity: Quantity,
     #[serde(borrow)]
     address: Option<WireAddress<'a>>,
 }
 
-fn one() -> u32 {
-    1
+fn one() -> Quantity {
+    Quantity(1)
 }
 
 /// The name of an order, from a path. What can't be one is answered like one that does not exist.
@@ -63,8 +65,8 @@ impl HttpService {
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
-        let kept = self.keep_address(key.is_some(), order.quantity, &[], address);
-        self.place(call, admitted, order.quantity, kept, HttpService::show_placed)
+        let kept = self.keep_address(key.is_some(), order.quantity.0, &[], address);
+        self.place(call, admitted, order.quantity.0, kept, HttpService::show_placed)
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
@@ -105,11 +107,13 @@ impl HttpService {
     fn read_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let wait = parameter(call.request.query, "wait").map_or(Some(0), decimal);
         let wait = wait.filter(|seconds| *seconds <= WAIT_S_MAX).map(Duration::from_secs);
-        let wait = wait.ok_or_else(|| Problem::invalid("wait must be a number of seconds from 0 to 30."))?;
-        let buyer = if self.shared.auth.is_operator(&call.fields) {
+        let wait = wait.ok_or_else(|| {
+            Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
+        })?;
+        let buyer = if self.is_operator(&call.fields) {
             None
         } else {
-            Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
+            Some(self.access.auth.buyer(&call.fields, call.now_s())?)
         };
         let order = order_id(call.params.name)?;
         self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)
@@ -152,10 +156,7 @@ impl HttpService {
 
 /// A page of the feed of changed orders, from a cursor.
 fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
-    let number = |name, default| match parameter(call.request.query, name) {
-        None => Ok(default),
-        Some(text) => decimal(text).ok_or_else(|| Problem::invalid(format!("{name} must be a number."))),
-    };
+    let number = |name, default| number_in(call.request.query, name).unwrap_or(Ok(default));
     let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
     let since = number("since", 0)?;
     Ok(Box::new(move |ledger| match ledger.changes(since, entries_max) {

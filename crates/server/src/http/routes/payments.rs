@@ -1,6 +1,6 @@
 //! Payments: the provider's signed callback, and the refunds that are due.
 
-use engine::{Accepted, Command, Disposition, Pay, PaymentView};
+use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -31,18 +31,33 @@ struct Callback<'a> {
     #[serde(borrow)]
     order: Cow<'a, str>,
     amount: Number,
+    /// Left out, it is the sale's.
+    #[serde(borrow)]
+    currency: Option<Cow<'a, str>>,
 }
 
 impl HttpService {
-    /// The provider's callback: whatever it reports is recorded, also for an order that is not known.
+    /// The provider's callback: whatever it reports is recorded, also for an order that is not known. But not an amount of
+    /// another currency: as minor units of the sale's it would be a lie, and might pay.
     fn record_payment(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let callback: Callback<'_> = read_object(call)?;
-        let order = callback.order.parse().map_err(|engine::NotAnOrderId| {
-            Problem::invalid("order must be an order's id: 40 hexadecimal digits.")
+        let order: OrderId = callback.order.parse().map_err(|engine::NotAnOrderId| {
+            Problem::invalid("\"order\" must be an order's id: 40 hexadecimal digits.")
         })?;
         check_payment_id(&callback.payment_id)?;
+        self.check_currency(order, callback.currency.as_deref())?;
         let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount.0 };
         self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
+    }
+
+    /// Codes of currencies have no case: some providers write them in small letters.
+    fn check_currency(&self, order: OrderId, currency: Option<&str>) -> Result<(), Problem> {
+        match (currency, self.catalog.item(order.sku)) {
+            (Some(named), Some((sale, _))) if !sale.spec.currency.eq_ignore_ascii_case(named) => {
+                Err(Problem::currency_differs(&sale.spec.currency))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
@@ -76,7 +91,7 @@ fn check_payment_id(id: &str) -> Result<(), Problem> {
     if (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len()) {
         return Ok(());
     }
-    Err(Problem::invalid("The payment's id must have 1 to 64 bytes."))
+    Err(Problem::invalid(format!("\"payment_id\" must have 1 to {PAYMENT_ID_BYTES_MAX} bytes.")))
 }
 
 fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {

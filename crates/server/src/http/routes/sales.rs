@@ -8,19 +8,19 @@ use serde::{Deserialize, Deserializer};
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::placing::key_of;
-use crate::http::route::{BodyLimit, Handler, Route};
+use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{NUMBER_MAX, Number, Object, decimal, parameter};
+use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)),
+    Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)).served(Served::Both),
     Route::post("/api/v1/sales", Handler::Operator(HttpService::create_sale)).body(BodyLimit::Operator),
-    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)),
+    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::Both),
     Route::patch("/api/v1/sales/{sale}", Handler::Operator(HttpService::change_sale))
         .body(BodyLimit::Operator),
     Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(HttpService::pause_sale)),
@@ -60,7 +60,7 @@ struct NewItem {
     price: Number,
     list_price: Option<Number>,
     total: Number,
-    limit: Option<u32>,
+    limit: Option<Quantity>,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +102,7 @@ impl HttpService {
     }
 
     fn reader(&self, call: &Call<'_>) -> Reader {
-        if self.shared.auth.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
+        if self.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
     }
 
     fn write_known_sale(
@@ -120,10 +120,7 @@ impl HttpService {
     }
 
     fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let number = |name| {
-            let text = parameter(call.request.query, name).unwrap_or_default();
-            decimal(text).ok_or_else(|| Problem::invalid("sale and product must be numbers."))
-        };
+        let number = |name| needed_number_in(call.request.query, name);
         let (sale, product) = (SaleId(number("sale")?), ProductId(number("product")?));
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let counters = &self.catalog.skus[sku.0 as usize].counters;
@@ -250,7 +247,7 @@ impl NewItem {
             price: self.price.0,
             list_price: self.list_price.unwrap_or(self.price).0,
             total: self.total.0,
-            limit: self.limit,
+            limit: self.limit.map(|limit| limit.0),
         }
     }
 }

@@ -104,6 +104,51 @@ fn of_keyed_orders_in_one_batch_only_those_over_the_bound_are_refused_and_a_know
     shop.check_sums();
 }
 
+/// What was taken of the shared rate was lost with the answer 503, so a full mailbox also starved the rate.
+#[test]
+fn an_order_that_finds_the_mailbox_full_gives_back_what_it_took_from_the_rate() {
+    let mut setup = Setup::new(demo_mode());
+    (setup.limits.orders_per_s, setup.limits.burst, setup.queue_commands_max) = (1, 1, 1);
+    let mut shop = Shop::with(setup);
+    // Its permit is asked for by the writer, once the other one is refused.
+    assert_eq!(shop.call(&order(1).key("k")).1, None);
+    assert_eq!(shop.call(&order(2)).1.unwrap().problem(), problem(503, "busy"));
+    shop.write();
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    assert_eq!(Response::read(&delivered.0[0].1).status, 201);
+    shop.check_sums();
+}
+
+#[test]
+fn the_published_routes_may_be_unlimited_for_one_buyer_and_never_for_all() {
+    let published =
+        Sent::post("/seckillOrder/generateOrder", r#"{"flashPromotionId":3,"productId":29}"#).member(1);
+    let form = Sent::post("/order/submit", "user_id=1&goods_id=101&count=1");
+    for unlimited in [false, true] {
+        let mut setup = Setup::new(demo_mode());
+        (setup.limits.orders_per_s_per_buyer, setup.limits.in_flight_per_buyer_max) = (1, 1);
+        setup.options.published_unlimited = unlimited;
+        let mut shop = Shop::with(setup);
+        let asked = [&published, &published, &form, &published.clone().key("a"), &published.clone().key("b")];
+        let waiting = asked.map(|sent| shop.call(sent).1.is_none());
+        // Only the writer can say of a key whether it is known.
+        assert_eq!(waiting, [true, unlimited, unlimited, true, true]);
+        assert_eq!(shop.call(&order(1)).1.unwrap().status, 429, "the bounds hold for our own routes");
+        shop.write();
+        let mut delivered = Delivered::default();
+        shop.service.deliver_to(&mut delivered);
+        let refused = delivered.0.iter().filter(|(_, bytes)| Response::read(bytes).status != 200);
+        assert_eq!(refused.count(), if unlimited { 0 } else { 2 });
+        shop.check_sums();
+    }
+    let mut setup = Setup::new(demo_mode());
+    (setup.limits.orders_per_s, setup.limits.burst) = (1, 1);
+    setup.options.published_unlimited = true;
+    let mut shop = Shop::with(setup);
+    assert_eq!([shop.send(&published).status, shop.send(&published).status], [200, 429]);
+}
+
 #[test]
 fn a_failed_commit_is_unknown_and_the_key_finds_out() {
     let mut shop = Shop::new(demo_mode());

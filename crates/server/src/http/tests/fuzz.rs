@@ -111,8 +111,15 @@ fn sent() -> impl Strategy<Value = Sent> {
 fn unsigned() -> impl Strategy<Value = Sent> {
     let method = prop::sample::select(vec!["GET", "HEAD", "POST", "PATCH", "OPTIONS", "DELETE", "get", ""]);
     let method = prop_oneof![4 => Just("POST"), 3 => method];
-    (method, target(), prop::collection::vec(header(), 0..8), body())
-        .prop_map(|(method, target, headers, body)| Sent { method: method.to_owned(), target, headers, body })
+    (method, target(), prop::collection::vec(header(), 0..8), body()).prop_map(
+        |(method, target, headers, body)| Sent {
+            method: method.to_owned(),
+            target,
+            headers,
+            body,
+            peer: [127, 0, 0, 1],
+        },
+    )
 }
 
 proptest! {

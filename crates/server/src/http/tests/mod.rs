@@ -1,6 +1,8 @@
 //! The routes without sockets: a service, and a writer that runs when a test says so, with the real rules.
 
+mod addresses;
 mod admission;
+mod entrances;
 mod fuzz;
 mod numbers;
 mod operating;
@@ -10,6 +12,7 @@ mod payments;
 mod published;
 mod sales;
 mod shop;
+mod words;
 
 use serde_json::Value;
 

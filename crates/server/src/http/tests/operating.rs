@@ -114,6 +114,34 @@ fn the_metrics_are_in_prometheus_format() {
     }
 }
 
+/// Another loop than the one that a change is seen at first must see it too.
+#[test]
+fn who_is_let_in_changes_for_every_loop_with_the_next_request() {
+    let mut shop = Shop::new(demo_mode());
+    let mut rested = shop.another_loop();
+    let asked = |token: &str| Sent::get("/api/v1/payments/refunds-due").with("Authorization", token);
+    let mut setup = Setup::new(demo_mode());
+    setup.secrets.operator = vec![Box::from(*b"another token"), Box::from(&OPERATOR.as_bytes()[7..])];
+    shop.shared.change_access(&setup.options, &setup.secrets);
+    for _ in 0..2 {
+        assert_eq!(
+            [shop.send(&asked(OPERATOR)).status, shop.send(&asked("Bearer another token")).status],
+            [200, 200]
+        );
+        std::mem::swap(&mut shop.service, &mut rested);
+    }
+    setup.secrets.operator.pop();
+    setup.options.public_names = vec!["shop.example".to_owned()];
+    shop.shared.change_access(&setup.options, &setup.secrets);
+    for _ in 0..2 {
+        assert_eq!(
+            [shop.send(&asked(OPERATOR)).status, shop.send(&asked("Bearer another token")).status],
+            [401, 200]
+        );
+        std::mem::swap(&mut shop.service, &mut rested);
+    }
+}
+
 #[test]
 fn the_metrics_may_be_the_operators_alone() {
     let mut setup = Setup::new(demo_mode());

@@ -44,6 +44,26 @@ fn a_callback_pays_its_order_once() {
 }
 
 #[test]
+fn what_was_paid_in_another_currency_pays_for_nothing_and_is_not_recorded() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place(&mut shop);
+    let pay = |currency: &str| {
+        callback(&json!({"payment_id": "p1", "order": id, "amount": 499_900, "currency": currency}))
+    };
+    for other in ["JPY", "", "EURO"] {
+        assert_eq!(shop.send(&pay(other)).problem(), problem(422, "currency_differs"), "{other}");
+    }
+    let due = shop.send(&Sent::get("/api/v1/payments/refunds-due").operator()).json();
+    assert_eq!(due["payments"], json!([]));
+    let read = Sent::get(&format!("/api/v1/orders/{id}")).member(7);
+    assert_eq!(shop.send(&read).json()["status"], "held");
+    assert_eq!(result(&shop.send(&pay("eur"))), (json!("paid"), Value::Null));
+    // A callback that names none, as before, is the same payment.
+    let plain = json!({"payment_id": "p1", "order": id, "amount": 499_900});
+    assert_eq!(result(&shop.send(&callback(&plain))), (json!("paid"), Value::Null));
+}
+
+#[test]
 fn what_pays_for_nothing_is_due_back_until_it_is_settled() {
     let mut shop = Shop::new(AuthMode::MemberId);
     let id = place(&mut shop);
@@ -97,6 +117,6 @@ fn only_signed_callbacks_are_heard() {
         assert_eq!(shop.send(&signed(&body, at_s)).status, 400, "{body}");
     }
     let mut off = Setup::new(AuthMode::MemberId);
-    off.secrets.payment = None;
+    off.secrets.payment.clear();
     assert_eq!(Shop::with(off).send(&signed(&body, at_s)).problem(), problem(403, "payments_off"));
 }

@@ -147,7 +147,7 @@ fn stock_is_moved_once_per_key() {
 #[test]
 fn operator_calls_need_the_operators_token() {
     let mut off = Setup::new(AuthMode::MemberId);
-    off.secrets.operator = None;
+    off.secrets.operator.clear();
     let (mut shop, mut off) = (shop(), Shop::with(off));
     for (method, target) in [
         ("POST", "/api/v1/sales"),

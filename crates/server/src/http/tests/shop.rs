@@ -8,7 +8,7 @@ use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, Sale
 use super::Response;
 use crate::clock::Clock;
 use crate::http::delivery::Delivery;
-use crate::http::{AuthMode, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
+use crate::http::{AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request};
@@ -16,7 +16,9 @@ use crate::ledger::Batch;
 use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::metrics::Metrics;
-use crate::net::{Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket};
+use crate::net::{
+    Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
+};
 use crate::pages::{Pages, Session, Settings};
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -35,6 +37,8 @@ pub(super) struct Setup {
     pub(super) options: HttpOptions,
     pub(super) secrets: HttpSecrets,
     pub(super) limits: Limits,
+    /// Requests that the mailbox has room for.
+    pub(super) queue_commands_max: usize,
     /// What happens to the book is written to a real ledger too.
     pub(super) ledger: bool,
 }
@@ -52,13 +56,16 @@ impl Setup {
             open_holds_per_buyer_max: 5,
             metrics_token_required: false,
             message_route: true,
+            published_unlimited: false,
+            trusted_proxies: TrustedProxies::default(),
+            anonymous_requests_per_s_per_address: 0,
             demo: true,
             local_demo: true,
             shop_sale: Some(SHOP_SALE),
         };
         let secrets = HttpSecrets {
-            operator: Some(Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])),
-            payment: Some(Box::from(SECRET)),
+            operator: vec![Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])],
+            payment: vec![Box::from(SECRET)],
             order_id: [7; 16],
         };
         let limits = Limits {
@@ -69,12 +76,12 @@ impl Setup {
             in_flight_per_buyer_max: 0,
             gate_judges: false,
         };
-        Setup { options, secrets, limits, ledger: false }
+        Setup { options, secrets, limits, queue_commands_max: 1024, ledger: false }
     }
 }
 
 pub(super) fn token_mode() -> AuthMode {
-    AuthMode::Token { secret: SECRET.into(), claim: "sub".to_owned() }
+    AuthMode::Token { secrets: vec![SECRET.into()], claim: "sub".to_owned() }
 }
 
 pub(super) fn demo_mode() -> AuthMode {
@@ -88,12 +95,19 @@ pub(super) struct Sent {
     pub(super) target: String,
     pub(super) headers: Vec<(String, Vec<u8>)>,
     pub(super) body: Vec<u8>,
+    pub(super) peer: [u8; 4],
 }
 
 impl Sent {
     pub(super) fn new(method: &str, target: &str) -> Sent {
         let headers = vec![("Host".to_owned(), b"here".to_vec())];
-        Sent { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() }
+        Sent {
+            method: method.to_owned(),
+            target: target.to_owned(),
+            headers,
+            body: Vec::new(),
+            peer: [127, 0, 0, 1],
+        }
     }
 
     pub(super) fn get(target: &str) -> Sent {
@@ -107,6 +121,10 @@ impl Sent {
     pub(super) fn with(mut self, name: &str, value: &str) -> Sent {
         self.headers.push((name.to_owned(), value.as_bytes().to_vec()));
         self
+    }
+
+    pub(super) fn from(self, peer: [u8; 4]) -> Sent {
+        Sent { peer, ..self }
     }
 
     pub(super) fn member(self, buyer: u64) -> Sent {
@@ -171,8 +189,8 @@ impl Shop {
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
-        let mailbox = Mailbox::new(vec![waker], 1024);
-        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0));
+        let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
+        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0), Entrance::Only);
         let options = Options {
             data_dir: data_dir.path().to_owned(),
             synchronous: Synchronous::Off,
@@ -199,7 +217,12 @@ impl Shop {
 
     /// The service of another event loop of the same server.
     pub(super) fn another_loop(&self) -> HttpService {
-        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0))
+        self.at(Entrance::Only)
+    }
+
+    /// The service of a loop at this listener.
+    pub(super) fn at(&self, entrance: Entrance) -> HttpService {
+        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0), entrance)
     }
 
     /// Does something to the book without HTTP.
@@ -250,7 +273,7 @@ impl Shop {
             query,
             headers: &headers,
             body: &sent.body,
-            peer: ([127, 0, 0, 1], 40_000).into(),
+            peer: (sent.peer, 40_000).into(),
             secure: false,
         };
         let mut answer = Answer::Ready;
@@ -289,12 +312,12 @@ impl Shop {
         };
         match request {
             Request::Place(NewOrder { place, admission: judged, .. }) => {
-                if let Judged::ByTheWriter { over } = judged
+                if let Judged::ByTheWriter { over, bounds } = judged
                     && self.book.lookup(&place).is_none()
                 {
                     let admission = &self.shared.admission;
-                    let rejected = over
-                        .or_else(|| admission.admit(&self.catalog, (place.buyer, place.id.sku), now).err());
+                    let asked = (place.buyer, place.id.sku);
+                    let rejected = over.or_else(|| admission.admit(&self.catalog, asked, bounds, now).err());
                     if let Some(rejection) = rejected {
                         return Reply::Rejected(rejection);
                     }

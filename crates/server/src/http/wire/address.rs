@@ -106,16 +106,16 @@ fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem>
     for (name, field) in NAMES.iter().zip(fields) {
         let Some(field) = field else { continue };
         if !is_text(field) {
-            return Err(Problem::invalid(format!("The address's {name} must be a string.")));
+            return Err(Problem::invalid(format!("\"address.{name}\" must be a string.")));
         }
         if field.len() > FIELD_BYTES_MAX {
             return Err(Problem::invalid(format!(
-                "The address's {name} is longer than {FIELD_BYTES_MAX} bytes."
+                "\"address.{name}\" must have {FIELD_BYTES_MAX} bytes at most."
             )));
         }
     }
     if fields.iter().flatten().map(|field| field.len()).sum::<usize>() > ADDRESS_BYTES_MAX {
-        return Err(Problem::invalid(format!("The address is longer than {ADDRESS_BYTES_MAX} bytes.")));
+        return Err(Problem::invalid(format!("\"address\" must have {ADDRESS_BYTES_MAX} bytes at most.")));
     }
     Ok(DeliveryAddress(fields))
 }

@@ -1,9 +1,16 @@
-//! The JSON body of a request.
+//! The JSON body of a request, and what is said about one that is not understood: in the words of the API, with the
+//! field's name, and not in those of the parser.
+//!
+//! A good body is parsed once. A bad one is parsed again, to find the field: only who sent it pays for that.
 
 use serde::Deserialize;
+use serde_json::error::Category;
 
 use crate::http::call::Call;
 use crate::http::wire::error::Problem;
+
+/// Of a name that the sender chose, as much is repeated to them.
+const NAME_CHARS_MAX: usize = 40;
 
 /// A JSON object. The derive would read an array of values in order as well; the API has no such form.
 pub(in crate::http) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
@@ -12,12 +19,67 @@ pub(in crate::http) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> R
     }
     let body = call.request.body;
     if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(Problem::new(400, "invalid_body", "The body is not understood", "Send a JSON object."));
+        return Err(Problem::invalid_body("Send a JSON object."));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::json(&error))
+    serde_json::from_slice(body).map_err(|error| Problem::invalid_body(what_is_wrong::<T>(body, &error)))
 }
 
 fn is_json(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
+}
+
+fn what_is_wrong<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> String {
+    if error.classify() == Category::Data
+        && let Err(found) =
+            serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(body))
+    {
+        return in_words(&found.path().to_string(), found.inner());
+    }
+    format!("The body is not JSON from line {}, column {} on.", error.line(), error.column())
+}
+
+/// The derive's messages have few forms, which it keeps. What was found instead is left out: its sender knows it.
+fn in_words(path: &str, error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    let object = path.trim_end_matches(['?', '.']);
+    let inside = |name: &str| match object {
+        "" => format!("\"{name}\""),
+        object if object == name || object.ends_with(&format!(".{name}")) => format!("\"{object}\""),
+        object => format!("\"{object}.{name}\""),
+    };
+    if let Some(name) = quoted(text, "missing field `") {
+        return format!("{} is missing.", inside(name));
+    }
+    if let Some(name) = quoted(text, "duplicate field `") {
+        return format!("{} is there twice.", inside(name));
+    }
+    if let Some((name, known)) =
+        text.strip_prefix("unknown field `").and_then(|rest| rest.rsplit_once("`, expected "))
+    {
+        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+        let known = known.trim_start_matches("one of ").replace('`', "\"");
+        return format!("\"{name}\" is no field here; there is {known}.");
+    }
+    match text.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("\"{object}\" must be {}.", spoken(expected)),
+        None => format!("\"{object}\" is not understood."),
+    }
+}
+
+fn quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+    text.strip_prefix(before)?.strip_suffix('`')
+}
+
+/// What the derive expects, as somebody who knows JSON and no Rust would say it.
+fn spoken(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "a sequence" => "a list",
+        "a borrowed string" => "a string",
+        expected if expected.starts_with("struct ") => "an object",
+        expected => expected,
+    }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use engine::Refusal;
 
-use crate::http::wire::Object;
+use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::Reply;
 use crate::intake::admission::NotAdmitted;
 use crate::ledger::OpenError;
@@ -50,14 +50,25 @@ impl Problem {
         Problem::new(400, "invalid_request", "The request is not understood", detail)
     }
 
+    /// A number of a query or of a form that is missing, or none.
+    pub(in crate::http) fn no_number(name: &str) -> Problem {
+        Problem::invalid(format!("\"{name}\" must be a whole number from 0 to {NUMBER_MAX}, in digits."))
+    }
+
     /// A header that says what to do or who asks, and can't be read.
     pub(in crate::http) fn unusable_header(name: &'static str) -> Problem {
         Problem::invalid(format!("The header {name} must be there once at most, and be text."))
     }
 
     /// A body that is not the JSON that it should be.
-    pub(in crate::http) fn json(error: &serde_json::Error) -> Problem {
-        Problem::new(400, "invalid_body", "The body is not understood", error.to_string())
+    pub(in crate::http) fn invalid_body(detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem::new(400, "invalid_body", "The body is not understood", detail)
+    }
+
+    /// The provider was paid in another money than the sale sells for.
+    pub(in crate::http) fn currency_differs(currency: &str) -> Problem {
+        let detail = format!("The order is to be paid in {currency}; the payment is not recorded.");
+        Problem::new(422, "currency_differs", "Another currency", detail)
     }
 
     pub(in crate::http) fn not_found() -> Problem {
@@ -89,6 +100,18 @@ impl Problem {
 
     pub(in crate::http) fn unauthorized(detail: &'static str) -> Problem {
         Problem::new(401, "unauthorized", "The buyer is not known", detail)
+    }
+
+    /// The buyer or the payment provider did not prove who they are. Wrong operator tokens have a bound of their own.
+    pub(in crate::http) fn is_of_a_stranger(&self) -> bool {
+        self.status == 401 && matches!(self.code, "unauthorized" | "invalid_signature")
+    }
+
+    pub(in crate::http) fn too_many_strangers(retry_after_ms: u64) -> Problem {
+        let detail = "Too many requests without a valid token come from your address. With one you are served at once.";
+        let problem =
+            Problem::new(429, "anonymous_rate_limited", "Too many requests without a token", detail);
+        Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
     }
 
     pub(in crate::http) fn operator_unauthorized() -> Problem {

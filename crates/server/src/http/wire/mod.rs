@@ -17,6 +17,8 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 pub(in crate::http) use crate::net::push_number;
 
+use error::Problem;
+
 /// The largest number that is read from anybody: the ledger keeps numbers signed.
 pub(in crate::http) const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
 
@@ -28,6 +30,32 @@ pub(in crate::http) struct Number(pub(in crate::http) u64);
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
         deserializer.deserialize_u64(NumberVisitor)
+    }
+}
+
+/// How many units of a product, in a JSON body. How many an order may really have, the rules say; what no order may ever
+/// have is no such number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Quantity(pub(in crate::http) u32);
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
+        deserializer.deserialize_u64(QuantityVisitor)
+    }
+}
+
+struct QuantityVisitor;
+
+impl Visitor<'_> for QuantityVisitor {
+    type Value = Quantity;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 1 to {}", engine::limits::QUANTITY_MAX)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+        let fits = u32::try_from(number).map(Quantity);
+        fits.map_err(|_too_large| E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 }
 
@@ -196,6 +224,17 @@ pub(in crate::http) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a
         let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
         (found == name).then_some(value)
     })
+}
+
+/// A number of a query or of a form, if it is there.
+pub(in crate::http) fn number_in(encoded: &str, name: &'static str) -> Option<Result<u64, Problem>> {
+    let number = |text: &str| decode(text).as_deref().and_then(decimal);
+    parameter(encoded, name).map(|text| number(text).ok_or_else(|| Problem::no_number(name)))
+}
+
+/// A number of a query or of a form that must be there.
+pub(in crate::http) fn needed_number_in(encoded: &str, name: &'static str) -> Result<u64, Problem> {
+    number_in(encoded, name).unwrap_or_else(|| Err(Problem::no_number(name)))
 }
 
 /// Undoes the encoding of a query's or a form's value: `+` is a space. `None` if it is broken or not UTF-8.

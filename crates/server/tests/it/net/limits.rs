@@ -119,6 +119,25 @@ fn one_address_leaves_connections_for_the_others() {
     assert_eq!(server.connect().ask("/echo").status, 200);
 }
 
+#[test]
+fn an_address_may_have_what_nobody_else_needs_and_a_trusted_proxy_all() {
+    let own = TrustedProxies::parse(&["127.0.0.1".to_owned()]).unwrap();
+    for (trusted_proxies, served) in [(TrustedProxies::default(), 6), (own, 8)] {
+        let limits =
+            Limits { connections_max: 8, connections_per_address_max: 1, trusted_proxies, ..relaxed() };
+        let server = Server::start(limits);
+        let mut clients: Vec<_> = (0..served).map(|_| server.connect()).collect();
+        assert!(clients.iter_mut().all(|client| client.ask("/echo").status == 200));
+        let mut one_too_many = server.connect();
+        one_too_many.get("/echo");
+        assert_eq!(one_too_many.response().status, 503);
+        one_too_many.expect_end();
+        let mut other = server.connect_from([127, 0, 0, 2]);
+        other.get("/echo");
+        assert_eq!(other.response().status, if served == 8 { 503 } else { 200 });
+    }
+}
+
 /// Sends so many requests for so large an answer at once, and reads nothing.
 fn pipeline(client: &mut Client<TcpStream>, requests: usize, bytes: usize) {
     client.send(format!("GET /big?{bytes} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(requests));

@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use server::net::{
-    Answer, EventLoop, HttpRequest, Limits, NetStats, Replies, ResponseWriter, Service, Stop, Ticket, Waker,
+    Answer, EventLoop, HttpRequest, Limits, NetStats, Replies, ResponseWriter, Service, Stop, Ticket,
+    TrustedProxies, Waker,
 };
 
 /// Longer than anything here takes; only a failing test waits for it.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use server::net::{TlsError, server_config};
+use server::net::{Tls, TlsError};
 
 use super::*;
 
@@ -14,8 +14,8 @@ fn data(file: &str) -> PathBuf {
 }
 
 fn start(limits: Limits) -> Server {
-    let config = server_config(&data("localhost.cert.pem"), &data("localhost.key.pem")).unwrap();
-    Server::start_with(limits, Some(config))
+    let tls = Tls::load(&data("localhost.cert.pem"), &data("localhost.key.pem")).unwrap();
+    Server::start_with(limits, Some(tls.config()))
 }
 
 fn connect(server: &Server) -> Client<StreamOwned<ClientConnection, TcpStream>> {
@@ -129,7 +129,7 @@ fn a_wrong_file_is_named() {
         (key.clone(), key.clone(), "localhost.key.pem holds no certificate"),
         (certificate.clone(), certificate, "localhost.cert.pem holds no readable"),
     ] {
-        let error: TlsError = server_config(&certificate, &key).unwrap_err();
+        let error: TlsError = Tls::load(&certificate, &key).unwrap_err();
         assert!(error.to_string().contains(named), "{error}");
     }
 }

@@ -20,8 +20,6 @@ const TOKEN_BYTES_MAX: usize = 2048;
 const DECODED_BYTES_MAX: usize = TOKEN_BYTES_MAX / 4 * 3;
 /// `{"alg":"HS256","typ":"JWT"}`, as most libraries write it: recognised without decoding.
 const USUAL_HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
-/// Buyers are kept as signed 64-bit numbers in the ledger.
-pub(in crate::http) const BUYER_MAX: u64 = BuyerId::NUMBER_MAX;
 
 /// Why a token is not believed. Answered to its bearer: none of this helps to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +47,19 @@ impl Untrusted {
     }
 }
 
-/// Checks tokens with one secret.
+/// Checks tokens with one secret, or with either of two while the shop changes from one to the other.
 #[derive(Debug)]
 pub(in crate::http) struct Verifier {
-    key: hmac::Key,
+    keys: Box<[hmac::Key]>,
     /// The claim that holds the buyer's number.
     claim: String,
 }
 
 impl Verifier {
-    pub(in crate::http) fn new(secret: &[u8], claim: String) -> Verifier {
-        Verifier { key: hmac::Key::new(hmac::HMAC_SHA256, secret), claim }
+    /// The secret that most tokens are signed with comes first.
+    pub(in crate::http) fn new(secrets: &[Box<[u8]>], claim: String) -> Verifier {
+        let keys = secrets.iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)).collect();
+        Verifier { keys, claim }
     }
 
     /// The buyer that the token speaks of. No leeway: the shop's clock is to be right.
@@ -71,8 +71,10 @@ impl Verifier {
         let (header, claims) = signed.split_once('.').ok_or(Untrusted::Malformed)?;
         check_header(header)?;
         let mut tag = [0; DECODED_BYTES_MAX];
-        hmac::verify(&self.key, signed.as_bytes(), decode(signature, &mut tag)?)
-            .map_err(|ring::error::Unspecified| Untrusted::Signature)?;
+        let tag = decode(signature, &mut tag)?;
+        if !self.keys.iter().any(|key| hmac::verify(key, signed.as_bytes(), tag).is_ok()) {
+            return Err(Untrusted::Signature);
+        }
         let mut decoded = [0; DECODED_BYTES_MAX];
         let claims =
             std::str::from_utf8(decode(claims, &mut decoded)?).map_err(|_not_text| Untrusted::Malformed)?;

@@ -22,7 +22,25 @@ fn usual(claims: &str) -> String {
 }
 
 fn verify(token: &str) -> Result<BuyerId, Untrusted> {
-    Verifier::new(SECRET, "sub".to_owned()).verify(token, NOW_S)
+    Verifier::new(&[SECRET.into()], "sub".to_owned()).verify(token, NOW_S)
+}
+
+#[test]
+fn while_a_secret_changes_tokens_of_both_are_believed_and_of_a_third_none() {
+    let secrets: Vec<Box<[u8]>> = ["new", "old"].map(|secret| secret.as_bytes().into()).into();
+    let both = Verifier::new(&secrets, "sub".to_owned());
+    let by = |secret: &str| {
+        signed(r#"{"alg":"HS256","typ":"JWT"}"#, r#"{"sub":7,"exp":1700000001}"#, secret.as_bytes())
+    };
+    assert_eq!(
+        ["new", "old"].map(|secret| both.verify(&by(secret), NOW_S)),
+        [Ok(BuyerId(7)), Ok(BuyerId(7))]
+    );
+    assert_eq!(both.verify(&by("older"), NOW_S), Err(Untrusted::Signature));
+    assert_eq!(
+        Verifier::new(&secrets[..1], "sub".to_owned()).verify(&by("old"), NOW_S),
+        Err(Untrusted::Signature)
+    );
 }
 
 #[test]
@@ -36,7 +54,10 @@ fn claims_are_read_by_the_rules() {
         (r#"{"sub":"7","exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"s\u0075b":7,"exp":1700000001.5}"#, Ok(BuyerId(7))),
-        (r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#, Ok(BuyerId(BUYER_MAX.into()))),
+        (
+            r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#,
+            Ok(BuyerId(BuyerId::NUMBER_MAX.into())),
+        ),
         (r#"{"sub":"7","exp":1700000001,"nbf":1700000000}"#, Ok(BuyerId(7))),
         (r#"{"sub":"7","exp":1700000000}"#, Err(Untrusted::Expired)),
         (r#"{"sub":"7","exp":1700000000.9}"#, Err(Untrusted::Expired)),
