@@ -15,7 +15,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
-    Number, Object, Quantity, decimal, number_in, parameter, push_number, push_order_id, push_text,
+    Number, Object, Quantity, decimal, not_null, number_in, parameter, push_number, push_order_id, push_text,
 };
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
@@ -46,7 +46,7 @@ struct NewOrder<'a> {
     product: Number,
     #[serde(default = "one")]
     quantity: Quantity,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "not_null")]
     address: Option<WireAddress<'a>>,
 }
 

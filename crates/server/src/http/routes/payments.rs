@@ -10,7 +10,7 @@ use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, Object, decode_path};
+use crate::http::wire::{Number, Object, decode_path, not_null};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -32,7 +32,7 @@ struct Callback<'a> {
     order: Cow<'a, str>,
     amount: Number,
     /// Left out, it is the sale's.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "not_null")]
     currency: Option<Cow<'a, str>>,
 }
 

@@ -3,7 +3,7 @@
 use engine::{
     Adjust, Command, ItemSpec, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
 };
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -12,7 +12,7 @@ use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in};
+use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in, not_null};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
@@ -37,16 +37,18 @@ const MS_PER_S: u64 = 1000;
 #[serde(deny_unknown_fields)]
 struct NewSale {
     /// The next free number if it is left out.
+    #[serde(default, deserialize_with = "not_null")]
     id: Option<Number>,
     title: String,
     currency: String,
     starts_at_ms: Number,
     ends_at_ms: Number,
     /// Left out: the server's default; null: paid on placing.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "not_null")]
     payment_s: Option<Option<Number>>,
     /// 0: no bound.
-    open_holds_per_buyer_max: Option<u32>,
+    #[serde(default, deserialize_with = "not_null")]
+    open_holds_per_buyer_max: Option<Quantity>,
     items: Vec<NewItem>,
 }
 
@@ -58,6 +60,7 @@ struct NewItem {
     #[serde(default)]
     description: String,
     price: Number,
+    #[serde(default, deserialize_with = "not_null")]
     list_price: Option<Number>,
     total: Number,
     limit: Option<Quantity>,
@@ -66,9 +69,13 @@ struct NewItem {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangedSale {
+    #[serde(default, deserialize_with = "not_null")]
     title: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     starts_at_ms: Option<Number>,
+    #[serde(default, deserialize_with = "not_null")]
     ends_at_ms: Option<Number>,
+    #[serde(default, deserialize_with = "not_null")]
     payment_s: Option<Number>,
 }
 
@@ -76,11 +83,6 @@ struct ChangedSale {
 #[serde(deny_unknown_fields)]
 struct Units {
     units: Number,
-}
-
-/// Distinguishes null from absent: serde calls this only if the field is there.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Number>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 impl HttpService {
@@ -146,7 +148,9 @@ impl HttpService {
             Some(None) => Payment::OnPlacing,
             None => Payment::WithinMs(self.shared.options.payment_ms),
         };
-        let holds_max = new.open_holds_per_buyer_max.unwrap_or(self.shared.options.open_holds_per_buyer_max);
+        let holds_max = new
+            .open_holds_per_buyer_max
+            .map_or(self.shared.options.open_holds_per_buyer_max, |Quantity(max)| max);
         let spec = SaleSpec {
             id,
             title: new.title,

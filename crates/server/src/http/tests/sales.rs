@@ -185,7 +185,10 @@ fn once_the_highest_number_is_taken_a_sale_gets_the_lowest_that_is_free() {
     let mut shop = shop();
     let mut new = |id: Option<u64>| {
         let mut body = new_sale();
-        body["id"] = id.into();
+        body.as_object_mut().unwrap().remove("id");
+        if let Some(id) = id {
+            body["id"] = id.into();
+        }
         let created = shop.send(&create(&body));
         assert_eq!(created.status, 201, "{id:?}");
         created.json()["id"].as_u64().unwrap()

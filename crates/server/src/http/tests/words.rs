@@ -117,6 +117,14 @@ fn whatever_is_wrong_with_a_field_of_a_body_the_answer_names_it() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let mut shop = Shop::new(demo_mode());
+    for body in [r#"{"sale":3.0,"product":29,"quantity":1.0}"#, r#"{"sale":3e0,"product":2.9e1}"#] {
+        assert_eq!(shop.send(&post("/api/v1/orders", body)).status, 201, "{body}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_in_so_many_words() {
     let mut shop = Shop::new(demo_mode());
     let order = |body: &str| post("/api/v1/orders", body);
@@ -139,6 +147,13 @@ fn what_is_wrong_is_said_in_so_many_words() {
             "\"amount\" is no field here; there is \"sale\", \"product\", \"quantity\", \"address\"."
                 .to_owned(),
         ),
+        (
+            order(r#"{"sale":3,"product":29,"quantity":1.5}"#),
+            "\"quantity\" must be a whole number from 1 to 1000000.".to_owned(),
+        ),
+        (order(r#"{"sale":3.5,"product":29}"#), format!("\"sale\" {whole}.")),
+        (order(r#"{"sale":1e16,"product":29}"#), format!("\"sale\" {whole}.")),
+        (order(r#"{"sale":3,"product":29,"address":null}"#), "\"address\" must be an object.".to_owned()),
         (order(r#"{"sale":3,"product":29,"address":7}"#), "\"address\" must be an object.".to_owned()),
         (
             order(r#"{"sale":3,"product":29,"address":{"name":7}}"#),

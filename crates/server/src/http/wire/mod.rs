@@ -44,6 +44,26 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
+/// A field that may be left out, and is not null: without this, null would be read as left out, which the API's document does
+/// not say. With `#[serde(default)]`.
+pub(in crate::http) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// JSON has one kind of number: some senders write 30 as 30.0, and it is the same.
+fn whole(number: f64) -> Option<u64> {
+    const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+    let is_whole = number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole, and from 0 to 2^53"
+    )]
+    is_whole.then_some(number as u64)
+}
+
 struct QuantityVisitor;
 
 impl Visitor<'_> for QuantityVisitor {
@@ -56,6 +76,13 @@ impl Visitor<'_> for QuantityVisitor {
     fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
         let fits = u32::try_from(number).map(Quantity);
         fits.map_err(|_too_large| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        match whole(number) {
+            Some(whole) => self.visit_u64(whole),
+            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
     }
 }
 
@@ -73,6 +100,13 @@ impl Visitor<'_> for NumberVisitor {
             return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
         }
         Ok(Number(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Number, E> {
+        match whole(number) {
+            Some(whole) => self.visit_u64(whole),
+            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
     }
 }
 
