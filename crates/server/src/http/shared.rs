@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::http::auth::signature::Checker;
 use crate::http::auth::{Auth, AuthMode};
 use crate::http::hosts::Hosts;
+use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
 use crate::intake::Health;
@@ -74,7 +75,8 @@ pub struct Shared {
     pub(super) auth: Auth,
     pub(super) hosts: Hosts,
     pub(super) order_id_secret: [u8; 16],
-    pub(super) pages: PageShelf,
+    pub(super) pages: Arc<PageShelf>,
+    pub(super) lists: Lists,
     pub(super) reads: Reads,
     health: Arc<Health>,
     stop: Stop,
@@ -99,7 +101,10 @@ pub struct Parts {
 impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
         let checker = |secret: &[u8]| Checker::new(secret, options.payment_tolerance_s);
+        let pages = Arc::new(PageShelf::new(parts.pages));
+        let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
         Arc::new(Shared {
+            lists: Lists::start(shelf, clock, Arc::clone(&pages), parts.reads.answers()),
             clock: parts.clock,
             shelf: parts.shelf,
             admission: parts.admission,
@@ -113,7 +118,7 @@ impl Shared {
             ),
             hosts: Hosts::new(&options.public_names, options.local_demo),
             order_id_secret: secrets.order_id,
-            pages: PageShelf::new(parts.pages),
+            pages,
             reads: parts.reads,
             options,
             health: parts.health,

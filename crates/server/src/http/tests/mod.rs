@@ -2,6 +2,7 @@
 
 mod admission;
 mod fuzz;
+mod lists;
 mod numbers;
 mod operating;
 mod orders;
