@@ -42,7 +42,7 @@ impl Service for Floor {
                 self.batch.push(ticket);
                 return Answer::Later;
             }
-            "/page" => response.prepared(&self.page),
+            "/page" => response.prepared(&self.page, &[]),
             _ => response.head(200).empty(),
         }
         Answer::Ready

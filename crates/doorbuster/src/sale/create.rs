@@ -45,7 +45,7 @@ pub(crate) struct CreateArguments {
                                 "open_holds_per_buyer_max", "item"])]
     file: Option<PathBuf>,
 
-    /// The sale's number; one above the highest if it is left out
+    /// The sale's number; the next that is free if it is left out
     #[arg(long)]
     id: Option<u64>,
     /// What buyers read above the sale
@@ -128,12 +128,11 @@ pub(super) fn run(arguments: &CreateArguments, environment: &Environment) -> Res
     super::show(&answer, &arguments.server)
 }
 
-/// One above the highest number. Chosen before the sale is sent, so that a repetition is the same sale; if somebody
+/// The number that the next sale gets. Chosen before the sale is sent, so that a repetition is the same sale; if somebody
 /// else was faster, theirs stays and this one is refused.
 fn next_id(client: &Client) -> Result<u64, Failure> {
-    let sales = client.get("/sales")?.read::<Sales>()?.sales;
-    let highest = sales.iter().map(|sale| sale.id).max().unwrap_or(0);
-    highest.checked_add(1).ok_or_else(|| Failure::usage("the highest number is taken: give --id"))
+    let next = client.get("/sales?limit=1")?.read::<Sales>()?.next_id;
+    next.ok_or_else(|| Failure::usage("only the operator's token shows which number is free: give --id"))
 }
 
 fn read(path: &Path) -> Result<NewSale, Failure> {

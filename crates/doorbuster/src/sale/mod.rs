@@ -39,8 +39,11 @@ pub(crate) struct SaleArguments {
 #[derive(Subcommand, Debug)]
 enum SaleCommand {
     Create(Box<create::CreateArguments>),
-    /// List all sales
+    /// List the sales that are not over, the newest first
     List {
+        /// Only those in this state; "ended" are listed nowhere else
+        #[arg(long, value_parser = ["upcoming", "open", "ended"])]
+        state: Option<String>,
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -98,7 +101,10 @@ struct Sale {
     payment_s: Option<u64>,
     /// `None`: no bound.
     open_holds_per_buyer_max: Option<u64>,
+    /// A page of them.
     items: Vec<Item>,
+    items_total: u64,
+    items_next_cursor: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -119,29 +125,63 @@ struct Item {
 #[derive(Deserialize)]
 struct Sales {
     sales: Vec<Sale>,
+    next_cursor: Option<u64>,
+    /// For the holder of the operator's token only.
+    next_id: Option<u64>,
 }
 
 pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         SaleCommand::Create(create) => create::run(create, environment),
-        SaleCommand::List { server } => {
-            let answer = Client::connect(server, environment)?.get("/sales")?;
-            if server.json {
-                return output::print(&answer.text());
-            }
-            output::print(&list(&answer.read::<Sales>()?.sales))
-        }
-        SaleCommand::Show(named) => {
-            let answer =
-                Client::connect(&named.server, environment)?.get(&format!("/sales/{}", named.sale))?;
-            show(&answer, &named.server)
-        }
+        SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
+        SaleCommand::Show(named) => show_pages(named, environment),
         SaleCommand::Pause(named) => steer(named, "pause", environment),
         SaleCommand::Resume(named) => steer(named, "resume", environment),
         SaleCommand::End(named) => steer(named, "end", environment),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
     }
+}
+
+/// Reads the list to its end. As JSON each page is a line, as it came.
+fn list_pages(
+    state: Option<&str>,
+    server: &ServerArguments,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let client = Client::connect(server, environment)?;
+    let query = state.map_or_else(|| "?limit=200".to_owned(), |state| format!("?limit=200&state={state}"));
+    let (mut sales, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let answer = client.get(&format!("/sales{query}{cursor}"))?;
+        let page = answer.read::<Sales>()?;
+        if server.json {
+            output::print(&answer.text())?;
+        }
+        sales.extend(page.sales);
+        let Some(next) = page.next_cursor else { break };
+        cursor = format!("&cursor={next}");
+    }
+    if server.json { Ok(()) } else { output::print(&list(&sales)) }
+}
+
+/// Reads a sale with all of its items. As JSON each page is a line, as it came.
+fn show_pages(named: &SaleNamed, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&named.server, environment)?;
+    let path = format!("/sales/{}?limit=200", named.sale);
+    let mut answer = client.get(&path)?;
+    let mut sale = answer.read::<Sale>()?;
+    loop {
+        if named.server.json {
+            output::print(&answer.text())?;
+        }
+        let Some(next) = sale.items_next_cursor else { break };
+        answer = client.get(&format!("{path}&cursor={next}"))?;
+        let page = answer.read::<Sale>()?;
+        sale.items.extend(page.items);
+        sale.items_next_cursor = page.items_next_cursor;
+    }
+    if named.server.json { Ok(()) } else { output::print(&describe(&sale)) }
 }
 
 fn steer(named: &SaleNamed, verb: &str, environment: &Environment) -> Result<(), Failure> {
@@ -167,10 +207,13 @@ fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {
 
 fn list(sales: &[Sale]) -> String {
     if sales.is_empty() {
-        return "no sales yet; `doorbuster sale create --help` shows how to make one\n".to_owned();
+        return "no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned();
     }
-    let sum =
-        |sale: &Sale, of: fn(&Item) -> Option<u64>| or_dash(sale.items.iter().map(of).sum::<Option<u64>>());
+    // A list has the first items of a sale only: of more there is no sum.
+    let sum = |sale: &Sale, of: fn(&Item) -> Option<u64>| {
+        let all = sale.items_next_cursor.is_none();
+        or_dash(sale.items.iter().map(of).sum::<Option<u64>>().filter(|_| all))
+    };
     let rows: Vec<_> = sales
         .iter()
         .map(|sale| {
@@ -180,7 +223,7 @@ fn list(sales: &[Sale]) -> String {
                 plain(&sale.state),
                 format_utc(sale.starts_at_ms),
                 format_utc(sale.ends_at_ms),
-                sale.items.len().to_string(),
+                sale.items_total.to_string(),
                 sum(sale, |item| Some(item.total)),
                 sum(sale, |item| Some(item.available)),
                 sum(sale, |item| item.held),

@@ -10,7 +10,8 @@ const TOKEN: &str = "an-operator-token-of-the-tests";
 const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
     "ends_at_ms":1796126400000,"payment_s":900,"open_holds_per_buyer_max":5,"items":[
     {"product":30,"title":"Shoe","price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
-    {"product":31,"title":"S\u001bock","price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}]}"#;
+    {"product":31,"title":"S\u001bock","price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
+    "items_total":2,"items_next_cursor":null}"#;
 
 const SHOWN: &str = "\
 sale 3: Winter drop, live
@@ -39,7 +40,7 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
     let ((code, stdout, stderr), asked) = ask(&["sale", "show", "3"], vec![Some((200, SALE))]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_eq!(stdout, SHOWN);
-    assert_eq!(asked[0].line, "GET /api/v1/sales/3");
+    assert_eq!(asked[0].line, "GET /api/v1/sales/3?limit=200");
     assert!(asked[0].headers.contains(&format!("authorization: Bearer {TOKEN}")));
     let ((code, stdout, _), _) = ask(&["sale", "show", "3", "--json"], vec![Some((200, SALE))]);
     assert_eq!((code, stdout), (0, format!("{SALE}\n")));
@@ -47,10 +48,11 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
 
 #[test]
 fn sales_are_listed() {
-    let ((code, stdout, _), asked) = ask(&["sale", "list"], vec![Some((200, r#"{"sales":[]}"#))]);
-    assert_eq!((code, asked[0].line.as_str()), (0, "GET /api/v1/sales"));
-    assert!(stdout.starts_with("no sales yet"), "{stdout}");
-    let list: &'static str = format!("{{\"sales\":[{SALE}]}}").leak();
+    let ((code, stdout, _), asked) =
+        ask(&["sale", "list"], vec![Some((200, r#"{"sales":[],"next_cursor":null}"#))]);
+    assert_eq!((code, asked[0].line.as_str()), (0, "GET /api/v1/sales?limit=200"));
+    assert!(stdout.starts_with("no sales here"), "{stdout}");
+    let list: &'static str = format!("{{\"sales\":[{SALE}],\"next_cursor\":null}}").leak();
     let ((code, stdout, _), _) = ask(&["sale", "list"], vec![Some((200, list))]);
     assert_eq!(code, 0);
     assert_eq!(
@@ -177,12 +179,12 @@ fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
     for (name, text) in [("drop.toml", toml), ("drop.json", json)] {
         std::fs::write(directory.path().join(name), text).unwrap();
         let file = directory.path().join(name);
-        let list: &'static str = format!("{{\"sales\":[{SALE}]}}").leak();
+        let list = r#"{"sales":[],"next_cursor":null,"next_id":4}"#;
         let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((200, list)), Some((201, SALE))];
         let ((code, _, stderr), asked) = ask(&["sale", "create", file.to_str().unwrap()], answers);
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         assert_eq!(asked[0].line, "GET /api/v1/time");
-        assert_eq!(asked[1].line, "GET /api/v1/sales");
+        assert_eq!(asked[1].line, "GET /api/v1/sales?limit=1");
         let sent: serde_json::Value = serde_json::from_str(&asked[2].body).unwrap();
         assert_eq!(
             sent,
@@ -197,7 +199,8 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
     let arguments =
         ["sale", "create", "--title", "t", "--starts-at", "2026-12-01T10:00:00Z", "--for", "2h", "--item"];
     let arguments = [&arguments[..], &["product=1,price=2,total=3"]].concat();
-    let ((code, _, stderr), asked) = ask(&arguments, vec![Some((200, r#"{"sales":[]}"#)), None]);
+    let ((code, _, stderr), asked) =
+        ask(&arguments, vec![Some((200, r#"{"sales":[],"next_cursor":null,"next_id":1}"#)), None]);
     assert_eq!(code, 69);
     assert!(asked[1].body.contains(r#""id":1,"#), "{}", asked[1].body);
     assert!(stderr.ends_with("; repeat it with the id 1 to learn its outcome\n"), "{stderr}");

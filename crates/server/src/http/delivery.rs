@@ -77,7 +77,7 @@ impl HttpService {
                 Ok(_) => self.write_later(recipient, delivery, |_, _| Err(Problem::busy())),
                 Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),
             },
-            Waiting::Read => unreachable!("what is read from the ledger does not come through the mailbox"),
+            Waiting::Thread => unreachable!("what another thread answers does not come through the mailbox"),
         }
     }
 

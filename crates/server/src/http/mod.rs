@@ -12,6 +12,7 @@ mod auth;
 mod call;
 mod delivery;
 mod hosts;
+mod lists;
 mod pages;
 mod pending;
 mod placing;
@@ -231,7 +232,7 @@ impl HttpService {
         if !self.shared.reads.ask(self.client.event_loop(), call.ticket, route.path, read) {
             return Err(Problem::busy());
         }
-        self.pending.put(call.ticket, Pending::new(call, Waiting::Read));
+        self.pending.put(call.ticket, Pending::new(call, Waiting::Thread));
         Ok(Answer::Later)
     }
 

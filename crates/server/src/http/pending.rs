@@ -44,8 +44,8 @@ pub(super) enum Waiting {
     Reply(Show),
     /// The reply to one of several requests that answer one call.
     Step(NextStep),
-    /// The ledger's thread; what writes the answer comes from there.
-    Read,
+    /// A thread beside the loops, which reads the ledger or renders; what writes the answer comes from there.
+    Thread,
 }
 
 impl fmt::Debug for Waiting {
@@ -54,7 +54,7 @@ impl fmt::Debug for Waiting {
             Waiting::Placing { .. } => "Placing",
             Waiting::Reply(_) => "Reply",
             Waiting::Step(_) => "Step",
-            Waiting::Read => "Read",
+            Waiting::Thread => "Thread",
         })
     }
 }

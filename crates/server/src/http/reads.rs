@@ -59,16 +59,28 @@ struct LoopReads {
     read: Mutex<Vec<(Ticket, ShowRead)>>,
 }
 
+/// Where a thread beside the event loops leaves its answers, and each loop takes its own.
+#[derive(Clone, Debug)]
+pub(super) struct Answers(Arc<[LoopReads]>);
+
+impl Answers {
+    pub(super) fn give(&self, event_loop: usize, ticket: Ticket, answer: ShowRead) {
+        let of_loop = &self.0[event_loop];
+        of_loop.read.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, answer));
+        of_loop.waker.wake();
+    }
+}
+
 /// The reading thread, as the event loops see it. It ends when this is dropped.
 pub struct Reads {
     waiting: Option<SyncSender<WaitingRead>>,
-    by_loop: Arc<[LoopReads]>,
+    answers: Answers,
     thread: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reads").field("by_loop", &self.by_loop).finish_non_exhaustive()
+        f.debug_struct("Reads").field("answers", &self.answers).finish_non_exhaustive()
     }
 }
 
@@ -76,14 +88,19 @@ impl Reads {
     /// Starts the thread; `wakers` are those of the event loops, in order.
     pub fn start(ledger: Source, wakers: Vec<Waker>) -> Reads {
         let of_loop = |waker| LoopReads { waker, read: Mutex::default() };
-        let by_loop: Arc<[LoopReads]> = wakers.into_iter().map(of_loop).collect();
+        let answers = Answers(wakers.into_iter().map(of_loop).collect());
         let (sender, waiting) = sync_channel(WAITING_MAX);
-        let answers = Arc::clone(&by_loop);
+        let given = answers.clone();
         let thread = std::thread::Builder::new()
             .name("ledger-reads".to_owned())
-            .spawn(move || read_all(&ledger, &waiting, &answers))
+            .spawn(move || read_all(&ledger, &waiting, &given))
             .expect("the system starts a thread while the server starts");
-        Reads { waiting: Some(sender), by_loop, thread: Some(thread) }
+        Reads { waiting: Some(sender), answers, thread: Some(thread) }
+    }
+
+    /// For another thread that answers what the loops need not.
+    pub(super) fn answers(&self) -> Answers {
+        self.answers.clone()
     }
 
     /// Hands a read over; false: too many wait.
@@ -101,10 +118,10 @@ impl Reads {
         }
     }
 
-    /// Takes what was read for this loop into the empty `into`.
+    /// Takes what was answered for this loop, by this thread or another, into the empty `into`.
     pub(super) fn take(&self, event_loop: usize, into: &mut Vec<(Ticket, ShowRead)>) {
         debug_assert!(into.is_empty(), "what was read last was delivered");
-        let mut read = self.by_loop[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.answers.0[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *read, into);
     }
 }
@@ -122,14 +139,12 @@ impl Drop for Reads {
 }
 
 /// A connection per read: they are rare, and a kept one would hold a place in the WAL's index.
-fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, by_loop: &[LoopReads]) {
+fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, answers: &Answers) {
     while let Ok(WaitingRead { event_loop, ticket, route, read }) = waiting.recv() {
         let read = read(ledger).unwrap_or_else(|error| {
             tracing::warn!(%error, route, "the ledger could not be read");
             ShowRead::new(move |_, _| Err(Problem::ledger_unreadable(&error)))
         });
-        let of_loop = &by_loop[event_loop];
-        of_loop.read.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, read));
-        of_loop.waker.wake();
+        answers.give(event_loop, ticket, read);
     }
 }

@@ -7,6 +7,7 @@ use engine::SaleId;
 use crate::clock::Clock;
 use crate::http::access::CurrentAccess;
 use crate::http::auth::AuthMode;
+use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
 use crate::intake::admission::Admission;
@@ -79,7 +80,8 @@ pub struct Shared {
     pub(super) access: CurrentAccess,
     pub(super) anonymous: AddressRate,
     pub(super) order_id_secret: [u8; 16],
-    pub(super) pages: PageShelf,
+    pub(super) pages: Arc<PageShelf>,
+    pub(super) lists: Lists,
     pub(super) reads: Reads,
     health: Arc<Health>,
     stop: Stop,
@@ -103,7 +105,10 @@ pub struct Parts {
 
 impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
+        let pages = Arc::new(PageShelf::new(parts.pages));
+        let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
         Arc::new(Shared {
+            lists: Lists::start(shelf, clock, Arc::clone(&pages), parts.reads.answers()),
             clock: parts.clock,
             shelf: parts.shelf,
             admission: parts.admission,
@@ -112,7 +117,7 @@ impl Shared {
             access: CurrentAccess::new(&options, secrets),
             anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,
-            pages: PageShelf::new(parts.pages),
+            pages,
             reads: parts.reads,
             options,
             health: parts.health,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, SkuId, Stock, UnixMs};
+use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Counters {
     sold: AtomicU64,
     total: AtomicU64,
     version: AtomicU64,
+    /// Units held of all SKUs of the catalog.
+    all_held: Arc<AtomicU64>,
     /// Until when nobody else can have returned units that this process has not seen. 0: nobody has said what is
     /// available yet, and that is not sold out.
     known_until: AtomicU64,
@@ -25,7 +27,7 @@ pub struct Counters {
 
 impl Counters {
     pub fn publish(&self, stock: Stock) {
-        self.held.store(stock.held(), Ordering::Relaxed);
+        self.publish_held(stock.held());
         self.sold.store(stock.sold(), Ordering::Relaxed);
         self.total.store(stock.total(), Ordering::Relaxed);
         self.available.store(stock.available(), Ordering::Relaxed);
@@ -35,11 +37,18 @@ impl Counters {
 
     /// What the ledger says, where the gate decides what is available.
     pub fn publish_committed(&self, total: u64, held: u64, sold: u64) {
-        let before = [(&self.total, total), (&self.held, held), (&self.sold, sold)]
+        let changed = [(&self.total, total), (&self.sold, sold)]
             .map(|(counter, value)| counter.swap(value, Ordering::Relaxed) != value);
-        if before.contains(&true) {
+        if self.publish_held(held) || changed.contains(&true) {
             self.version.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Returns whether it is another number than before.
+    fn publish_held(&self, held: u64) -> bool {
+        let before = self.held.swap(held, Ordering::Relaxed);
+        self.all_held.fetch_add(held.wrapping_sub(before), Ordering::Relaxed);
+        before != held
     }
 
     /// What the gate had available, which is trusted to be sold out until then only: other processes sell, and
@@ -94,6 +103,8 @@ pub struct Sale {
     pub ended: bool,
     /// Of the first item; the others follow in order.
     pub first_sku: SkuId,
+    /// Of the latest entry about it.
+    version: Seq,
 }
 
 impl Sale {
@@ -112,7 +123,8 @@ pub struct Sku {
     pub counters: Arc<Counters>,
 }
 
-/// All sales as last committed. Immutable; a change makes a new one that shares the counters.
+/// All sales as last committed. Immutable; a change makes a new one, which shares with it what did not change. It costs a
+/// few copies of pointers for each sale and SKU that there is, so it is made when a sale changes and never for stock.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Grows with each change.
@@ -121,37 +133,69 @@ pub struct Catalog {
     pub sales: Vec<Sale>,
     /// By [`SkuId`].
     pub skus: Vec<Sku>,
-    by_product: HashMap<(SaleId, ProductId), SkuId>,
-    by_sale: HashMap<SaleId, usize>,
+    by_product: Arc<HashMap<(SaleId, ProductId), SkuId>>,
+    newest_by_product: Arc<HashMap<ProductId, SkuId>>,
+    by_sale: Arc<HashMap<SaleId, usize>>,
+    highest_id: Option<SaleId>,
+    all_held: Arc<AtomicU64>,
 }
 
 impl Catalog {
-    /// The catalog of the sales, keeping the counters that readers already hold.
+    /// The catalog of the sales, keeping the counters that readers already hold. `before` was made of the same sales,
+    /// with fewer or older ones among them.
     pub fn of(sales: &engine::Sales, before: &Catalog) -> Catalog {
-        let mut catalog = Catalog { version: before.version + 1, ..Catalog::default() };
+        let mut catalog = Catalog { version: before.version + 1, ..before.clone() };
         for (position, view) in sales.iter().enumerate() {
-            for (item, spec) in view.spec.items.iter().enumerate() {
-                let number = catalog.skus.len();
-                let counters =
-                    before.skus.get(number).map_or_else(Arc::default, |sku| Arc::clone(&sku.counters));
-                let id = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
-                catalog.by_product.insert((view.spec.id, spec.product), id);
-                catalog.skus.push(Sku { sale: position, item, counters });
+            match before.sales.get(position) {
+                None => catalog.add(view),
+                Some(known) if known.version == view.version => {}
+                Some(known) => {
+                    let same = *known.spec == view.spec;
+                    let spec = if same { Arc::clone(&known.spec) } else { Arc::new(view.spec.clone()) };
+                    catalog.sales[position] = sale(view, spec);
+                }
             }
-            let unchanged = before.sales.get(position).filter(|sale| *sale.spec == view.spec);
-            catalog.by_sale.insert(view.spec.id, position);
-            catalog.sales.push(Sale {
-                spec: unchanged.map_or_else(|| Arc::new(view.spec.clone()), |sale| Arc::clone(&sale.spec)),
-                paused: view.paused,
-                ended: view.ended,
-                first_sku: view.first_sku,
-            });
         }
         catalog
     }
 
+    fn add(&mut self, view: &engine::Sale) {
+        let position = self.sales.len();
+        let by_product = Arc::make_mut(&mut self.by_product);
+        let newest_by_product = Arc::make_mut(&mut self.newest_by_product);
+        for (item, spec) in view.spec.items.iter().enumerate() {
+            let id = SkuId(u32::try_from(self.skus.len()).expect("the book numbers its SKUs by u32"));
+            by_product.insert((view.spec.id, spec.product), id);
+            newest_by_product.insert(spec.product, id);
+            let counters = Counters { all_held: Arc::clone(&self.all_held), ..Counters::default() };
+            self.skus.push(Sku { sale: position, item, counters: Arc::new(counters) });
+        }
+        Arc::make_mut(&mut self.by_sale).insert(view.spec.id, position);
+        self.highest_id = self.highest_id.max(Some(view.spec.id));
+        self.sales.push(sale(view, Arc::new(view.spec.clone())));
+    }
+
+    /// Units of orders that await payment, over all sales.
+    pub fn held(&self) -> u64 {
+        self.all_held.load(Ordering::Relaxed)
+    }
+
+    /// The number for a new sale: the one after the highest; once `max` is taken, the lowest that is free.
+    pub fn next_id(&self, max: u64) -> u64 {
+        match self.highest_id {
+            None => 1,
+            Some(SaleId(highest)) if highest < max => highest + 1,
+            Some(_) => (1..max).find(|id| !self.by_sale.contains_key(&SaleId(*id))).unwrap_or(max),
+        }
+    }
+
     pub fn sale(&self, id: SaleId) -> Option<&Sale> {
-        self.by_sale.get(&id).map(|position| &self.sales[*position])
+        self.position(id).map(|position| &self.sales[position])
+    }
+
+    /// In [`Catalog::sales`], for good.
+    pub fn position(&self, id: SaleId) -> Option<usize> {
+        self.by_sale.get(&id).copied()
     }
 
     pub fn sku_id(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
@@ -171,8 +215,13 @@ impl Catalog {
 
     /// The newest sale that has this product: for the published stock route, which names no sale.
     pub fn newest_sku_of(&self, product: ProductId) -> Option<SkuId> {
-        self.sales.iter().rev().find_map(|sale| self.sku_id(sale.spec.id, product))
+        self.newest_by_product.get(&product).copied()
     }
+}
+
+fn sale(view: &engine::Sale, spec: Arc<SaleSpec>) -> Sale {
+    let engine::Sale { paused, ended, first_sku, version, .. } = *view;
+    Sale { spec, paused, ended, first_sku, version }
 }
 
 /// Where the writer publishes and readers look.

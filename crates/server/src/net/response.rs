@@ -113,14 +113,17 @@ impl<'a> ResponseWriter<'a> {
         self.end(status, b"");
     }
 
-    /// The whole response from a prepared one, at the cost of copying it.
-    pub fn prepared(&mut self, prepared: &Prepared) {
+    /// The whole response from a prepared one, at the cost of copying it; with these headers besides.
+    pub fn prepared(&mut self, prepared: &Prepared, headers: &[(&str, &str)]) {
         if self.state != State::Unstarted {
             self.misuse("prepared");
             return;
         }
         self.out.extend_from_slice(&prepared.bytes[..prepared.status_line_bytes]);
         self.connection_headers();
+        for (name, value) in headers {
+            push_header(self.out, name, value);
+        }
         let end = if self.shape.head_only { prepared.head_bytes } else { prepared.bytes.len() };
         self.out.extend_from_slice(&prepared.bytes[prepared.status_line_bytes..end]);
         self.state = State::Finished;
@@ -213,6 +216,11 @@ impl Prepared {
         let head_bytes = bytes.len();
         bytes.extend_from_slice(body);
         Prepared { bytes, status_line_bytes, head_bytes }
+    }
+
+    /// What it takes of memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The body alone.
@@ -357,7 +365,7 @@ mod tests {
             assert!(response.ends_with("ETag: \"x\"\r\n\r\n"), "{response}");
             assert!(!response.contains("Content-"), "{response}");
             let prepared = Prepared::new(status, &[("ETag", "\"x\"")], "text/plain", b"ignored");
-            assert_eq!(kept(|w| w.prepared(&prepared)), response);
+            assert_eq!(kept(|w| w.prepared(&prepared, &[])), response);
         }
         assert!(kept(|w| w.head(201).empty()).ends_with("\r\nContent-Length: 0\r\n\r\n"));
     }
@@ -368,7 +376,7 @@ mod tests {
         let prepared = Prepared::new(200, &[], "text/plain", b"hello");
         let expected = "HTTP/1.1 200 OK\r\nDate: D\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n";
         assert_eq!(shaped(shape, |w| w.head(200).body("text/plain", b"hello")), expected);
-        assert_eq!(shaped(shape, |w| w.prepared(&prepared)), expected);
+        assert_eq!(shaped(shape, |w| w.prepared(&prepared, &[])), expected);
     }
 
     #[test]
@@ -386,7 +394,9 @@ mod tests {
     fn prepared_equals_written() {
         let prepared = Prepared::new(404, &[("X-A", "b")], "text/html", b"<p>none</p>");
         let written = kept(|w| w.head(404).header("X-A", "b").body("text/html", b"<p>none</p>"));
-        assert_eq!(kept(|w| w.prepared(&prepared)), written);
+        assert_eq!(kept(|w| w.prepared(&prepared, &[])), written);
+        let more = Prepared::new(404, &[], "text/html", b"<p>none</p>");
+        assert_eq!(kept(|w| w.prepared(&more, &[("X-A", "b")])), written);
         assert_eq!(prepared.body(), b"<p>none</p>");
     }
 

@@ -18,8 +18,8 @@ use minijinja::{Environment, Value, context};
 
 use asset::Assets;
 pub use format::amount;
-pub use rendered::Rendered;
-pub use view::{ItemView, Picture, SaleState, SaleView};
+pub use rendered::{Rendered, Tags, write_file};
+pub use view::{ItemView, Links, Picture, SaleState, SaleView};
 
 /// Sent with every page. `data:` is for the browser's own drawings of form controls.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -32,11 +32,14 @@ pub const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
 pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
 /// Cards per sale on the index: the demo's shop has a thousand goods, and a page is not a catalogue.
-const INDEX_ITEMS_MAX: usize = 6;
+pub const INDEX_ITEMS_MAX: u32 = 6;
 /// Quantity that the form offers where the sale sets no limit.
 const QUANTITY_MAX: u32 = 99;
 /// Where the member is named. No title can contain it: titles are escaped.
 const MEMBER_SLOT: &str = "<!--member-->";
+
+/// Of a page with several products.
+const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js"];
 
 const TEMPLATES: [(&str, &str); 7] = [
     ("layout.html", include_str!("../../templates/layout.html")),
@@ -105,22 +108,38 @@ impl Pages {
     }
 
     /// `/`: the sales in the order given, each with its first products.
-    pub fn index(&self, sales: &[SaleView]) -> Rendered {
+    pub fn index(&self, sales: &[SaleView], links: &Links) -> Rendered {
         let sales: Vec<Value> = sales
             .iter()
             .map(|sale| {
-                let shown = sale.items.len().min(INDEX_ITEMS_MAX);
-                let items: Vec<Value> =
-                    sale.items[..shown].iter().map(|item| self.item_values(sale, item)).collect();
-                context! { items, more => sale.items.len() - shown, ..sale_values(sale) }
+                let more = sale.items_total - sale.items.len();
+                context! { items => self.cards(sale), more, ..sale_values(sale) }
             })
             .collect();
         let frame = Frame {
-            title: "Flash sales",
+            title: if links.to_current { "Sales that are over" } else { "Flash sales" },
             description: "Limited stock, sold exactly: the sales that run now and those that start soon.",
-            scripts: &["index.js", "clock.js", "shop.js"],
+            scripts: LIST_SCRIPTS,
         };
-        self.page(&frame, &self.content("index.html", context! { sales }))
+        let heading = links.to_current.then_some(frame.title);
+        let values = context! { sales, heading, ..link_values(links) };
+        self.page(&frame, &self.content("index.html", values))
+    }
+
+    /// `/sales/{sale}`: some of a sale's products.
+    pub fn sale_items(&self, sale: &SaleView, links: &Links) -> Rendered {
+        let frame = Frame {
+            title: &sale.title,
+            description: "The products of this sale: limited stock, sold exactly.",
+            scripts: LIST_SCRIPTS,
+        };
+        let sales = [context! { items => self.cards(sale), more => 0, ..sale_values(sale) }];
+        let values = context! { sales, heading => sale.title, ..link_values(links) };
+        self.page(&frame, &self.content("index.html", values))
+    }
+
+    fn cards(&self, sale: &SaleView) -> Vec<Value> {
+        sale.items.iter().map(|item| self.item_values(sale, item)).collect()
     }
 
     /// `/seckill_{sale}_{product}.html`: the same for everybody, rendered once per change.
@@ -255,6 +274,10 @@ impl Pages {
     fn asset_path(&self, name: &str) -> Value {
         Value::from_safe_string(self.assets.path(name).to_owned())
     }
+}
+
+fn link_values(links: &Links) -> Value {
+    context! { next => links.next, to_ended => links.to_ended, to_current => links.to_current }
 }
 
 fn sale_values(sale: &SaleView) -> Value {

@@ -17,50 +17,68 @@ pub struct Rendered {
     pub body: Vec<u8>,
     /// The same, gzip-coded at the best level: it is paid for once and sent a million times.
     pub gzip: Vec<u8>,
-    /// Strong, quoted, of the plain bytes.
-    pub etag: String,
-    /// Strong, quoted, of the compressed bytes: RFC 9110 wants one tag per coding.
-    pub etag_gzip: String,
+    pub tags: Tags,
     pub content_type: &'static str,
+}
+
+/// The tags of an answer, strong and quoted: RFC 9110 wants one for each coding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tags {
+    pub plain: String,
+    pub gzip: String,
 }
 
 impl Rendered {
     pub(super) fn new(content_type: &'static str, body: Vec<u8>) -> Rendered {
-        let tag = content_tag(&body, 16);
-        Rendered {
-            gzip: compress(&body),
-            etag: format!("\"{tag}\""),
-            etag_gzip: format!("\"{tag}-gzip\""),
-            body,
-            content_type,
-        }
+        Rendered::with(content_type, body, Compression::best())
     }
 
+    /// A page of a list as JSON. Somebody may walk through thousands, so compressing one takes little.
+    pub fn list_json(body: Vec<u8>) -> Rendered {
+        Rendered::with("application/json", body, Compression::fast())
+    }
+
+    fn with(content_type: &'static str, body: Vec<u8>, level: Compression) -> Rendered {
+        let tag = content_tag(&body, 16);
+        let tags = Tags { plain: format!("\"{tag}\""), gzip: format!("\"{tag}-gzip\"") };
+        Rendered { gzip: compress(&body, level), tags, body, content_type }
+    }
+
+    /// See [`write_file`].
+    ///
+    /// # Errors
+    /// Whatever the file system said; the earlier file is then still whole.
+    pub fn write_file(&self, dir: &Path, name: &str) -> io::Result<()> {
+        write_file(dir, name, &self.body, &self.gzip)
+    }
+}
+
+impl Tags {
     /// Does this `If-None-Match` value name what we would send, in either coding? Then the answer is 304.
-    pub fn is_known_to(&self, if_none_match: &str) -> bool {
+    pub fn are_known_to(&self, if_none_match: &str) -> bool {
         if_none_match.split(',').map(str::trim).any(|tag| {
             // The comparison is the weak one: a proxy that recompressed the page marks our tag as weak.
             let tag = tag.strip_prefix("W/").unwrap_or(tag);
-            tag == "*" || tag == self.etag || tag == self.etag_gzip
+            tag == "*" || tag == self.plain || tag == self.gzip
         })
     }
+}
 
-    /// Writes the page as `dir/name`, and `dir/name.gz` beside it, each replaced in one step, so that a CDN
-    /// or nginx never reads half a page. One writer per directory: the temporary names are fixed, so that
-    /// what a crash left behind is overwritten by the next attempt. Blocks on the disk.
-    ///
-    /// # Errors
-    /// Whatever the file system said; the earlier page is then still whole.
-    pub fn write_file(&self, dir: &Path, name: &str) -> io::Result<()> {
-        assert!(is_plain_file_name(name), "a page's file name must stay inside its directory: {name:?}");
-        let packed_name = format!("{name}.gz");
-        let plain = stage(dir, name, &self.body)?;
-        let packed = stage(dir, &packed_name, &self.gzip)?;
-        // The compressed file first: it is the one that most readers get.
-        fs::rename(packed, dir.join(packed_name))?;
-        fs::rename(plain, dir.join(name))?;
-        File::open(dir)?.sync_all()
-    }
+/// Writes the page as `dir/name`, and `dir/name.gz` beside it, each replaced in one step, so that a CDN
+/// or nginx never reads half a page. One writer per directory: the temporary names are fixed, so that
+/// what a crash left behind is overwritten by the next attempt. Blocks on the disk.
+///
+/// # Errors
+/// Whatever the file system said; the earlier page is then still whole.
+pub fn write_file(dir: &Path, name: &str, body: &[u8], gzip: &[u8]) -> io::Result<()> {
+    assert!(is_plain_file_name(name), "a page's file name must stay inside its directory: {name:?}");
+    let packed_name = format!("{name}.gz");
+    let plain = stage(dir, name, body)?;
+    let packed = stage(dir, &packed_name, gzip)?;
+    // The compressed file first: it is the one that most readers get.
+    fs::rename(packed, dir.join(packed_name))?;
+    fs::rename(plain, dir.join(name))?;
+    File::open(dir)?.sync_all()
 }
 
 /// The first bytes of the content's SHA-256, in hex.
@@ -69,8 +87,8 @@ pub(super) fn content_tag(content: &[u8], bytes: usize) -> String {
     hash.as_ref()[..bytes].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn compress(body: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::best());
+fn compress(body: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 2), level);
     encoder.write_all(body).expect("writing to a Vec cannot fail");
     encoder.finish().expect("writing to a Vec cannot fail")
 }
@@ -111,15 +129,15 @@ mod tests {
 
     #[test]
     fn the_tag_follows_the_content() {
-        assert_eq!(page("one").etag, page("one").etag);
-        assert_ne!(page("one").etag, page("two").etag);
-        assert_ne!(page("one").etag, page("one").etag_gzip);
+        assert_eq!(page("one").tags.plain, page("one").tags.plain);
+        assert_ne!(page("one").tags.plain, page("two").tags.plain);
+        assert_ne!(page("one").tags.plain, page("one").tags.gzip);
     }
 
     #[test]
     fn a_known_tag_is_recognised_in_every_form() {
         let page = page("one");
-        let (etag, gzip) = (page.etag.clone(), page.etag_gzip.clone());
+        let (etag, gzip) = (page.tags.plain.clone(), page.tags.gzip.clone());
         for (header, known) in [
             (etag.clone(), true),
             (gzip, true),
@@ -130,7 +148,7 @@ mod tests {
             (etag.trim_matches('"').to_owned(), false),
             (String::new(), false),
         ] {
-            assert_eq!(page.is_known_to(&header), known, "{header}");
+            assert_eq!(page.tags.are_known_to(&header), known, "{header}");
         }
     }
 

@@ -31,6 +31,7 @@ fn sale(items: Vec<ItemView>) -> SaleView {
         ends_at_ms: 1_795_262_400_000,
         ended_early: false,
         payment_time_ms: 900_000,
+        items_total: items.len(),
         items,
     }
 }
@@ -51,7 +52,7 @@ fn every_page(pages: &Pages) -> Vec<(String, String)> {
         ("order".to_owned(), text(&pages.order()).to_owned()),
         ("api".to_owned(), text(&pages.api()).to_owned()),
         ("not found".to_owned(), text(&pages.not_found()).to_owned()),
-        ("empty index".to_owned(), text(&pages.index(&[])).to_owned()),
+        ("empty index".to_owned(), text(&pages.index(&[], &Links::default())).to_owned()),
     ];
     for state in [SaleState::NotStarted, SaleState::Live, SaleState::Paused, SaleState::Ended] {
         let mut sale = sale(vec![item(30, "Aurora phone"), item(31, "Harbour headphones")]);
@@ -59,7 +60,10 @@ fn every_page(pages: &Pages) -> Vec<(String, String)> {
         sale.items[1].limit = None;
         sale.items[1].list_price = None;
         let name = state.name();
-        all.push((format!("index, {name}"), text(&pages.index(std::slice::from_ref(&sale))).to_owned()));
+        all.push((
+            format!("index, {name}"),
+            text(&pages.index(std::slice::from_ref(&sale), &Links::default())).to_owned(),
+        ));
         all.push((format!("sale, {name}"), text(&pages.sale(&sale, &sale.items[0])).to_owned()));
         all.push((format!("no limit, {name}"), text(&pages.sale(&sale, &sale.items[1])).to_owned()));
         all.push((format!("product, {name}"), product_text(pages, &sale)));
@@ -94,7 +98,7 @@ fn hostile_titles_are_text() {
     let pages = pages();
     for page in [
         text(&pages.sale(&sale, &sale.items[0])).to_owned(),
-        text(&pages.index(std::slice::from_ref(&sale))).to_owned(),
+        text(&pages.index(std::slice::from_ref(&sale), &Links::default())).to_owned(),
         product_text(&pages, &sale),
     ] {
         for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", MEMBER_SLOT] {
@@ -167,7 +171,7 @@ fn the_tag_changes_with_the_content_only() {
     let pages = pages();
     let before = sale(vec![item(30, "Aurora phone")]);
     let mut after = before.clone();
-    let tag = |sale: &SaleView| pages.sale(sale, &sale.items[0]).etag;
+    let tag = |sale: &SaleView| pages.sale(sale, &sale.items[0]).tags;
     assert_eq!(tag(&before), tag(&after));
     after.items[0].price += 1;
     assert_ne!(tag(&before), tag(&after));
@@ -192,7 +196,7 @@ fn a_sale_says_what_is_true_of_it() {
     assert!(said(&sale, "This sale is over") && !said(&sale, "Ended early"));
     sale.ended_early = true;
     assert!(said(&sale, "Ended early"));
-    assert!(text(&pages.index(&[sale])).contains("Ended early"));
+    assert!(text(&pages.index(&[sale], &Links::default())).contains("Ended early"));
 }
 
 /// One instance serves every event loop.
@@ -204,11 +208,22 @@ fn pages_are_shared_between_threads() {
 }
 
 #[test]
-fn the_index_lists_only_so_many_products() {
-    let items = (101..=1100).map(|product| item(product, "Good")).collect();
-    let page = pages().index(&[sale(items)]);
-    assert_eq!(text(&page).matches("class=\"card\"").count(), INDEX_ITEMS_MAX);
-    assert!(text(&page).contains("And 994 more products"));
+fn lists_lead_on_without_a_script() {
+    let mut sale = sale(vec![item(101, "Good"), item(102, "Good")]);
+    sale.items_total = 996;
+    let sales = std::slice::from_ref(&sale);
+    let said = |links: &Links, part: &str| {
+        let (index, items) = (pages().index(sales, links), pages().sale_items(&sale, links));
+        (text(&index).contains(part), text(&items).contains(part))
+    };
+    let none = Links::default();
+    assert_eq!(said(&none, "<a href=\"/sales/3\">994 more products</a>"), (true, false));
+    assert_eq!(said(&none, "class=\"leads\""), (false, false));
+    let next = Links { next: Some("/?cursor=7".to_owned()), to_ended: true, to_current: false };
+    assert_eq!(said(&next, "<a href=\"/?cursor=7\" rel=\"next\">"), (true, true));
+    assert_eq!(said(&next, "<a href=\"/?state=ended\">"), (true, true));
+    let back = Links { next: None, to_ended: false, to_current: true };
+    assert_eq!(said(&back, "<a href=\"/\">Sales that run or start soon</a>"), (true, true));
 }
 
 #[test]

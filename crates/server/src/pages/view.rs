@@ -83,6 +83,19 @@ pub struct SaleView {
     /// How long an order waits for its payment before it expires; 0: it is paid on placing.
     pub payment_time_ms: u64,
     pub items: Vec<ItemView>,
+    /// Items of the sale, of which those may be a part.
+    pub items_total: usize,
+}
+
+/// Where a list of sales or of items leads on to.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// The next page of the same list.
+    pub next: Option<String>,
+    /// The sales that are over.
+    pub to_ended: bool,
+    /// The sales that are not.
+    pub to_current: bool,
 }
 
 /// A product in a sale. Money is in minor units of the sale's currency.

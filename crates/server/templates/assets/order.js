@@ -93,8 +93,13 @@ async function read() {
 async function titleOf({ id, sale, product }) {
   const remembered = parsedOrNull(local.get(orderName(sale, product)));
   if (remembered?.id === id) return remembered.title;
-  const { items } = await call("GET", `/api/v1/sales/${Number(sale)}`);
-  return items.find((item) => item.product === product)?.title ?? null;
+  for (let cursor = 0; cursor !== null; ) {
+    const page = await call("GET", `/api/v1/sales/${Number(sale)}?limit=200&cursor=${cursor}`);
+    const found = page.items.find((item) => item.product === product);
+    if (found) return found.title;
+    cursor = page.items_next_cursor;
+  }
+  return null;
 }
 
 function lost(error) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::{Book, Command};
 use server::ledger::Ledger;
 use server::ledger::sqlite::{
-    FILE_NAME, OpenError, Options, SqliteLedger, Synchronous, audit, backup, changes, open_reader,
+    FILE_NAME, OpenError, Options, SqliteLedger, Synchronous, audit, backup, changes, is_a_shops, open_reader,
 };
 
 use crate::history::{sale, seen};
@@ -93,6 +93,26 @@ fn a_sale_that_comes_while_the_feed_is_read_does_not_end_it() {
         }
         assert_eq!(page.orders.len() + changes(&reader, page.cursor, 5_000).unwrap().orders.len(), 1);
     }
+}
+
+/// As a killed server leaves it: nobody else has the ledger open when the reader closes it.
+#[test]
+fn whoever_only_reads_a_ledger_leaves_it_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut book, mut ledger) = (Book::new(), open(dir.path()));
+    commit(&mut book, &mut ledger, 2_000, vec![Command::CreateSale(sale(1)), Command::CreateSale(sale(2))]);
+    let left = tempfile::tempdir().unwrap();
+    let wal = format!("{FILE_NAME}-wal");
+    for name in [FILE_NAME, &wal] {
+        std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
+    }
+    let files = || [FILE_NAME, &wal].map(|name| std::fs::read(left.path().join(name)).unwrap());
+    let before = files();
+    assert!(!before[1].is_empty());
+    assert!(is_a_shops(left.path()).unwrap());
+    assert!(files() == before, "by a look at whose it is");
+    drop(open_reader(left.path()).unwrap());
+    assert!(files() == before, "by a reader");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use engine::SkuId;
 
-use crate::http::pages::shelf::SkuPages;
+use crate::http::pages::shelf::Shown;
 use crate::http::shared::Shared;
 use crate::pages::Pages;
 
@@ -59,7 +59,7 @@ impl Drop for PageFiles {
 }
 
 fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
-    let mut written = HashMap::new();
+    let mut written: HashMap<SkuId, Shown> = HashMap::new();
     loop {
         write_changed(shared, dir, &mut written, stopped);
         match stopped.recv_timeout(LOOK_EVERY) {
@@ -70,17 +70,12 @@ fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
 }
 
 /// One look at every SKU. A page that can't be written is tried again with the next look.
-fn write_changed(
-    shared: &Shared,
-    dir: &Path,
-    written: &mut HashMap<SkuId, Arc<SkuPages>>,
-    stopped: &Receiver<()>,
-) {
+fn write_changed(shared: &Shared, dir: &Path, written: &mut HashMap<SkuId, Shown>, stopped: &Receiver<()>) {
     let catalog = shared.shelf.current();
     for number in 0..catalog.skus.len() {
         let sku = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
         let now = shared.clock.now();
-        if written.get(&sku).is_some_and(|page| page.shown.is_now(&catalog, sku, now)) {
+        if written.get(&sku).is_some_and(|shown| shown.is_now(&catalog, sku, now)) {
             continue;
         }
         if stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
@@ -88,14 +83,15 @@ fn write_changed(
         }
         let page = shared.pages.sku(&catalog, sku, now);
         // The shelf keeps a page for a second though the stock's state has changed: it is written already.
-        if written.get(&sku).is_some_and(|kept| Arc::ptr_eq(kept, &page)) {
+        if written.get(&sku).is_some_and(|written| written.is(&page.shown)) {
             continue;
         }
         let (sale, item) = catalog.item(sku).expect("the catalog has the SKUs that it counts");
         let name = Pages::sale_file_name(sale.spec.id.0, item.product.0);
-        match page.of_sale.rendered.write_file(dir, &name) {
+        match page.of_sale.write_file(dir, &name) {
             Ok(()) => {
-                written.insert(sku, page);
+                // Not the page itself: there are files of all sales that there were.
+                written.insert(sku, page.shown.clone());
             }
             Err(error) => {
                 tracing::warn!(%error, name, "a page could not be written; tried again");

@@ -3,13 +3,13 @@
 pub(super) mod files;
 pub(super) mod shelf;
 
-use std::sync::Arc;
-
-use engine::{ProductId, Refusal, SaleId};
+use engine::{ProductId, Refusal, SaleId, SkuId};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
-use crate::http::pages::shelf::PAGE_HEADERS;
+use crate::http::lists::{PAGE_HEADERS, Wanted, items_page, sales_page};
+use crate::http::pages::shelf::SkuPages;
+use crate::http::pending::{Pending, Waiting};
 use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
@@ -20,6 +20,7 @@ const HTML: &str = "text/html; charset=utf-8";
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/", Handler::Anybody(HttpService::index_page)).problems(Shape::Page),
+    Route::get("/sales/{sale}", Handler::Anybody(HttpService::sale_items_page)).problems(Shape::Page),
     Route::get("/seckill_{sale}_{product}.html", Handler::Anybody(HttpService::sale_page))
         .problems(Shape::Page),
     Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(Shape::Page),
@@ -30,34 +31,56 @@ pub(super) const ROUTES: &[Route] = &[
 
 impl HttpService {
     fn index_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.pages.index(&self.shared.pages, &self.catalog, call.now).answer(&call.fields, out);
-        Ok(Answer::Ready)
+        self.show_list(sales_page(call.request.query, &self.catalog, true)?, call, out)
+    }
+
+    fn sale_items_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.show_list(items_page(call.request.query, &self.catalog, call.params.sale, true)?, call, out)
     }
 
     /// The same for every order: its script asks for the order.
     #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
     fn order_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.shared.pages.order.answer(&call.fields, out);
+        self.shared.pages.order.answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
     fn api_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.shared.pages.api.answer(&call.fields, out);
+        self.shared.pages.api.answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
 
     fn asset(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let asset = self.shared.pages.asset(call.request.path).ok_or_else(Problem::not_found)?;
-        asset.answer(&call.fields, out);
+        asset.answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
 
     fn sale_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
-        let page = self.pages.sale(&self.shared.pages, &self.catalog, sku, call.now);
-        page.of_sale.answer(&call.fields, out);
-        Ok(Answer::Ready)
+        let wanted = Wanted::of(&call.fields).to_owned();
+        self.with_sku_pages(sku, call, out, move |_, pages, out| pages.of_sale.answer(&wanted, out))
+    }
+
+    /// Answers with the pages of a SKU, as soon as there are any that show what is.
+    fn with_sku_pages(
+        &mut self,
+        sku: SkuId,
+        call: &Call<'_>,
+        out: &mut Answering<'_, '_>,
+        show: impl FnOnce(&mut HttpService, &SkuPages, &mut Answering<'_, '_>) + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        if let Some(pages) = self.pages.sku(&self.shared.pages, &self.catalog, sku, call.now) {
+            show(self, &pages, out);
+            return Ok(Answer::Ready);
+        }
+        let asked = (self.client.event_loop(), call.ticket);
+        if !self.shared.lists.ask_for_sku(asked, sku, show) {
+            return Err(Problem::busy());
+        }
+        self.pending.put(call.ticket, Pending::new(call, Waiting::Thread));
+        Ok(Answer::Later)
     }
 
     /// The product for one member: private, so neither kept nor tagged.
@@ -67,12 +90,12 @@ impl HttpService {
         let product = ProductId(number("promotionProductId")?);
         let member = number("memberId")?;
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
-        let page = Arc::clone(self.pages.sale(&self.shared.pages, &self.catalog, sku, call.now));
-        self.scratch.clear();
-        self.shared.pages.pages.product(&page.for_member, member, &mut self.scratch);
-        let [policy, referrer] = PAGE_HEADERS;
-        out.cached(&[policy, referrer, ("Cache-Control", "private, no-store")], HTML, &self.scratch);
-        Ok(Answer::Ready)
+        self.with_sku_pages(sku, call, out, move |service, pages, out| {
+            service.scratch.clear();
+            service.shared.pages.pages.product(&pages.for_member, member, &mut service.scratch);
+            let [policy, referrer] = PAGE_HEADERS;
+            out.cached(&[policy, referrer, ("Cache-Control", "private, no-store")], HTML, &service.scratch);
+        })
     }
 
     pub(in crate::http) fn not_found_page(&mut self, out: &mut Answering<'_, '_>) {

@@ -4,84 +4,25 @@
 //! almost gone, sold out) has changed. The stock of a hot sale may change its state with every commit, so for
 //! that alone a page is rendered once a second at most; the page's script asks for the stock itself.
 //!
-//! One shelf for all loops, so that a change is rendered once; each loop keeps what it got from there, so
-//! that a page is served without a lock.
+//! One shelf for all loops, so that a change is rendered once, on the thread that renders lists; each loop keeps what it
+//! got from there, so that a page is served without a lock. Both are bounded: a year's sales have many pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 
-use crate::http::wire::answer::{Answering, NOSNIFF};
-use crate::http::wire::fields::Fields;
+use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
-use crate::net::Prepared;
 use crate::pages::{
-    ASSET_CACHE_CONTROL, CONTENT_SECURITY_POLICY, ItemView, Pages, Picture, ProductPage, Rendered, SaleState,
-    SaleView,
+    ASSET_CACHE_CONTROL, ItemView, Pages, Picture, ProductPage, Rendered, SaleState, SaleView,
 };
 
-/// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
-pub(in crate::http) const PAGE_HEADERS: [(&str, &str); 2] =
-    [("Content-Security-Policy", CONTENT_SECURITY_POLICY), ("Referrer-Policy", "same-origin")];
-/// How long a page stays although the stock's state has changed.
-const STALE_STOCK_MS: u64 = 1000;
-/// A browser or a CDN may keep a page this long; it asks with the tag afterwards. The page's script asks for
-/// what changes faster.
-const PAGE_CACHE_CONTROL: &str = "public, max-age=1";
-
-/// A page with its answers: plain, compressed, and "you have it".
-#[derive(Debug)]
-pub(in crate::http) struct KeptPage {
-    pub(in crate::http) rendered: Rendered,
-    plain: Prepared,
-    gzip: Prepared,
-    known: Prepared,
-}
-
-impl KeptPage {
-    fn new(rendered: Rendered, cache_control: &str) -> KeptPage {
-        let [policy, referrer] = PAGE_HEADERS;
-        let headers = |etag| {
-            [
-                policy,
-                referrer,
-                NOSNIFF,
-                ("Cache-Control", cache_control),
-                ("Vary", "Accept-Encoding"),
-                ("ETag", etag),
-            ]
-        };
-        let (plain, coded) = (headers(&rendered.etag), headers(&rendered.etag_gzip));
-        let packed: Vec<_> = coded.into_iter().chain([("Content-Encoding", "gzip")]).collect();
-        KeptPage {
-            plain: Prepared::new(200, &plain, rendered.content_type, &rendered.body),
-            gzip: Prepared::new(200, &packed, rendered.content_type, &rendered.gzip),
-            known: Prepared::new(304, &plain, "", b""),
-            rendered,
-        }
-    }
-
-    pub(in crate::http) fn answer(&self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
-        if fields.if_none_match.is_some_and(|tags| self.rendered.is_known_to(tags)) {
-            out.prepared(304, &self.known);
-        } else if fields.accept_encoding.is_some_and(takes_gzip) {
-            out.prepared(200, &self.gzip);
-        } else {
-            out.prepared(200, &self.plain);
-        }
-    }
-}
-
-/// Whether gzip is among the accepted codings, and not by a weight of zero.
-fn takes_gzip(accepted: &str) -> bool {
-    accepted.split(',').any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let refused =
-            weight.trim().strip_prefix("q=").is_some_and(|weight| weight.trim_matches(['0', '.']).is_empty());
-        matches!(name.trim(), "gzip" | "x-gzip" | "*") && !refused
-    })
-}
+/// Pages of SKUs that are kept for all loops, of about 30 kB each, and their bytes; and those that each loop keeps of them.
+const KEPT_MAX: usize = 1024;
+const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+const KEPT_BY_LOOP_MAX: usize = 256;
+const KEPT_BYTES_BY_LOOP_MAX: usize = 8 * 1024 * 1024;
 
 /// What a page shows that can change, beside the sale's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +40,11 @@ pub(in crate::http) struct Shown {
 }
 
 impl Shown {
+    /// Whether two pages show the same.
+    pub(in crate::http) fn is(&self, other: &Shown) -> bool {
+        Arc::ptr_eq(&self.spec, &other.spec) && self.state == other.state
+    }
+
     /// Whether a page of this shows what the sale is now.
     pub(in crate::http) fn is_now(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> bool {
         let (spec, state) = shown(catalog, sku, now);
@@ -135,15 +81,6 @@ impl SkuPages {
     }
 }
 
-/// What the list of sales shows that can change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ShownIndex {
-    catalog_version: u64,
-    phases: Vec<Phase>,
-    /// Over all SKUs: a restock changes no sale's description.
-    total: u64,
-}
-
 /// Pages of all loops.
 #[derive(Debug)]
 pub(in crate::http) struct PageShelf {
@@ -152,20 +89,19 @@ pub(in crate::http) struct PageShelf {
     pub(in crate::http) api: KeptPage,
     pub(in crate::http) not_found: Rendered,
     assets: HashMap<String, KeptPage>,
-    by_sku: Mutex<HashMap<SkuId, Arc<SkuPages>>>,
+    by_sku: Mutex<Bounded<SkuId, Arc<SkuPages>>>,
 }
 
 impl PageShelf {
     pub(in crate::http) fn new(pages: Pages) -> PageShelf {
-        let assets = pages
-            .assets()
-            .map(|(path, asset)| (path.to_owned(), KeptPage::new(asset.clone(), ASSET_CACHE_CONTROL)));
+        let assets =
+            pages.assets().map(|(path, asset)| (path.to_owned(), KeptPage::new(asset, ASSET_CACHE_CONTROL)));
         PageShelf {
-            order: KeptPage::new(pages.order(), PAGE_CACHE_CONTROL),
-            api: KeptPage::new(pages.api(), PAGE_CACHE_CONTROL),
+            order: KeptPage::new(&pages.order(), PAGE_CACHE_CONTROL),
+            api: KeptPage::new(&pages.api(), PAGE_CACHE_CONTROL),
             not_found: pages.not_found(),
             assets: assets.collect(),
-            by_sku: Mutex::default(),
+            by_sku: Mutex::new(Bounded::new(KEPT_MAX, KEPT_BYTES_MAX)),
             pages,
         }
     }
@@ -174,74 +110,61 @@ impl PageShelf {
         self.assets.get(path)
     }
 
-    /// The page of a SKU as it should be now; rendered if no loop has done it, in a millisecond or two.
-    pub(in crate::http) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
+    /// The pages of a SKU, if they are kept and show what is.
+    fn kept(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Option<Arc<SkuPages>> {
         let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = by_sku.get(&sku).filter(|kept| kept.is_fresh(catalog, sku, now)) {
-            return Arc::clone(kept);
+        by_sku.get(sku).filter(|kept| kept.is_fresh(catalog, sku, now)).map(Arc::clone)
+    }
+
+    /// The pages of a SKU as they should be now; rendered if need be, in a millisecond or two, so not for a loop.
+    pub(in crate::http) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
+        if let Some(kept) = self.kept(catalog, sku, now) {
+            return kept;
         }
-        // Under the lock: the other loops would render the same.
         let entry = &catalog.skus[sku.0 as usize];
         let sale = &catalog.sales[entry.sale];
+        let (spec, state) = shown(catalog, sku, now);
         let view = sale_view(sale, Vec::new(), now);
         let item = item_view(catalog, sale, entry.item);
-        let (spec, state) = shown(catalog, sku, now);
         let made = Arc::new(SkuPages {
             shown: Shown { spec: Arc::clone(spec), state },
             rendered_at: now,
-            of_sale: KeptPage::new(self.pages.sale(&view, &item), PAGE_CACHE_CONTROL),
+            of_sale: KeptPage::new(&self.pages.sale(&view, &item), PAGE_CACHE_CONTROL),
             for_member: self.pages.prepare_product(&view, &item),
         });
-        by_sku.insert(sku, Arc::clone(&made));
+        // The one for a member is another copy of the plain page.
+        let bytes = 2 * made.of_sale.bytes();
+        let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
+        by_sku.put(sku, Arc::clone(&made), bytes);
         made
-    }
-
-    fn render_index(&self, catalog: &Catalog, now: UnixMs) -> KeptPage {
-        // Newest first: that is the one that people come for. Nobody comes for one that is over.
-        let mut newest_first: Vec<_> = catalog.sales.iter().rev().collect();
-        newest_first.sort_by_key(|sale| sale.phase(now) == Phase::Ended);
-        let views: Vec<_> = newest_first
-            .into_iter()
-            .map(|sale| {
-                let items = (0..sale.spec.items.len()).map(|item| item_view(catalog, sale, item)).collect();
-                sale_view(sale, items, now)
-            })
-            .collect();
-        KeptPage::new(self.pages.index(&views), PAGE_CACHE_CONTROL)
     }
 }
 
 /// What one loop has got from the shelf.
-#[derive(Debug, Default)]
-pub(in crate::http) struct LoopPages {
-    by_sku: Vec<Option<Arc<SkuPages>>>,
-    index: Option<(ShownIndex, KeptPage)>,
+#[derive(Debug)]
+pub(in crate::http) struct LoopPages(Bounded<SkuId, Arc<SkuPages>>);
+
+impl Default for LoopPages {
+    fn default() -> LoopPages {
+        LoopPages(Bounded::new(KEPT_BY_LOOP_MAX, KEPT_BYTES_BY_LOOP_MAX))
+    }
 }
 
 impl LoopPages {
-    pub(in crate::http) fn sale(
+    /// The pages of a SKU, if they show what is; otherwise they are to be rendered.
+    pub(in crate::http) fn sku(
         &mut self,
         shelf: &PageShelf,
         catalog: &Catalog,
         sku: SkuId,
         now: UnixMs,
-    ) -> &Arc<SkuPages> {
-        let position = sku.0 as usize;
-        if position >= self.by_sku.len() {
-            self.by_sku.resize(position + 1, None);
+    ) -> Option<Arc<SkuPages>> {
+        if let Some(kept) = self.0.get(sku).filter(|kept| kept.is_fresh(catalog, sku, now)) {
+            return Some(Arc::clone(kept));
         }
-        let place = &mut self.by_sku[position];
-        let fresh = place.take().filter(|kept| kept.is_fresh(catalog, sku, now));
-        place.insert(fresh.unwrap_or_else(|| shelf.sku(catalog, sku, now)))
-    }
-
-    pub(in crate::http) fn index(&mut self, shelf: &PageShelf, catalog: &Catalog, now: UnixMs) -> &KeptPage {
-        let phases = catalog.sales.iter().map(|sale| sale.phase(now)).collect();
-        let total = catalog.skus.iter().map(|sku| sku.counters.total()).sum();
-        let shown = ShownIndex { catalog_version: catalog.version, phases, total };
-        let fresh = self.index.take().filter(|(before, _)| *before == shown);
-        let kept = fresh.unwrap_or_else(|| (shown, shelf.render_index(catalog, now)));
-        &self.index.insert(kept).1
+        let kept = shelf.kept(catalog, sku, now)?;
+        self.0.put(sku, Arc::clone(&kept), 2 * kept.of_sale.bytes());
+        Some(kept)
     }
 }
 
@@ -266,7 +189,7 @@ impl StockState {
     }
 }
 
-fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
+pub(in crate::http) fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
     let state = match sale.phase(now) {
         Phase::NotStarted => SaleState::NotStarted,
         Phase::Live => SaleState::Live,
@@ -286,10 +209,11 @@ fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs) -> SaleView {
             Payment::OnPlacing => 0,
         },
         items,
+        items_total: sale.spec.items.len(),
     }
 }
 
-fn item_view(catalog: &Catalog, sale: &Sale, position: usize) -> ItemView {
+pub(in crate::http) fn item_view(catalog: &Catalog, sale: &Sale, position: usize) -> ItemView {
     let item = &sale.spec.items[position];
     let counters = &catalog.skus[sale.first_sku.0 as usize + position].counters;
     ItemView {
@@ -308,23 +232,6 @@ fn item_view(catalog: &Catalog, sale: &Sale, position: usize) -> ItemView {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gzip_is_taken_where_it_is_accepted() {
-        for (accepted, taken) in [
-            ("gzip", true),
-            ("br, gzip;q=0.5", true),
-            ("deflate,gzip , br", true),
-            ("*", true),
-            ("gzip;q=0", false),
-            ("gzip; q=0.000, br", false),
-            ("identity", false),
-            ("notgzip", false),
-            ("", false),
-        ] {
-            assert_eq!(takes_gzip(accepted), taken, "{accepted:?}");
-        }
-    }
 
     #[test]
     fn the_stock_has_three_states() {

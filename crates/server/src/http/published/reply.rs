@@ -4,6 +4,9 @@
 //! Ids, times and the buyer's number have a fixed width, so that every success of one SKU and address has one
 //! length.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use engine::{OrderView, SkuId};
 
 use crate::calendar::date_of;
@@ -56,25 +59,26 @@ pub(in crate::http) struct Template {
     end: Vec<u8>,
 }
 
+/// Templates that a loop keeps, of about a kilobyte each; with more it begins anew.
+const TEMPLATES_MAX: usize = 1024;
+
 /// The templates of one event loop, made again when the catalog changes.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Templates {
     catalog_version: u64,
-    by_sku: Vec<Option<Template>>,
+    by_sku: HashMap<SkuId, Template>,
 }
 
 impl Templates {
     pub(in crate::http) fn of(&mut self, catalog: &Catalog, sku: SkuId) -> Option<&Template> {
-        if self.catalog_version != catalog.version {
+        if self.catalog_version != catalog.version || self.by_sku.len() >= TEMPLATES_MAX {
             self.by_sku.clear();
-            self.by_sku.resize_with(catalog.skus.len(), || None);
             self.catalog_version = catalog.version;
         }
-        let place = self.by_sku.get_mut(sku.0 as usize)?;
-        if place.is_none() {
-            *place = Some(Template::new(catalog, sku)?);
+        match self.by_sku.entry(sku) {
+            Entry::Occupied(kept) => Some(kept.into_mut()),
+            Entry::Vacant(place) => Some(place.insert(Template::new(catalog, sku)?)),
         }
-        place.as_ref()
     }
 }
 

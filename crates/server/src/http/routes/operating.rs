@@ -30,7 +30,7 @@ pub(in crate::http) const OPEN_API: &str = include_str!("../openapi.json");
 
 /// Prometheus' text format in its standard form.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// SKUs whose stock is among the metrics, oldest first: a scrape must not grow without bound.
+/// SKUs whose stock is among the metrics, of the newest sales that are not over: a scrape must not grow without bound.
 const STOCK_METRICS_MAX: usize = 1100;
 
 impl HttpService {
@@ -82,7 +82,8 @@ impl HttpService {
         text.truncate(end);
         self.write_gauges(&mut text).expect("writing to a string cannot fail");
         write_net(&mut text, &self.shared.net).expect("writing to a string cannot fail");
-        write_stock(&mut text, &self.catalog).expect("writing to a string cannot fail");
+        let skus = self.shared.lists.current_skus(&self.catalog, call.now, STOCK_METRICS_MAX);
+        write_stock(&mut text, &self.catalog, &skus).expect("writing to a string cannot fail");
         text.push_str("# EOF\n");
         out.body(200, METRICS_TYPE, text.as_bytes());
         Ok(Answer::Ready)
@@ -113,7 +114,7 @@ impl HttpService {
             self.shared.is_ready() && !self.client.read_only() && self.shared.why_not_ready().is_none(),
         );
         gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
-        let held: u64 = self.catalog.skus.iter().map(|sku| sku.counters.held()).sum();
+        let held = self.catalog.held();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
         let version = env!("CARGO_PKG_VERSION");
         writeln!(text, "# HELP doorbuster_build The version that runs.\n# TYPE doorbuster_build info")?;
@@ -184,7 +185,7 @@ fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_stock(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
+fn write_stock(text: &mut String, catalog: &Catalog, skus: &[u32]) -> std::fmt::Result {
     let kinds = |units: &Counters| {
         [
             ("total", units.total()),
@@ -195,7 +196,7 @@ fn write_stock(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
     };
     writeln!(text, "# HELP doorbuster_stock_units Units by what they are doing.")?;
     writeln!(text, "# TYPE doorbuster_stock_units gauge")?;
-    for sku in catalog.skus.iter().take(STOCK_METRICS_MAX) {
+    for sku in skus.iter().map(|sku| &catalog.skus[*sku as usize]) {
         let spec = &catalog.sales[sku.sale].spec;
         let product = spec.items[sku.item].product.0;
         for (kind, units) in kinds(&sku.counters) {

@@ -1,19 +1,17 @@
 //! Sales: what everybody may read, and what operators do to them.
 
-use engine::{
-    Adjust, Command, ItemSpec, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
-};
+use engine::{Adjust, Command, ItemSpec, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs};
 use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::call::Call;
+use crate::http::lists::{items_page, sales_page, write_sale_with};
 use crate::http::placing::key_of;
 use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in, not_null};
-use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -87,38 +85,11 @@ struct Units {
 
 impl HttpService {
     fn list_sales(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let reader = self.reader(call);
-        self.scratch.clear();
-        Object::begin(&mut self.scratch)
-            .list("sales", &self.catalog.sales, |out, sale| {
-                write_sale(out, &self.catalog, sale, call.now, reader);
-            })
-            .end();
-        out.json(200, &self.scratch);
-        Ok(Answer::Ready)
+        self.show_list(sales_page(call.request.query, &self.catalog, false)?, call, out)
     }
 
     fn show_sale(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.write_known_sale(call.params.sale, (200, self.reader(call)), call.now, out)
-            .map(|()| Answer::Ready)
-    }
-
-    fn reader(&self, call: &Call<'_>) -> Reader {
-        if self.is_operator(&call.fields) { Reader::Operator } else { Reader::Anybody }
-    }
-
-    fn write_known_sale(
-        &mut self,
-        id: SaleId,
-        (status, reader): (u16, Reader),
-        now: UnixMs,
-        out: &mut Answering<'_, '_>,
-    ) -> Result<(), Problem> {
-        let sale = self.catalog.sale(id).ok_or(Refusal::UnknownSale)?;
-        self.scratch.clear();
-        write_sale(&mut self.scratch, &self.catalog, sale, now, reader);
-        out.json(status, &self.scratch);
-        Ok(())
+        self.show_list(items_page(call.request.query, &self.catalog, call.params.sale, false)?, call, out)
     }
 
     fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
@@ -142,7 +113,7 @@ impl HttpService {
 
     fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let new: NewSale = read_object(call)?;
-        let id = SaleId(new.id.map_or_else(|| next_id(&self.catalog), |id| id.0));
+        let id = SaleId(new.id.map_or_else(|| self.catalog.next_id(NUMBER_MAX), |id| id.0));
         let payment = match new.payment_s {
             Some(Some(seconds)) => Payment::WithinMs(seconds.0.saturating_mul(MS_PER_S)),
             Some(None) => Payment::OnPlacing,
@@ -209,36 +180,35 @@ impl HttpService {
         })?;
         let Units { units: Number(units) } = read_object(call)?;
         let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
+        let item = self.catalog.skus[sku.0 as usize].item;
         let command = Command::Adjust { sku, how, units, key: key.into() };
-        self.change(call, command, (call.params.sale, 200))
+        self.change_item(call, command, (call.params.sale, 200), item)
     }
 
     /// Carries a change out, and shows the sale as it is then, with this status.
-    fn change(
+    fn change(&mut self, call: &Call<'_>, command: Command, shown: (SaleId, u16)) -> Result<Answer, Problem> {
+        self.change_item(call, command, shown, 0)
+    }
+
+    /// The same, with the page of its items on which this one is.
+    fn change_item(
         &mut self,
         call: &Call<'_>,
         command: Command,
         (sale, status): (SaleId, u16),
+        item: usize,
     ) -> Result<Answer, Problem> {
         self.ask(call, Request::Execute(command), move |service, reply, out| {
             if !matches!(reply, Reply::Accepted(_)) {
                 return Err(reply.into());
             }
-            service.write_known_sale(sale, (status, Reader::Operator), service.shared.clock.now(), out)
+            let sale = service.catalog.sale(sale).ok_or(Refusal::UnknownSale)?;
+            service.scratch.clear();
+            let now = service.shared.clock.now();
+            write_sale_with(&mut service.scratch, (&service.catalog, sale), item, now);
+            out.json(status, &service.scratch);
+            Ok(())
         })
-    }
-}
-
-/// The number after the highest one; once that is taken, the lowest free one.
-fn next_id(catalog: &Catalog) -> u64 {
-    let mut taken: Vec<_> = catalog.sales.iter().map(|sale| sale.spec.id.0).collect();
-    taken.sort_unstable();
-    match taken.last() {
-        Some(&NUMBER_MAX) => {
-            let free = |(id, taken): &(u64, &u64)| id != *taken;
-            (1..).zip(taken.iter().filter(|id| **id > 0)).find(free).map_or(NUMBER_MAX, |(id, _)| id)
-        }
-        highest => highest.map_or(1, |highest| highest + 1),
     }
 }
 
@@ -254,46 +224,4 @@ impl NewItem {
             limit: self.limit.map(|limit| limit.0),
         }
     }
-}
-
-/// Who reads of a sale. How its orders go (held, sold) is the operator's business alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
-    Anybody,
-    Operator,
-}
-
-fn write_sale(out: &mut Vec<u8>, catalog: &Catalog, sale: &Sale, now: UnixMs, reader: Reader) {
-    let spec = &*sale.spec;
-    let phase: Phase = sale.phase(now);
-    let payment_s = match spec.payment {
-        Payment::WithinMs(ms) => Some(ms / MS_PER_S),
-        Payment::OnPlacing => None,
-    };
-    let skus = &catalog.skus[sale.first_sku.0 as usize..];
-    Object::begin(out)
-        .number("id", spec.id.0)
-        .text("title", &spec.title)
-        .text("currency", &spec.currency)
-        .text("state", phase.as_str())
-        .number("starts_at_ms", spec.starts_at.0)
-        .number("ends_at_ms", spec.ends_at.0)
-        .number_or_null("payment_s", payment_s)
-        .number("open_holds_per_buyer_max", u64::from(spec.open_holds_per_buyer_max.unwrap_or(0)))
-        .list("items", spec.items.iter().zip(skus), |out, (item, sku)| {
-            let mut object = Object::begin(out);
-            object
-                .number("product", item.product.0)
-                .text("title", &item.title)
-                .text("description", &item.description)
-                .number("price", item.price)
-                .number("list_price", item.list_price)
-                .number("total", sku.counters.total())
-                .number("available", sku.counters.available());
-            if reader == Reader::Operator {
-                object.number("held", sku.counters.held()).number("sold", sku.counters.sold());
-            }
-            object.number_or_null("limit", item.limit.map(u64::from)).end();
-        })
-        .end();
 }

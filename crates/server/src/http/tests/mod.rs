@@ -4,6 +4,7 @@ mod addresses;
 mod admission;
 mod entrances;
 mod fuzz;
+mod lists;
 mod numbers;
 mod operating;
 mod orders;

@@ -155,7 +155,7 @@ fn the_metrics_may_be_the_operators_alone() {
 fn the_audit_and_the_feed_come_from_the_ledger() {
     let mut shop = Shop::new(demo_mode());
     let audit = Sent::get("/api/v1/audit").operator();
-    assert_eq!(shop.send_to_ledger(&audit).problem(), problem(503, "ledger_unreadable"));
+    assert_eq!(shop.send(&audit).problem(), problem(503, "ledger_unreadable"));
     let mut ledger = SqliteLedger::open(Options {
         data_dir: shop.data_dir().to_owned(),
         synchronous: Synchronous::Off,
@@ -177,15 +177,15 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
         .append(&Batch { entries: &entries, addresses: &addresses, buyers: &[], messages: &[], at: NOW })
         .unwrap();
 
-    let audited = shop.send_to_ledger(&audit).json();
+    let audited = shop.send(&audit).json();
     assert_eq!((&audited["clean"], &audited["orders"]), (&true.into(), &1.into()), "{audited}");
     assert_eq!((&audited["skus"][1]["held"], &audited["skus"][1]["total"]), (&1.into(), &2.into()));
-    let feed = shop.send_to_ledger(&Sent::get("/api/v1/orders?since=0&limit=10").operator()).json();
+    let feed = shop.send(&Sent::get("/api/v1/orders?since=0&limit=10").operator()).json();
     let line = &feed["orders"][0];
     assert_eq!((&line["id"], &line["buyer"]), (&id.to_string().into(), &"7".into()));
     assert_eq!((&line["address"]["name"], &line["status"]), (&"Ada".into(), &"held".into()));
     let next = format!("/api/v1/orders?since={}", feed["cursor"]);
-    let rest = shop.send_to_ledger(&Sent::get(&next).operator()).json();
+    let rest = shop.send(&Sent::get(&next).operator()).json();
     assert_eq!((&rest["orders"], &rest["more"]), (&Value::Array(Vec::new()), &false.into()));
     let broken = Sent::get("/api/v1/orders?since=x").operator();
     assert_eq!(shop.send(&broken).problem(), problem(400, "invalid_request"));

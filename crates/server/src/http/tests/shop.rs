@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Accepted, Book, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs};
+use engine::{Accepted, Book, Command, Event, ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
 
 use super::Response;
 use crate::clock::Clock;
@@ -233,6 +233,14 @@ impl Shop {
         accepted
     }
 
+    /// The same, published at once.
+    pub(super) fn execute_all(&mut self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            self.book.execute(self.shared.clock.now(), command).unwrap();
+        }
+        self.publish();
+    }
+
     /// Moves the clock forward.
     pub(super) fn advance(&mut self, ms: u64) {
         self.shared.clock.advance_to(self.shared.clock.now().plus(ms));
@@ -254,9 +262,22 @@ impl Shop {
             };
             ledger.append(&batch).unwrap();
         }
-        self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
-        for (number, sku) in self.catalog.skus.iter().enumerate() {
-            sku.counters.publish(self.book.stock(SkuId(u32::try_from(number).unwrap())).unwrap());
+        let about_a_sale = |event: &Event| {
+            matches!(
+                event,
+                Event::SaleCreated(_)
+                    | Event::SaleChanged { .. }
+                    | Event::SalePaused(_)
+                    | Event::SaleResumed(_)
+                    | Event::SaleEnded(_)
+            )
+        };
+        let changed = entries.iter().any(|entry| about_a_sale(&entry.event));
+        let catalog = changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
+        let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
+        self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
+        if let Some(catalog) = catalog {
+            self.catalog = self.shared.shelf.publish(catalog);
         }
     }
 
@@ -291,12 +312,12 @@ impl Shop {
         self.service.round_ended();
         let mut envelopes = Vec::new();
         self.mailbox.drain(&mut envelopes, 1024, Duration::ZERO);
-        let before = self.book.clone();
+        let before = self.failing.then(|| self.book.clone());
         let mut replies: Vec<_> = envelopes
             .into_iter()
             .map(|envelope| (envelope.ticket, self.carry_out(envelope.request)))
             .collect();
-        if self.failing {
+        if let Some(before) = before {
             self.book = before;
             replies.iter_mut().for_each(|(_, reply)| *reply = Reply::Unknown);
         }
@@ -342,33 +363,22 @@ impl Shop {
         if let Some(response) = ready {
             return response;
         }
-        // A paid demo order takes the writer three rounds; nothing takes more.
-        for _ in 0..3 {
-            self.write();
-            let mut delivered = Delivered::default();
-            self.service.deliver_to(&mut delivered);
-            if let Some((found, bytes)) = delivered.0.pop() {
-                assert_eq!(found, ticket);
-                return Response::read(&bytes);
-            }
-        }
-        panic!("{sent:?} was never answered");
-    }
-
-    /// Sends a request that the ledger's file answers, and waits for that thread.
-    pub(super) fn send_to_ledger(&mut self, sent: &Sent) -> Response {
-        let (_, ready) = self.call(sent);
-        if let Some(response) = ready {
-            return response;
-        }
-        let until = std::time::Instant::now() + Duration::from_secs(20);
+        // Whatever the writer does not answer comes from the thread that reads the ledger or the one that renders.
+        let until = std::time::Instant::now() + Duration::from_secs(60);
         let mut delivered = Delivered::default();
-        while delivered.0.is_empty() {
-            assert!(std::time::Instant::now() < until, "the ledger's thread never answered");
-            std::thread::yield_now();
+        for round in 0.. {
+            assert!(std::time::Instant::now() < until, "{sent:?} was never answered");
+            // A paid demo order takes the writer three rounds; nothing takes more.
+            if round < 3 {
+                self.write();
+            }
             self.service.deliver_to(&mut delivered);
+            if let Some((_, bytes)) = delivered.0.iter().find(|(found, _)| *found == ticket) {
+                return Response::read(bytes);
+            }
+            std::thread::yield_now();
         }
-        Response::read(&delivered.0[0].1)
+        unreachable!("it is answered, or the time is up")
     }
 
     pub(super) fn data_dir(&self) -> &std::path::Path {

@@ -57,6 +57,11 @@ impl SoldOut {
     }
 }
 
+/// What lets the page of another site read an answer.
+fn for_origin(origin: &Arc<str>) -> [(&str, &str); 3] {
+    [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), EXPOSED]
+}
+
 /// Writes one answer.
 #[derive(Debug)]
 pub(in crate::http) struct Answering<'r, 'w> {
@@ -82,9 +87,8 @@ impl<'r, 'w> Answering<'r, 'w> {
             self.writer.header(name, value);
         }
         self.writer.header(NOSNIFF.0, NOSNIFF.1);
-        if let Some(origin) = &self.origin {
-            self.writer.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin");
-            self.writer.header(EXPOSED.0, EXPOSED.1);
+        for (name, value) in self.origin.iter().flat_map(for_origin) {
+            self.writer.header(name, value);
         }
         self.writer
     }
@@ -123,7 +127,10 @@ impl<'r, 'w> Answering<'r, 'w> {
 
     pub(in crate::http) fn prepared(&mut self, status: u16, prepared: &Prepared) {
         self.status = status;
-        self.writer.prepared(prepared);
+        match &self.origin {
+            Some(origin) => self.writer.prepared(prepared, &for_origin(origin)),
+            None => self.writer.prepared(prepared, &[]),
+        }
     }
 
     pub(in crate::http) fn problem(
@@ -133,7 +140,7 @@ impl<'r, 'w> Answering<'r, 'w> {
         sold_out: &SoldOut,
         scratch: &mut Vec<u8>,
     ) {
-        if problem.code == "sold_out" && self.origin.is_none() {
+        if problem.code == "sold_out" {
             return match shape {
                 Shape::Problem | Shape::Page => self.prepared(problem.status, &sold_out.problem),
                 Shape::Published => self.prepared(problem.status, &sold_out.published),

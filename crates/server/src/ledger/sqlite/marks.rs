@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use rusqlite::{OpenFlags, OptionalExtension};
+use rusqlite::OptionalExtension;
 
-use super::{FILE_NAME, OpenError, SqliteLedger, connect};
+use super::{FILE_NAME, OpenError, SqliteLedger, connect_to_read};
 
 /// Whether a data directory has a ledger with entries, of any format, that no demo has made. Changes nothing.
 ///
@@ -23,8 +23,7 @@ pub fn is_a_shops(data_dir: &Path) -> Result<bool, OpenError> {
 }
 
 fn has_a_shop(path: &Path) -> Result<bool, rusqlite::Error> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
-    connection.pragma_update(None, "query_only", true)?;
+    let connection = connect_to_read(path)?;
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name IN ('meta', 'sale_events', 'payments')";
     if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? < 3 {
         return Ok(false);

@@ -21,6 +21,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
@@ -305,6 +306,15 @@ fn connect(path: &Path, flags: OpenFlags, vfs: Option<&str>) -> Result<Connectio
     Ok(connection)
 }
 
+/// Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index. Nor does it write the database when
+/// it is closed: the last connection of a ledger that nobody serves would copy the WAL into it.
+fn connect_to_read(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
 fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), rusqlite::Error> {
     let synchronous = match synchronous {
         Synchronous::Full => "FULL",
@@ -345,9 +355,7 @@ pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
         }
         Err(source) => return Err(OpenError::Directory { path: data_dir.to_owned(), source }),
     }
-    // Not READ_ONLY: the first reader after a crash must be able to recover the WAL's index.
-    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
-    connection.pragma_update(None, "query_only", true)?;
+    let connection = connect_to_read(&path)?;
     migrate::check_version(&connection, &path)?;
     migrate::check_kinds(&connection)?;
     Ok(connection)

@@ -1,0 +1,78 @@
+//! Which sales are listed where: looked through once per change of the sales, or when one of them begins or ends.
+
+use engine::{Phase, UnixMs};
+
+use super::page::States;
+use crate::intake::catalog::{Catalog, Sale};
+
+/// The sales by what they are at one time, as places in the catalog, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    catalog_version: u64,
+    /// From then on it is another one.
+    until: UnixMs,
+    upcoming: Vec<u32>,
+    open: Vec<u32>,
+    current: Vec<u32>,
+    ended: Vec<u32>,
+}
+
+impl Listing {
+    pub(super) fn of(catalog: &Catalog, now: UnixMs) -> Listing {
+        let mut listing =
+            Listing { catalog_version: catalog.version, until: UnixMs(u64::MAX), ..Listing::default() };
+        for (place, sale) in (0..).zip(&catalog.sales) {
+            let (until, sales) = match state(sale, now) {
+                State::Ended => (UnixMs(u64::MAX), &mut listing.ended),
+                State::Open => (sale.spec.ends_at, &mut listing.open),
+                State::Upcoming => (sale.spec.starts_at.min(sale.spec.ends_at), &mut listing.upcoming),
+            };
+            sales.push(place);
+            listing.until = listing.until.min(until);
+            if state(sale, now) != State::Ended {
+                listing.current.push(place);
+            }
+        }
+        listing
+    }
+
+    /// Whether it is what is in this catalog now.
+    pub(super) fn holds(&self, catalog_version: u64, now: UnixMs) -> bool {
+        self.catalog_version == catalog_version && now < self.until
+    }
+
+    pub(super) fn until(&self) -> UnixMs {
+        self.until
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Places before this one, the newest sale first.
+    pub(super) fn before(&self, states: States, before: u32) -> impl Iterator<Item = u32> + '_ {
+        let all = match states {
+            States::Current => &self.current,
+            States::Upcoming => &self.upcoming,
+            States::Open => &self.open,
+            States::Ended => &self.ended,
+        };
+        all[..all.partition_point(|place| *place < before)].iter().rev().copied()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Upcoming,
+    Open,
+    Ended,
+}
+
+/// A pause changes nothing of it: it may end any moment.
+fn state(sale: &Sale, now: UnixMs) -> State {
+    match sale.phase(now) {
+        Phase::Ended => State::Ended,
+        _ if now < sale.spec.starts_at => State::Upcoming,
+        _ => State::Open,
+    }
+}
