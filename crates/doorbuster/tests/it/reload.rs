@@ -96,9 +96,12 @@ fn a_secret_is_changed_without_turning_anybody_away_and_a_wrong_file_changes_not
     shop.write("token.previous", OLD);
     shop.write("token", NEW);
     let both = settings.replace("[ledger]", "token_secret_previous_file = 'token.previous'\n[ledger]");
-    shop.write("doorbuster.toml", &format!("{both}batch_commands_max = 7\n"));
+    shop.write("doorbuster.toml", &format!("{both}batch_commands_max = 7\n[admission]\norders_per_s = 5\n"));
     shop.hang_up("these keys have changed, and need a restart");
     assert!(shop.knows(OLD) && shop.knows(NEW));
+    let metrics =
+        Connection::open(shop.serving.address).unwrap().exchange("GET", "/metrics", &[], "").unwrap();
+    assert!(metrics.body.contains("doorbuster_admission_orders_per_s 5\n"), "{}", metrics.body);
     let log = shop.log();
     assert!(
         log.contains("ledger.batch_commands_max") && log.contains("auth.token_secret_previous_file"),
