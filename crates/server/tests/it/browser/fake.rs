@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, Pages, Picture, Rendered, SaleState, SaleView, Session, Settings,
+    CONTENT_SECURITY_POLICY, ItemView, Links, Pages, Picture, Rendered, SaleState, SaleView, Session,
+    Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -219,7 +220,7 @@ impl Shop {
         }
         let sale = self.sale();
         match path {
-            "/" => Reply::Page(200, self.pages.index(&[sale])),
+            "/" => Reply::Page(200, self.pages.index(&[sale], &Links::default())),
             "/api" => Reply::Page(200, self.pages.api()),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
@@ -292,6 +293,7 @@ impl Shop {
             ended_early: false,
             payment_time_ms: PAYMENT_TIME_MS,
             items: vec![item],
+            items_total: 1,
         }
     }
 }
