@@ -325,7 +325,8 @@ impl Connection {
             peer: self.peer,
             secure,
         };
-        let mut response = ResponseWriter::new(&mut shared.out, shared.date.line(), self.shape);
+        let mut response =
+            ResponseWriter::new((&mut shared.out, &mut shared.out_shared), shared.date.line(), self.shape);
         match service.call(&request, Ticket { connection: index, generation }, &mut response) {
             Answer::Ready => {
                 response.finish();
@@ -358,7 +359,8 @@ impl Connection {
             shared.tally.protocol_errors += 1;
         }
         let shape = Shape { retry_after: refusal.status == 503, ..Shape::default() };
-        let mut response = ResponseWriter::new(&mut shared.out, shared.date.line(), shape);
+        let mut response =
+            ResponseWriter::new((&mut shared.out, &mut shared.out_shared), shared.date.line(), shape);
         service.protocol_error(refusal.status, refusal.detail, &mut response);
         response.finish();
         self.input = Vec::new();
@@ -403,7 +405,8 @@ impl Connection {
         }
         let last = self.input.is_empty() && !self.has_unread();
         self.shape.keep_alive = self.keeps_alive(last, shared);
-        let mut response = ResponseWriter::new(&mut shared.out, shared.date.line(), self.shape);
+        let mut response =
+            ResponseWriter::new((&mut shared.out, &mut shared.out_shared), shared.date.line(), self.shape);
         write(&mut response);
         response.finish();
         self.answered(last);
@@ -419,7 +422,7 @@ impl Connection {
         if shared.out.is_empty() && !self.has_pending_output() {
             return Sent::All;
         }
-        let (sent, bytes) = self.unsent.send(&mut self.transport, &shared.out);
+        let (sent, bytes) = self.unsent.send(&mut self.transport, &shared.out, &shared.out_shared);
         shared.tally.bytes_out += bytes as u64;
         shared.clear_output();
         sent

@@ -57,7 +57,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(20),
             drain: Duration::from_secs(10),
-            output_bytes_max: 256 * 1024,
+            output_bytes_max: 64 * 1024,
             turn_bytes_max: 256 * 1024,
             round_bytes_max: 4 * 1024 * 1024,
             send_buffer_bytes: 256 * 1024,

@@ -1,13 +1,26 @@
 //! Writing a response: assembled directly in the output buffer of the loop, nothing allocated per response.
-//! A [`Prepared`] one (the sale page, the stock) is built once and copied.
+//! A [`Prepared`] one (the sale page, the stock) is built once and copied; where a large one stands in the buffer is noted,
+//! so that what a socket does not take of it need not be kept for that connection alone.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Seconds after which a client that was turned away for lack of room should try again.
 const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 
 /// For a year a browser asks only by TLS whoever has answered it by TLS.
 const HSTS: &[u8] = b"Strict-Transport-Security: max-age=31536000\r\n";
+
+/// Prepared answers from this size on are noted: smaller ones are copied as fast.
+const SHARED_BYTES_MIN: usize = 4 * 1024;
+
+/// Where a prepared answer stands in the output buffer: from there on, `bytes[from..]`.
+#[derive(Clone, Debug)]
+pub(super) struct SharedPart {
+    pub(super) at: usize,
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) from: usize,
+}
 
 /// What the request and the state of its connection ask of the response.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +53,8 @@ enum State {
 /// answered 500. Adds `Date`, `Content-Length`, `Connection` and, on TLS, `Strict-Transport-Security` itself.
 pub struct ResponseWriter<'a> {
     out: &'a mut Vec<u8>,
+    /// Of `out`, in order.
+    shared: &'a mut Vec<SharedPart>,
     /// Where this response begins; earlier bytes are answers to pipelined requests.
     start: usize,
     date: &'a [u8],
@@ -55,17 +70,22 @@ impl fmt::Debug for ResponseWriter<'_> {
 }
 
 impl<'a> ResponseWriter<'a> {
-    pub(super) fn new(out: &'a mut Vec<u8>, date: &'a [u8], shape: Shape) -> ResponseWriter<'a> {
+    pub(super) fn new(
+        (out, shared): (&'a mut Vec<u8>, &'a mut Vec<SharedPart>),
+        date: &'a [u8],
+        shape: Shape,
+    ) -> ResponseWriter<'a> {
         let start = out.len();
-        ResponseWriter { out, start, date, shape, state: State::Unstarted }
+        ResponseWriter { out, shared, start, date, shape, state: State::Unstarted }
     }
 
     /// What `write` would send to a GET on a kept-alive HTTP/1.1 connection, for tests of services.
     /// Its `Date` is the start of 1970.
     pub fn render(write: impl FnOnce(&mut ResponseWriter<'_>)) -> Vec<u8> {
-        let mut out = Vec::new();
+        let (mut out, mut shared) = (Vec::new(), Vec::new());
         let shape = Shape { keep_alive: true, ..Shape::default() };
-        let mut writer = ResponseWriter::new(&mut out, b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", shape);
+        let mut writer =
+            ResponseWriter::new((&mut out, &mut shared), b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", shape);
         write(&mut writer);
         writer.finish();
         out
@@ -125,7 +145,12 @@ impl<'a> ResponseWriter<'a> {
             push_header(self.out, name, value);
         }
         let end = if self.shape.head_only { prepared.head_bytes } else { prepared.bytes.len() };
-        self.out.extend_from_slice(&prepared.bytes[prepared.status_line_bytes..end]);
+        let from = prepared.status_line_bytes;
+        if end == prepared.bytes.len() && end - from >= SHARED_BYTES_MIN {
+            let bytes = Arc::clone(&prepared.bytes);
+            self.shared.push(SharedPart { at: self.out.len(), bytes, from });
+        }
+        self.out.extend_from_slice(&prepared.bytes[from..end]);
         self.state = State::Finished;
     }
 
@@ -169,13 +194,15 @@ impl<'a> ResponseWriter<'a> {
         debug_assert!(false, "a response was left in state {:?}", self.state);
         tracing::error!(state = ?self.state, "a response was not finished");
         self.out.truncate(self.start);
-        ResponseWriter::new(self.out, self.date, self.shape).head(500).empty();
+        self.shared.retain(|part| part.at < self.start);
+        ResponseWriter::new((self.out, self.shared), self.date, self.shape).head(500).empty();
     }
 
     /// Called by the loop when the answer comes later: nothing may stand in the buffer.
     pub(super) fn discard(self) {
         debug_assert!(self.state == State::Unstarted, "Answer::Later, but a response was begun");
         self.out.truncate(self.start);
+        self.shared.retain(|part| part.at < self.start);
     }
 }
 
@@ -183,7 +210,7 @@ impl<'a> ResponseWriter<'a> {
 /// when it is sent.
 #[derive(Clone)]
 pub struct Prepared {
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     status_line_bytes: usize,
     /// With the status line and the empty line.
     head_bytes: usize,
@@ -215,7 +242,7 @@ impl Prepared {
         push_head_end(&mut bytes, status, body.len());
         let head_bytes = bytes.len();
         bytes.extend_from_slice(body);
-        Prepared { bytes, status_line_bytes, head_bytes }
+        Prepared { bytes: bytes.into(), status_line_bytes, head_bytes }
     }
 
     /// What it takes of memory.
@@ -339,8 +366,8 @@ mod tests {
     const DATE: &[u8] = b"Date: D\r\n";
 
     fn shaped(shape: Shape, write: impl FnOnce(&mut ResponseWriter<'_>)) -> String {
-        let mut out = b"before".to_vec();
-        let mut writer = ResponseWriter::new(&mut out, DATE, shape);
+        let (mut out, mut shared) = (b"before".to_vec(), Vec::new());
+        let mut writer = ResponseWriter::new((&mut out, &mut shared), DATE, shape);
         write(&mut writer);
         writer.finish();
         String::from_utf8(out).unwrap().strip_prefix("before").unwrap().to_owned()
@@ -398,6 +425,21 @@ mod tests {
         let more = Prepared::new(404, &[], "text/html", b"<p>none</p>");
         assert_eq!(kept(|w| w.prepared(&more, &[("X-A", "b")])), written);
         assert_eq!(prepared.body(), b"<p>none</p>");
+    }
+
+    #[test]
+    fn it_is_noted_where_a_large_prepared_answer_stands() {
+        for (body_bytes, noted) in [(SHARED_BYTES_MIN - 200, 0), (SHARED_BYTES_MIN, 1)] {
+            let prepared = Prepared::new(200, &[], "text/plain", &vec![b'x'; body_bytes]);
+            let (mut out, mut shared) = (b"before".to_vec(), Vec::new());
+            let mut writer = ResponseWriter::new((&mut out, &mut shared), DATE, Shape::default());
+            writer.prepared(&prepared, &[("X-A", "b")]);
+            writer.finish();
+            assert_eq!(shared.len(), noted, "{body_bytes}");
+            for SharedPart { at, bytes, from } in shared {
+                assert_eq!(out[at..], bytes[from..]);
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::date::DateLine;
 use super::limits::Limits;
+use super::response::SharedPart;
 use super::stats::Tally;
 
 /// Bytes of one read. Larger than nearly every request, small enough to stay in the cache.
@@ -20,6 +21,8 @@ pub(super) struct Shared {
     pub(super) scratch: Vec<u8>,
     /// Answers are assembled in this buffer and sent from it; empty between two connections.
     pub(super) out: Vec<u8>,
+    /// Where large prepared answers stand in `out`.
+    pub(super) out_shared: Vec<SharedPart>,
     pub(super) date: DateLine,
     started: Instant,
     /// Milliseconds since the loop was made, read once per round.
@@ -36,6 +39,7 @@ impl Shared {
             limits,
             scratch: vec![0; READ_BYTES],
             out: Vec::with_capacity(READ_BYTES),
+            out_shared: Vec::new(),
             date: DateLine::new(started),
             started,
             now_ms: 0,
@@ -59,6 +63,7 @@ impl Shared {
 
     pub(super) fn clear_output(&mut self) {
         self.out.clear();
+        self.out_shared.clear();
         if self.out.capacity() > OUTPUT_BYTES_KEPT_MAX {
             self.out.shrink_to(READ_BYTES);
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId};
+use engine::{
+    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId, Status,
+};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -15,7 +17,8 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
-    Number, Object, Quantity, decimal, not_null, number_in, parameter, push_number, push_order_id, push_text,
+    Number, Object, Quantity, decimal, decode, not_null, number_in, parameter, push_number, push_order_id,
+    push_text,
 };
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
@@ -154,13 +157,55 @@ impl HttpService {
     }
 }
 
+/// Which orders of the feed are asked for. They are picked from what a page looks through: its cost is the same, and its
+/// cursor leads past the others.
+#[derive(Debug)]
+struct Filter {
+    status: Option<&'static str>,
+    sale: Option<u64>,
+    product: Option<u64>,
+    buyer: Option<String>,
+}
+
+impl Filter {
+    fn of(query: &str) -> Result<Filter, Problem> {
+        let number = |name| number_in(query, name).transpose();
+        let status = |text| {
+            let known = [Status::Held, Status::Paid, Status::Cancelled, Status::Expired].map(Status::as_str);
+            let status = known.into_iter().find(|known| *known == text);
+            status.ok_or_else(|| Problem::invalid("\"status\" must be held, paid, cancelled or expired."))
+        };
+        let buyer = |text| decode(text).ok_or_else(|| Problem::invalid("\"buyer\" must be encoded text."));
+        Ok(Filter {
+            status: parameter(query, "status").map(status).transpose()?,
+            sale: number("sale")?,
+            product: number("product")?,
+            buyer: parameter(query, "buyer").map(buyer).transpose()?.map(std::borrow::Cow::into_owned),
+        })
+    }
+
+    fn lets_through(&self, line: &OrderLine) -> bool {
+        self.status.is_none_or(|status| status == line.status.as_str())
+            && self.sale.is_none_or(|sale| sale == line.sale.0)
+            && self.product.is_none_or(|product| product == line.product.0)
+            && self.buyer.as_ref().is_none_or(|buyer| *buyer == line.buyer)
+    }
+}
+
 /// A page of the feed of changed orders, from a cursor.
 fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
     let number = |name, default| number_in(call.request.query, name).unwrap_or(Ok(default));
-    let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?.clamp(1, FEED_ENTRIES_MAX);
+    let entries_max = number("limit", FEED_ENTRIES_DEFAULT)?;
+    if !(1..=FEED_ENTRIES_MAX).contains(&entries_max) {
+        return Err(Problem::invalid(format!(
+            "\"limit\" must be a whole number from 1 to {FEED_ENTRIES_MAX}."
+        )));
+    }
     let since = number("since", 0)?;
+    let filter = Filter::of(call.request.query)?;
     Ok(Box::new(move |ledger| match ledger.changes(since, entries_max) {
-        Ok(changes) => Ok(ShowRead::new(move |service, out| {
+        Ok(mut changes) => Ok(ShowRead::new(move |service, out| {
+            changes.orders.retain(|line| filter.lets_through(line));
             service.show_feed(&changes, out);
             Ok(())
         })),

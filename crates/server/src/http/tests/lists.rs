@@ -7,7 +7,7 @@ use engine::{Command, ItemSpec, SaleId, SaleSpec};
 use serde_json::Value;
 
 use super::problem;
-use super::shop::{NOW, SALE, Sent, Shop, demo_mode, flash_sale, item};
+use super::shop::{NOW, SALE, Sent, Setup, Shop, demo_mode, flash_sale, item};
 use crate::http::lists::{STALE_STOCK_MS, items_page, sales_page};
 
 const PAGE_BYTES_MAX: usize = 64 * 1024;
@@ -293,4 +293,53 @@ fn the_front_page_leads_to_every_sale() {
     }
     let front = shop.send(&Sent::get("/")).text();
     assert!(front.contains("<a href=\"/?state=ended\">"));
+}
+
+#[test]
+fn operators_find_the_orders_that_they_ask_for() {
+    let mut shop = Shop::with(Setup { ledger: true, ..Setup::new(demo_mode()) });
+    let place = |shop: &mut Shop, (buyer, sale, product): (u64, u64, u64)| {
+        let body = format!(r#"{{"sale":{sale},"product":{product}}}"#);
+        let placed = shop.send(&Sent::post("/api/v1/orders", &body).member(buyer));
+        assert_eq!(placed.status, 201, "{}", placed.text());
+        placed.json()["id"].as_str().unwrap().to_owned()
+    };
+    let placed =
+        [(1, 3, 29), (2, 3, 29), (1, 3, 30), (3, 1, 101), (1, 1, 102)].map(|order| place(&mut shop, order));
+    let cancel = Sent::post(&format!("/api/v1/orders/{}/cancel", placed[0]), "").member(1);
+    assert_eq!(shop.send(&cancel).status, 200);
+    for (query, expected) in [
+        ("", vec![0, 1, 2, 3, 4]),
+        ("status=cancelled", vec![0]),
+        ("status=held", vec![1, 2]),
+        ("status=paid", vec![3, 4]),
+        ("status=expired", vec![]),
+        ("sale=3", vec![0, 1, 2]),
+        ("sale=3&product=30", vec![2]),
+        ("buyer=1", vec![0, 2, 4]),
+        ("buyer=%31&status=held", vec![2]),
+        ("buyer=9", vec![]),
+    ] {
+        // However few entries a page looks through, each comes once: with its status now, where it was placed or changed.
+        for limit in [1, 3, 1000] {
+            let (mut found, mut since) = (BTreeSet::new(), 0);
+            loop {
+                let target = format!("/api/v1/orders?since={since}&limit={limit}&{query}");
+                let page = shop.send(&Sent::get(&target).operator()).json();
+                for line in page["orders"].as_array().unwrap() {
+                    let id = line["id"].as_str().unwrap();
+                    found.insert(placed.iter().position(|placed| placed == id).unwrap());
+                }
+                since = page["cursor"].as_u64().unwrap();
+                if page["more"] == false {
+                    break;
+                }
+            }
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{query}, {limit} entries a page");
+        }
+    }
+    for query in ["status=pending", "sale=x", "product=-1", "buyer=%f"] {
+        let refused = shop.send(&Sent::get(&format!("/api/v1/orders?{query}")).operator());
+        assert_eq!(refused.problem(), problem(400, "invalid_request"), "{query}");
+    }
 }
