@@ -11,6 +11,7 @@
 //! is a binary search by sequence number.
 
 mod check;
+mod correct;
 mod place;
 mod replay;
 mod rows;
@@ -54,6 +55,8 @@ pub struct Book {
     /// Open holds, per sale that bounds them.
     holds: Counts,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    /// The clock's corrections, with how far they have moved it altogether. Nearly always none.
+    corrections: Vec<(Seq, i64)>,
     payments: Vec<PaymentView>,
     payment_by_id: Sharded<u32>,
     /// Payments that came before their order.
@@ -86,6 +89,7 @@ impl Book {
             units: Counts::default(),
             holds: Counts::default(),
             deadlines: BinaryHeap::new(),
+            corrections: Vec::new(),
             payments: Vec::new(),
             payment_by_id: Sharded::default(),
             unmatched: FixedMap::default(),
@@ -132,7 +136,7 @@ impl Book {
         self.end.next
     }
 
-    /// The time of the latest event; the clock must not be behind it.
+    /// The time of the latest event; the clock must not be behind it, unless it is corrected.
     pub fn last_at(&self) -> UnixMs {
         self.end.last_at
     }
@@ -212,7 +216,7 @@ impl Book {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// The clock never runs backwards; every way in asserts it, before it looks at anything.
+    /// The clock never runs backwards but by a correction; every way in asserts it, before it looks at anything.
     fn assert_not_past(&self, now: UnixMs) {
         assert!(now >= self.end.last_at, "time ran backwards: {now:?} after {:?}", self.end.last_at);
     }

@@ -2,6 +2,7 @@
 //! that must not be believed.
 
 mod balance;
+mod clock;
 mod operating;
 mod paying;
 mod placing;

@@ -26,7 +26,8 @@ pub(crate) struct ModelOrder {
     pub(crate) seq: Seq,
     pub(crate) status: Status,
     placed_at: u64,
-    pay_by: Option<u64>,
+    /// Before 1970, if the clock was set back far enough.
+    pay_by: Option<i64>,
     closed_at: Option<u64>,
 }
 
@@ -216,7 +217,7 @@ impl Model {
         self.may_place(now, place)?;
         let sku = self.skus[place.id.sku.0 as usize];
         let (pay_by, status) = match self.sales[sku.sale].spec.payment {
-            Payment::WithinMs(ms) => (Some(now + ms), Status::Held),
+            Payment::WithinMs(ms) => (Some((now + ms).cast_signed()), Status::Held),
             Payment::OnPlacing => (None, Status::Paid),
         };
         let index = self.orders.len();
@@ -383,7 +384,7 @@ impl Model {
         let mut due: Vec<_> = self
             .held
             .iter()
-            .map(|index| (self.orders[*index].pay_by.expect("a hold has a deadline"), *index))
+            .map(|index| (deadline(self.orders[*index].pay_by.expect("a hold has a deadline")), *index))
             .filter(|(pay_by, _)| *pay_by <= now)
             .collect();
         due.sort_unstable();
@@ -392,6 +393,14 @@ impl Model {
             self.close(now, *index, Status::Expired);
         }
         due.len()
+    }
+
+    /// The clock is set: a buyer has as long to pay as before.
+    pub(crate) fn correct(&mut self, from: u64, to: u64) {
+        self.event();
+        for order in &mut self.orders {
+            order.pay_by = order.pay_by.map(|ms| ms + to.cast_signed() - from.cast_signed());
+        }
     }
 
     pub(crate) fn skus_len(&self) -> u32 {
@@ -427,7 +436,7 @@ impl Model {
             unit_price: self.amount(&Placement { quantity: 1, ..place }),
             status,
             placed_at: UnixMs(placed_at),
-            pay_by: pay_by.map(UnixMs),
+            pay_by: pay_by.map(|ms| UnixMs(deadline(ms))),
             closed_at: closed_at.map(UnixMs),
             refund_due: self.due.iter().any(|payment| self.payments[*payment].pay.order == place.id),
         }
@@ -438,6 +447,11 @@ impl Model {
         let status = if view.pay_by.is_some() { Status::Held } else { Status::Paid };
         OrderView { status, closed_at: None, refund_due: false, ..view }
     }
+}
+
+/// There is no time before 1970.
+fn deadline(ms: i64) -> u64 {
+    ms.max(0).cast_unsigned()
 }
 
 /// Whether a sale may be described like this, as far as the simulation bends descriptions.
