@@ -6,6 +6,7 @@
 //!
 //! Must not: open anything but the configuration and secret files.
 
+mod clock;
 mod ledger;
 mod secrets;
 mod sources;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer};
 use crate::intake::admission::Limits;
 use crate::net;
 
+pub use clock::Clock;
 pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
 pub use sources::{ConfigErrors, Environment, Sources};
@@ -39,6 +41,7 @@ pub struct Config {
     pub gate: Gate,
     pub queue: Queue,
     pub sale: Sale,
+    pub clock: Clock,
     pub pages: Pages,
     pub log: Log,
     /// Set by `serve --demo` alone: a file must not be able to turn a shop into a demo.
@@ -480,6 +483,7 @@ impl Config {
             ("queue.broker_disk_percent_max", queue.broker_disk_percent_max.into(), 1..=100),
             ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
             ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
+            ("clock.jump_max_s", self.clock.jump_max_s, 120..=86_400),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
         ]
     }

@@ -7,6 +7,7 @@ use engine::UnixMs;
 use super::router::Params;
 use super::wire::answer::Shape;
 use super::wire::fields::{Fields, Method};
+use crate::clock::Between;
 use crate::net::{HttpRequest, Ticket};
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Call<'a> {
     pub(super) params: Params<'a>,
     pub(super) ticket: Ticket,
     pub(super) now: UnixMs,
+    /// What tokens and signatures are judged by.
+    pub(super) between: Between,
     /// The origin of another site whose page may read the answer.
     pub(super) origin: Option<Arc<str>>,
     /// How its problems are reported.
@@ -25,10 +28,6 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub(super) fn now_s(&self) -> u64 {
-        self.now.0 / 1000
-    }
-
     /// Whether a person is to read the answer.
     pub(super) fn wants_html(&self) -> bool {
         self.fields.accept.is_some_and(|accept| accept.contains("text/html"))

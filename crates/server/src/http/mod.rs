@@ -132,7 +132,7 @@ impl HttpService {
                 self.read_ledger(call, route, handler(call)?)
             }
             Handler::Provider(handler) => {
-                self.shared.auth.provider(&call.fields, call.request.body, call.now_s())?;
+                self.shared.auth.provider(&call.fields, call.request.body, call.between)?;
                 handler(self, call)
             }
         }
@@ -151,7 +151,7 @@ impl HttpService {
     /// The buyer of a call that changes something: known, and not sent by another site's page.
     fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
         self.shared.auth.same_site(&call.fields, call.request.secure)?;
-        self.shared.auth.buyer(&call.fields, call.now_s())
+        self.shared.auth.buyer(&call.fields, call.between)
     }
 
     /// Asks the profile behind the mailbox; `show` writes what it replies.
@@ -236,13 +236,13 @@ impl Service for HttpService {
         let method = Method::of(request.method);
         let origin = self.shared.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
-        let now = self.shared.clock.now();
+        let (now, between) = (self.shared.clock.now(), self.shared.clock.between());
         let found = ROUTER.find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems()),
             None => (Params::default(), Shape::of_unknown(request.path)),
         };
-        let call = Call { request, fields, method, params, ticket, now, origin, problems };
+        let call = Call { request, fields, method, params, ticket, now, between, origin, problems };
         let answered = match found {
             _ if !self.shared.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => self.serve(resource, &call, &mut out),

@@ -5,6 +5,7 @@
 
 use ring::hmac;
 
+use crate::clock::Between;
 use crate::http::wire::{decimal, read_hex};
 
 /// Why a callback is not believed.
@@ -48,7 +49,7 @@ impl Checker {
         &self,
         header: Option<&str>,
         body: &[u8],
-        now_s: u64,
+        between: Between,
     ) -> Result<(), Unsigned> {
         let (time, tag) = parse(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
         let mut signed = Vec::with_capacity(time.len() + 1 + body.len());
@@ -57,7 +58,9 @@ impl Checker {
         signed.extend_from_slice(body);
         hmac::verify(&self.key, &signed, &tag).map_err(|ring::error::Unspecified| Unsigned::Wrong)?;
         let signed_s = decimal(time).ok_or(Unsigned::Malformed)?;
-        if now_s.abs_diff(signed_s) > self.tolerance_s { Err(Unsigned::Stale) } else { Ok(()) }
+        let earliest_s = (between.earliest.0 / 1000).saturating_sub(self.tolerance_s);
+        let latest_s = (between.latest.0 / 1000).saturating_add(self.tolerance_s);
+        if (earliest_s..=latest_s).contains(&signed_s) { Ok(()) } else { Err(Unsigned::Stale) }
     }
 }
 
@@ -82,6 +85,7 @@ fn parse(header: &str) -> Option<(&str, [u8; 32])> {
 
 #[cfg(test)]
 mod tests {
+    use engine::UnixMs;
     use proptest::prelude::*;
 
     use super::*;
@@ -99,7 +103,7 @@ mod tests {
     }
 
     fn check(header: &str, now_s: u64) -> Result<(), Unsigned> {
-        Checker::new(SECRET, 300).check(Some(header), BODY, now_s)
+        Checker::new(SECRET, 300).check(Some(header), BODY, UnixMs(now_s.saturating_mul(1000)).into())
     }
 
     #[test]
@@ -123,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(check(&header, now_s), verdict, "{header} at {now_s}");
         }
-        assert_eq!(Checker::new(SECRET, 300).check(None, BODY, 1000), Err(Unsigned::Missing));
+        assert_eq!(Checker::new(SECRET, 300).check(None, BODY, UnixMs(1000).into()), Err(Unsigned::Missing));
     }
 
     proptest! {

@@ -109,7 +109,7 @@ impl HttpService {
         let buyer = if self.shared.auth.is_operator(&call.fields) {
             None
         } else {
-            Some(self.shared.auth.buyer(&call.fields, call.now_s())?)
+            Some(self.shared.auth.buyer(&call.fields, call.between)?)
         };
         let order = order_id(call.params.name)?;
         self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)

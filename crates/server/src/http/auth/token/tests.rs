@@ -1,5 +1,6 @@
 //! Forged and broken tokens, and that no text at all makes the verifier panic.
 
+use engine::UnixMs;
 use proptest::prelude::*;
 
 use super::*;
@@ -22,7 +23,7 @@ fn usual(claims: &str) -> String {
 }
 
 fn verify(token: &str) -> Result<BuyerId, Untrusted> {
-    Verifier::new(SECRET, "sub".to_owned()).verify(token, NOW_S)
+    Verifier::new(SECRET, "sub".to_owned()).verify(token, UnixMs(NOW_S * 1000).into())
 }
 
 #[test]
