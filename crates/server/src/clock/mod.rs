@@ -79,10 +79,9 @@ impl Clock {
         self.stands_at_ms.load(Ordering::Acquire) == 0
     }
 
-    /// What is known of the time, for who judges times that others have written. While the clock stands, it is no
+    /// What is known of the time, which is `now` here, for who judges times that others have written. While the clock stands, it is no
     /// earlier than the earlier one of its own time and the wall's: one of them may be right, and the latest is unknown.
-    pub fn between(&self) -> Between {
-        let now = self.now();
+    pub fn between(&self, now: UnixMs) -> Between {
         if self.is_confirmed() {
             return now.into();
         }
@@ -149,14 +148,15 @@ mod tests {
     #[test]
     fn a_clock_that_stands_says_so_until_it_is_set() {
         let clock = Clock::new(fixed);
-        assert_eq!(clock.between().earliest, clock.between().latest);
+        assert_eq!(clock.between(UnixMs(7)), UnixMs(7).into());
         for stands_at in [UnixMs(0), UnixMs(500_000), UnixMs(5_000_000)] {
             clock.stand_at(stands_at);
             clock.advance_to(UnixMs(9_000_000));
             assert!(!clock.is_confirmed());
             assert_eq!(clock.now(), stands_at.max(UnixMs(1)));
-            assert_eq!(clock.between().earliest, clock.now().min(fixed()));
-            assert_eq!(clock.between().latest, UnixMs(u64::MAX));
+            let between = clock.between(clock.now());
+            assert_eq!(between.earliest, clock.now().min(fixed()));
+            assert_eq!(between.latest, UnixMs(u64::MAX));
         }
         clock.set(UnixMs(3_000_000));
         assert!(clock.is_confirmed());

@@ -236,7 +236,8 @@ impl Service for HttpService {
         let method = Method::of(request.method);
         let origin = self.shared.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
-        let (now, between) = (self.shared.clock.now(), self.shared.clock.between());
+        let now = self.shared.clock.now();
+        let between = self.shared.clock.between(now);
         let found = ROUTER.find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems()),

@@ -1,19 +1,21 @@
-//! The writer at a start with a wrong clock, on SQLite, by a wall clock that the tests set.
+//! The writer at a start with a wrong clock, by a wall clock that the tests set.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Command, Pay, Payment, SaleSpec, Status, UnixMs};
+use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use rusqlite::Connection;
 use server::clock::{Checks, Trust};
 use server::intake::{Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 
-use crate::embedded::{CHECKS, Harness, NO_LIMITS, accepted, order, read, wait_until};
+use crate::embedded::{CHECKS, Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
 use crate::history::sale;
+use crate::places::{Database, Place};
 
 /// One wall clock for each test: they run beside each other, and a clock is a plain function.
-static WALLS: [AtomicU64; 9] = [const { AtomicU64::new(0) }; 9];
+static WALLS: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 
 fn wall<const N: usize>() -> UnixMs {
     UnixMs(WALLS[N].load(Ordering::SeqCst))
@@ -330,4 +332,68 @@ fn a_new_ledger_asks_nothing_and_an_old_one_only_about_the_past() {
     status(&mut writer, 1);
     writer.finish().unwrap();
     assert_eq!(addresses(dir.path()), 1, "it was confirmed for less than a day");
+}
+
+#[test]
+fn a_ledger_on_mysql_keeps_the_clock_as_well() {
+    let place = Place::MySql(Database::shared().into());
+    let start = |past_noon_ms| {
+        set::<9>(past_noon_ms);
+        Harness::at(wall::<9>, place.open(), NO_LIMITS, CHECKS)
+    };
+    let mut writer = start(0);
+    writer.one(open_sale(PAYMENT_MS));
+    accepted(&writer.one(order(1, 7, 1)));
+    writer.finish().unwrap();
+    for past_noon_ms in [100 * DAY, -HOUR] {
+        for _start in 0..2 {
+            let mut writer = start(past_noon_ms);
+            assert!(!writer.shared.clock.is_confirmed());
+            assert_eq!(status(&mut writer, 1), Status::Held);
+            writer.finish().unwrap();
+        }
+        let mut writer = start(past_noon_ms);
+        assert_eq!(confirmed(&writer.one(Request::ConfirmClock)).1, past_noon_ms);
+        assert_eq!(status(&mut writer, 1), Status::Held);
+        writer.finish().unwrap();
+        let writer = start(past_noon_ms + MINUTE);
+        assert!(writer.shared.clock.is_confirmed());
+        writer.finish().unwrap();
+    }
+    assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+}
+
+#[test]
+fn a_correction_that_could_not_be_written_is_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    shop::<10>(dir.path());
+    let vfs = FaultVfs::register("clock-correction");
+    set::<10>(-HOUR);
+    let options = sqlite::Options {
+        data_dir: dir.path().to_owned(),
+        synchronous: Synchronous::Full,
+        checkpoint_pages: 64,
+        vfs: Some("clock-correction".to_owned()),
+    };
+    let ledger = SqliteLedger::open(options).unwrap();
+    let mut writer = Harness::at(wall::<10>, ledger.into(), NO_LIMITS, CHECKS);
+    let before = pay_by(&mut writer);
+    vfs.arm(Fault {
+        operation: Operation::Write,
+        nth: 1,
+        effect: Effect::DiskFull,
+        lasting: true,
+        files: Which::Any,
+    });
+    assert!(matches!(writer.one(Request::ConfirmClock), Reply::Unknown));
+    assert!(!writer.shared.clock.is_confirmed(), "the ledger has no word of it");
+    assert!(matches!(writer.one(Request::ConfirmClock), Reply::Unavailable));
+    vfs.disarm();
+    wait_until(|| !writer.client.read_only());
+    let (from, to) = confirmed(&writer.one(Request::ConfirmClock));
+    assert!(writer.shared.clock.is_confirmed());
+    assert_eq!(pay_by(&mut writer) - before, to - from, "once");
+    writer.finish().unwrap();
+    assert_eq!(corrections(dir.path()), 1);
+    assert_sound(dir.path());
 }

@@ -32,6 +32,20 @@ fn the_usual_header_is_the_one_that_is_recognised() {
 }
 
 #[test]
+fn a_token_is_judged_by_what_is_known_of_the_time() {
+    let verifier = Verifier::new(SECRET, "sub".to_owned());
+    let at = |s: u64| UnixMs(s * 1000);
+    let standing = Between { earliest: at(NOW_S), latest: UnixMs(u64::MAX) };
+    for (claims, verdict) in [
+        (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
+        (r#"{"sub":7,"exp":1700000000}"#, Err(Untrusted::Expired)),
+        (r#"{"sub":7,"nbf":1800000000,"exp":1800000900}"#, Ok(BuyerId(7))),
+    ] {
+        assert_eq!(verifier.verify(&usual(claims), standing), verdict, "{claims}");
+    }
+}
+
+#[test]
 fn claims_are_read_by_the_rules() {
     for (claims, verdict) in [
         (r#"{"sub":"7","exp":1700000001}"#, Ok(BuyerId(7))),
