@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArguments;
+use crate::clock::ClockArguments;
 use crate::config::ConfigArguments;
 use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
@@ -43,6 +44,7 @@ pub(crate) enum CommandGroup {
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Backup(BackupArguments),
+    Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),

@@ -6,6 +6,7 @@ mod audit_report;
 mod bench;
 mod cli;
 mod client;
+mod clock;
 mod cluster_audit;
 mod config;
 mod dead_letters;
@@ -48,6 +49,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
+        CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),
         CommandGroup::Audit(arguments) => ledger::audit(&arguments, &environment),
         CommandGroup::Orders(arguments) => ledger::orders(&arguments, &environment),

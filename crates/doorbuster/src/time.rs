@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use server::calendar::date_of;
+pub(crate) use server::calendar::format_utc;
 
 const DAY_S: u64 = 86_400;
 
@@ -126,14 +126,6 @@ fn utc_of(local_s: u64, zone: &str) -> Option<u64> {
         "-" => Some(local_s + offset_s),
         _ => None,
     }
-}
-
-/// Writes milliseconds since 1970 as UTC to the second: `2026-12-01T10:00:00Z`.
-pub(crate) fn format_utc(ms: u64) -> String {
-    let seconds = ms / 1_000;
-    let ((year, month, day), second_of_day) = (date_of(seconds / DAY_S), seconds % DAY_S);
-    let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 fn days_of_year(year: u64) -> u64 {

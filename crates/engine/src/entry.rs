@@ -46,6 +46,14 @@ pub enum Event {
     RefundSettled {
         payment: Seq,
     },
+    /// The clock was wrong: it said `from` when it should have said `to`. The times of the entries from this one on are a new
+    /// run, which begins at `to`; deadlines that were open move with it.
+    ClockCorrected {
+        from: UnixMs,
+        to: UnixMs,
+        /// Who said so: 1 to 64 bytes.
+        who: Box<str>,
+    },
 }
 
 /// An event with its place and time.

@@ -83,6 +83,11 @@ impl UnixMs {
     pub fn plus(self, ms: u64) -> UnixMs {
         UnixMs(self.0.saturating_add(ms))
     }
+
+    /// Later by so much or, if it is negative, earlier.
+    pub fn shifted(self, ms: i64) -> UnixMs {
+        UnixMs(self.0.saturating_add_signed(ms))
+    }
 }
 
 /// A hash of what a request asked for, to tell a retry from another request under the same key.

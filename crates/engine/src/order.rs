@@ -87,8 +87,9 @@ impl Order {
         OrderId { sku: self.sku, hash: self.hash }
     }
 
-    pub(crate) fn pay_by(&self) -> UnixMs {
-        self.placed_at.plus(u64::from(self.payment_ms))
+    /// `shift_ms`: how far the clock was corrected since it was placed.
+    pub(crate) fn pay_by(&self, shift_ms: i64) -> UnixMs {
+        self.placed_at.shifted(shift_ms.saturating_add(i64::from(self.payment_ms)))
     }
 
     pub(crate) fn placement(&self) -> Placement {
@@ -96,7 +97,7 @@ impl Order {
         Placement { id: self.id(), buyer, quantity, fingerprint }
     }
 
-    pub(crate) fn view(&self, unit_price: u64, refund_due: bool) -> OrderView {
+    pub(crate) fn view(&self, unit_price: u64, shift_ms: i64, refund_due: bool) -> OrderView {
         OrderView {
             id: self.id(),
             seq: self.seq,
@@ -105,7 +106,7 @@ impl Order {
             unit_price,
             status: self.status,
             placed_at: self.placed_at,
-            pay_by: (self.payment_ms > 0).then(|| self.pay_by()),
+            pay_by: (self.payment_ms > 0).then(|| self.pay_by(shift_ms)),
             closed_at: (self.status != Status::Held && self.payment_ms > 0).then_some(self.closed_at),
             refund_due,
         }
@@ -123,7 +124,7 @@ pub struct OrderView {
     pub unit_price: u64,
     pub status: Status,
     pub placed_at: UnixMs,
-    /// Until when it must be paid; `None` if it was paid on placing.
+    /// Until when it must be paid, by the clock as it was corrected since; `None` if it was paid on placing.
     pub pay_by: Option<UnixMs>,
     /// When it left `held` (or was paid late); `None` while it is held.
     pub closed_at: Option<UnixMs>,

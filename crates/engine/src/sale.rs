@@ -11,6 +11,8 @@ pub mod limits {
     pub const PRICE_MAX: u64 = 1_000_000_000_000;
     pub const TOTAL_MAX: u64 = 1_000_000_000_000;
     pub const QUANTITY_MAX: u32 = 1_000_000;
+    /// Milliseconds since 1970: the latest time that a clock can be corrected from or to.
+    pub const TIME_MS_MAX: u64 = 1 << 52;
     pub const PAYMENT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
     /// Of an operator's idempotency key and of a payment provider's id.
     pub const KEY_BYTES_MAX: usize = 64;

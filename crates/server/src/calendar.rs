@@ -2,6 +2,8 @@
 //!
 //! Must not: read a clock.
 
+const DAY_S: u64 = 86_400;
+
 /// Year, month from 1 and day from 1 of a day counted from 1970-01-01: in here years begin in March, so that the
 /// leap day is the last of its year, and 400 of them are one cycle.
 pub fn date_of(day: u64) -> (u64, u64, u64) {
@@ -13,6 +15,14 @@ pub fn date_of(day: u64) -> (u64, u64, u64) {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (cycle * 400 + year + carry, month, day)
+}
+
+/// A time as a person reads it, to the second: `2026-12-01T10:00:00Z`.
+pub fn format_utc(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let ((year, month, day), second_of_day) = (date_of(seconds / DAY_S), seconds % DAY_S);
+    let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 #[cfg(test)]

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use engine::UnixMs;
 
+use crate::calendar::format_utc;
 use crate::clock::Clock;
 use crate::intake::Reply;
+use crate::intake::catalog::Catalog;
 use crate::metrics::Metrics;
 
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 const PURGE_ROWS: u32 = 2_000;
 /// A difference from the wall clock that an operator should know of, and how often it is reported.
-const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
+pub(crate) const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
 const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
 const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 
@@ -23,12 +25,13 @@ const MS_PER_DAY: u64 = 24 * 3600 * 1000;
 #[derive(Debug)]
 pub(crate) struct Purging {
     kept_ms: u64,
-    purged_at: Instant,
+    /// `None`: not since the start.
+    purged_at: Option<Instant>,
 }
 
 impl Purging {
     pub(crate) fn new(retention_days: u32) -> Purging {
-        Purging { kept_ms: u64::from(retention_days) * MS_PER_DAY, purged_at: Instant::now() }
+        Purging { kept_ms: u64::from(retention_days) * MS_PER_DAY, purged_at: None }
     }
 
     /// If it is time: has `purge` remove what was placed before the time that it is given, at most so many rows, and
@@ -42,13 +45,13 @@ impl Purging {
         metrics: &Metrics,
         purge: impl FnOnce(UnixMs, u32) -> Result<u32, E>,
     ) -> Result<(), E> {
-        if self.purged_at.elapsed() < PURGE_INTERVAL {
+        if self.purged_at.is_some_and(|purged| purged.elapsed() < PURGE_INTERVAL) {
             return Ok(());
         }
         let cutoff = UnixMs(clock.now().0.saturating_sub(self.kept_ms));
         let purged = purge(cutoff, PURGE_ROWS);
         if !matches!(purged, Ok(PURGE_ROWS..)) {
-            self.purged_at = Instant::now();
+            self.purged_at = Some(Instant::now());
         }
         metrics.addresses_purged.inc_by(u64::from(purged?));
         Ok(())
@@ -69,20 +72,48 @@ impl ClockWatch {
         }
         self.looked_at = Some(Instant::now());
         let difference_ms = clock.wall_difference_ms();
-        if difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
+        if clock.is_confirmed() && difference_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX {
             tracing::warn!(
                 difference_ms,
-                "the wall clock differs from the sale's clock; POST /api/v1/clock/re-anchor takes its time"
+                "the wall clock differs from the sale's clock; `doorbuster clock confirm` takes its time"
             );
         }
     }
 }
 
-/// Takes the wall clock's time because an operator asked for it, but never goes behind `not_before`.
-pub(crate) fn reanchor(clock: &Clock, not_before: UnixMs) -> Reply {
-    let difference_ms = clock.reanchor(not_before);
-    tracing::warn!(difference_ms, "an operator re-anchored the clock");
-    Reply::Reanchored { difference_ms }
+/// Why the clock stands, when that matters next, and what to do; `None`: it runs.
+pub(crate) fn why_unconfirmed(clock: &Clock, catalog: &Catalog) -> Option<String> {
+    if clock.is_confirmed() {
+        return None;
+    }
+    let (known, wall) = (clock.now(), clock.wall());
+    let ahead = if wall < known { "behind" } else { "ahead" };
+    let jump_s = wall.0.abs_diff(known.0) / 1_000;
+    let (days, hours, minutes) = (jump_s / 86_400, jump_s / 3_600 % 24, jump_s / 60 % 60);
+    let (known, wall) = (format_utc(known.0), format_utc(wall.0));
+    let next = match next_start(clock.now(), catalog) {
+        Some(at) => format!("the next sale is to start at {}", format_utc(at.0)),
+        None => "no sale is to start".to_owned(),
+    };
+    Some(format!(
+        "the clock is not confirmed: it was {known} when a server noted it last, and the system's says {wall}, {days}d \
+         {hours}h {minutes}m {ahead}. No order is taken, no sale opens or ends, nothing expires or is erased, and {next}. \
+         If the system's clock is right, run `doorbuster clock confirm`; if not, stop the server and set it"
+    ))
+}
+
+/// When the next sale starts by a clock that stands.
+pub(crate) fn next_start(now: UnixMs, catalog: &Catalog) -> Option<UnixMs> {
+    let waiting = catalog.sales.iter().filter(|sale| !sale.ended && sale.spec.starts_at > now);
+    waiting.map(|sale| sale.spec.starts_at).min()
+}
+
+/// Takes the wall clock's time, forward or back, because an operator confirmed it.
+pub(crate) fn confirm(clock: &Clock) -> Reply {
+    let (from, to) = (clock.now(), clock.wall());
+    clock.set(to);
+    tracing::warn!(from = format_utc(from.0), to = format_utc(to.0), "an operator confirmed the clock");
+    Reply::ClockConfirmed { from, to }
 }
 
 #[cfg(test)]
@@ -93,15 +124,10 @@ mod tests {
         UnixMs(days * MS_PER_DAY)
     }
 
-    fn due(retention_days: u32) -> Purging {
-        let purged_at = Instant::now().checked_sub(PURGE_INTERVAL).expect("the machine is up for so long");
-        Purging { purged_at, ..Purging::new(retention_days) }
-    }
-
     #[test]
     fn addresses_are_purged_when_it_is_time_and_until_none_is_left() {
         let (clock, metrics) = (Clock::new(|| days(40)), Metrics::default());
-        let mut purging = due(30);
+        let mut purging = Purging::new(30);
         let mut asked = Vec::new();
         for rows in [PURGE_ROWS, PURGE_ROWS, 7, 0] {
             let portion = purging.portion(&clock, &metrics, |cutoff, max| {
@@ -117,7 +143,7 @@ mod tests {
     #[test]
     fn a_purge_that_failed_is_tried_again_later() {
         let (clock, metrics) = (Clock::new(|| days(40)), Metrics::default());
-        let mut purging = due(30);
+        let mut purging = Purging::new(30);
         assert_eq!(purging.portion(&clock, &metrics, |_, _| Err("away")), Err("away"));
         assert_eq!(purging.portion(&clock, &metrics, |_, _| Err("away")), Ok(()));
         assert_eq!(metrics.addresses_purged.get(), 0);

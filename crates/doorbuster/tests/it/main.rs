@@ -9,6 +9,7 @@ mod bench_peak;
 mod bench_run;
 mod bench_signals;
 mod client;
+mod clock;
 mod cluster;
 mod cluster_balance;
 mod cluster_gate;

@@ -94,7 +94,7 @@ impl Book {
         let mut waits = vec![false; self.orders.len()];
         for entry in &self.deadlines {
             let (deadline, index) = entry.0;
-            waits[index as usize] |= deadline == self.orders[index as usize].pay_by();
+            waits[index as usize] |= deadline == self.pay_by(index);
         }
         for (order, waits) in self.orders.iter().zip(waits) {
             if order.status == Status::Held && !waits {

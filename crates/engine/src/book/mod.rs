@@ -11,6 +11,7 @@
 //! is a binary search by sequence number.
 
 mod check;
+mod correct;
 mod place;
 mod replay;
 mod rows;
@@ -55,10 +56,12 @@ pub struct Book {
     holds: Counts,
     /// Holds that were cancelled or have expired, per SKU.
     returned_holds: Counts,
-    /// Of buyers who have no free one left: when the latest came back.
-    cooling: FixedMap<(SkuId, BuyerId), UnixMs>,
+    /// Of buyers who have no free one left: by which entry the latest came back, and when.
+    cooling: FixedMap<(SkuId, BuyerId), (Seq, UnixMs)>,
     cool_down: CoolDown,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    /// The clock's corrections, with how far they have moved it altogether. Nearly always none.
+    corrections: Vec<(Seq, i64)>,
     payments: Vec<PaymentView>,
     payment_by_id: Sharded<u32>,
     /// Payments that came before their order.
@@ -94,6 +97,7 @@ impl Book {
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
+            corrections: Vec::new(),
             payments: Vec::new(),
             payment_by_id: Sharded::default(),
             unmatched: FixedMap::default(),
@@ -146,7 +150,7 @@ impl Book {
         self.end.next
     }
 
-    /// The time of the latest event; the clock must not be behind it.
+    /// The time of the latest event; the clock must not be behind it, unless it is corrected.
     pub fn last_at(&self) -> UnixMs {
         self.end.last_at
     }
@@ -226,7 +230,7 @@ impl Book {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// The clock never runs backwards; every way in asserts it, before it looks at anything.
+    /// The clock never runs backwards but by a correction; every way in asserts it, before it looks at anything.
     fn assert_not_past(&self, now: UnixMs) {
         assert!(now >= self.end.last_at, "time ran backwards: {now:?} after {:?}", self.end.last_at);
     }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::Book;
 use crate::rules::OpenHolds;
 use crate::rules::place::{expire, lookup, place};
+use crate::rules::rows::Rows;
 use crate::{OrderView, Placement, Refusal, UnixMs};
 
 impl Book {
@@ -50,8 +51,9 @@ impl Book {
             return Ok(());
         }
         let (sku, buyer) = (placement.id.sku, placement.buyer);
-        let Some(latest_at) = self.cooling.get(&(sku, buyer)) else { return Ok(()) };
-        let until = self.cool_down.until(self.returned_holds.get(sku.0, buyer), *latest_at);
+        let Some((entry, at)) = self.cooling.get(&(sku, buyer)) else { return Ok(()) };
+        let until = self.cool_down.until(self.returned_holds.get(sku.0, buyer), *at);
+        let until = until.shifted(self.shift_ms_since(*entry));
         match until.0.checked_sub(now.0) {
             None | Some(0) => Ok(()),
             Some(retry_after_ms) => Err(Refusal::CoolingDown { retry_after_ms }),

@@ -37,7 +37,8 @@ impl Book {
     fn check_entry(&self, kind: LedgerKind, entry: &Entry) -> Result<(), &'static str> {
         let at = entry.at;
         ensure(entry.seq == self.end.next, "the sequence has a gap")?;
-        ensure(at >= self.end.last_at, "time runs backwards")?;
+        let corrected = matches!(entry.event, Event::ClockCorrected { .. });
+        ensure(corrected || at >= self.end.last_at, "time runs backwards")?;
         let closes = matches!(entry.event, Event::OrderClosed { how: Closing::Paid | Closing::PaidLate, .. });
         ensure(closes || self.paying.is_none(), "a payment was applied, but its order not closed")?;
         match &entry.event {
@@ -62,6 +63,10 @@ impl Book {
                 let due = matches!(self.payment(payment).disposition, Disposition::RefundDue(_));
                 ensure(due, "no refund was due")
             }
+            Event::ClockCorrected { from, to, who } => {
+                ensure(kind == LedgerKind::Book, "the clock of a shared ledger was corrected")?;
+                self.check_correction(at, (*from, *to), who)
+            }
             _ => unreachable!("the events about sales were the first arm"),
         }
     }
@@ -82,7 +87,8 @@ impl Book {
     }
 
     fn check_closed(&self, at: UnixMs, seq: Seq, how: Closing) -> Result<(), &'static str> {
-        let order = self.find_at(seq).map(|order| self.order_row(order)).ok_or("the order is unknown")?;
+        let index = self.find_at(seq).ok_or("the order is unknown")?;
+        let order = self.order_row(index);
         let from = if how == Closing::PaidLate { Status::Expired } else { Status::Held };
         ensure(order.status == from, "the order was closed before")?;
         match how {
@@ -91,7 +97,7 @@ impl Book {
                 ensure(self.paying == Some(order.id()), "the order was closed as paid without a payment")
             }
             Closing::Expired => {
-                let expires = rules::expires(order.status, order.pay_by(), at);
+                let expires = rules::expires(order.status, self.pay_by(index), at);
                 ensure(expires, "the order expired before its time")
             }
             Closing::Cancelled => Ok(()),

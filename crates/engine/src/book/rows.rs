@@ -82,13 +82,13 @@ impl Rows for Book {
         let order = &self.orders[order as usize];
         let refund_due = !self.refunds.is_empty() && self.refunds.contains_key(&order.id());
         let terms = self.sales.terms(order.sku).expect("an order has a SKU");
-        order.view(terms.price, refund_due)
+        order.view(terms.price, self.shift_ms_since(order.seq), refund_due)
     }
 
     fn insert_order(&mut self, order: Order) {
         let index = position(self.orders.len());
         if order.status == Status::Held {
-            self.deadlines.push(Reverse((order.pay_by(), index)));
+            self.deadlines.push(Reverse((order.pay_by(self.shift_ms_since(order.seq)), index)));
             if let Some(sale) = self.bounds_holds(order.sku) {
                 self.holds.add(sale, order.buyer, 1);
             }
@@ -108,7 +108,8 @@ impl Rows for Book {
         if how.returns_units() {
             self.returned_holds.add(sku.0, buyer, 1);
             if self.returned_holds.get(sku.0, buyer) > RETURNED_HOLDS_FREE {
-                self.cooling.insert((sku, buyer), at);
+                let entry = Seq(self.end.next.0 - 1);
+                self.cooling.insert((sku, buyer), (entry, at));
             }
         }
         if how != Closing::PaidLate
@@ -183,6 +184,18 @@ impl Rows for Book {
 
     fn insert_adjusted(&mut self, sku: SkuId, key: &str, done: (Adjust, u64)) {
         self.adjustments.insert((sku, key.into()), done);
+    }
+
+    fn shift_ms_since(&self, seq: Seq) -> i64 {
+        let Some((_, total)) = self.corrections.last() else { return 0 };
+        match self.corrections.partition_point(|(corrected, _)| *corrected < seq) {
+            0 => *total,
+            before => total.saturating_sub(self.corrections[before - 1].1),
+        }
+    }
+
+    fn correct_clock(&mut self, seq: Seq, from_to: (UnixMs, UnixMs)) {
+        self.correct(seq, from_to);
     }
 
     /// The book knows of all units, so there is no gate to be asked.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Appends an event and carries it out.
-pub(super) fn record<R: Rows>(rows: &mut R, at: UnixMs, event: Event) {
+pub(crate) fn record<R: Rows>(rows: &mut R, at: UnixMs, event: Event) {
     let entry = Entry { seq: rows.end().next, at, event };
     apply(rows, &entry);
     rows.journal().push(entry);
@@ -45,6 +45,7 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         }
         Event::PaymentMatched { payment } => end_refund(rows, *payment, |_| Disposition::Applied),
         Event::RefundSettled { payment } => end_refund(rows, *payment, Disposition::Settled),
+        Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }
 

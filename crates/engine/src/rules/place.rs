@@ -81,7 +81,7 @@ pub(super) fn cancel<R: Rows>(
 /// Lets an order expire if it is held and its time is over; says whether.
 pub(crate) fn expire<R: Rows>(rows: &mut R, now: UnixMs, name: R::Order) -> bool {
     let order = rows.order_row(name);
-    let expires = super::expires(order.status, order.pay_by(), now);
+    let expires = super::expires(order.status, order.pay_by(rows.shift_ms_since(order.seq)), now);
     if expires {
         record(rows, now, Event::OrderClosed { order: order.seq, how: Closing::Expired });
     }

@@ -78,6 +78,11 @@ pub(crate) trait Rows {
     fn adjusted(&self, sku: SkuId, key: &str) -> Option<(Adjust, u64)>;
     fn insert_adjusted(&mut self, sku: SkuId, key: &str, done: (Adjust, u64));
 
+    /// How far the clock was corrected since an entry.
+    fn shift_ms_since(&self, seq: Seq) -> i64;
+    /// The clock was corrected, by the entry of this number.
+    fn correct_clock(&mut self, seq: Seq, from_to: (UnixMs, UnixMs));
+
     /// What a grant of the gate is worth now. A state that knows of all units has no gate: they are granted.
     fn grant(&self, sku: SkuId, grant: Grant) -> Grant;
     /// The name that the gate has for a correction under an operator's key.

@@ -76,7 +76,7 @@ impl OrderRow {
     /// # Errors
     /// If it has no SKU, or another price than that.
     pub fn view(&self, sales: &Sales, id: OrderId, refund_due: bool) -> Result<OrderView, Unsound> {
-        Ok(self.order(sales, id)?.view(self.unit_price, refund_due))
+        Ok(self.order(sales, id)?.view(self.unit_price, 0, refund_due))
     }
 
     fn order(&self, sales: &Sales, id: OrderId) -> Result<Order, Unsound> {

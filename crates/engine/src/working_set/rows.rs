@@ -80,12 +80,12 @@ impl Rows for WorkingSet<'_> {
         let order = &self.orders[order as usize];
         let refund_due = self.refunds.get(&order.id()).is_some_and(|due| !due.is_empty());
         let terms = self.sales.terms(order.sku).expect("an order has a SKU");
-        order.view(terms.price, refund_due)
+        order.view(terms.price, 0, refund_due)
     }
 
     fn insert_order(&mut self, order: Order) {
         if order.status == Status::Held {
-            self.effects.holds_opened.insert(order.seq, order.pay_by());
+            self.effects.holds_opened.insert(order.seq, order.pay_by(0));
         }
         self.add_order(order);
     }
@@ -151,6 +151,15 @@ impl Rows for WorkingSet<'_> {
 
     fn insert_adjusted(&mut self, sku: SkuId, key: &str, done: (Adjust, u64)) {
         self.adjustments.insert((sku, key.into()), done);
+    }
+
+    /// The clocks of many servers are no ledger's to correct.
+    fn shift_ms_since(&self, _seq: Seq) -> i64 {
+        0
+    }
+
+    fn correct_clock(&mut self, _seq: Seq, _from_to: (UnixMs, UnixMs)) {
+        unreachable!("a ledger that many servers share has no such entry")
     }
 
     /// A gate that was built since does not have the units that another took: it must be asked again.

@@ -1,8 +1,8 @@
 //! Buyers who take units and let them go again wait, longer each time; whoever pays does not.
 
-use engine::{Book, CoolDown, LedgerKind};
+use engine::{Book, CoolDown, LedgerKind, Refusal, UnixMs};
 
-use crate::shop::{HOLD, START, Shop, cancel, expire, limited, pay, place, sale_of};
+use crate::shop::{HOLD, START, Shop, cancel, correct_clock, expire, limited, pay, place, request, sale_of};
 
 const FIRST_MS: u32 = 10;
 
@@ -76,4 +76,22 @@ fn what_a_ledger_says_is_not_judged_but_counted() {
     shop.book = book;
     assert_eq!(shop.run(START + 639, place(10, 1, 1)), "cooling_down");
     assert_eq!(shop.run(START + 640, place(10, 1, 1)), "held");
+}
+
+#[test]
+fn what_is_left_of_a_wait_is_left_after_a_correction_of_the_clock() {
+    for to in [START + 500_000, START + 4, START - 100] {
+        let mut shop = shop();
+        for key in 1..=3 {
+            let_go(&mut shop, START, key, 1);
+        }
+        assert_eq!(shop.run(START + 4, correct_clock(to)), "corrected");
+        let ends = to + 6;
+        let waits = |at| shop.book.clone().place(UnixMs(at), &request(4, 1, 1)).err();
+        assert!(matches!(
+            waits(ends - 1),
+            Some(Refusal::CoolingDown { retry_after_ms: 1 } | Refusal::Ended | Refusal::NotStarted)
+        ));
+        assert!(!matches!(waits(ends), Some(Refusal::CoolingDown { .. })));
+    }
 }

@@ -2,6 +2,7 @@
 //! that must not be believed.
 
 mod balance;
+mod clock;
 mod cooling_down;
 mod operating;
 mod paying;

@@ -50,6 +50,7 @@ pub(crate) type Script<'a> = &'a [(u64, Do, &'static str)];
 pub(crate) enum Do {
     Command(Command),
     Expire { max: usize },
+    CorrectClock { to: u64 },
 }
 
 pub(crate) fn id(key: u128) -> OrderId {
@@ -109,6 +110,11 @@ pub(crate) fn expire(max: usize) -> Do {
     Do::Expire { max }
 }
 
+/// The clock, which says the time of the row, is set to this one.
+pub(crate) fn correct_clock(to: u64) -> Do {
+    Do::CorrectClock { to }
+}
+
 /// A book with its ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Shop {
@@ -128,6 +134,10 @@ impl Shop {
         let outcome = match what {
             Do::Command(command) => word(self.book.execute(UnixMs(at), command)),
             Do::Expire { max } => format!("{} expired", self.book.expire_due(UnixMs(at), max)),
+            Do::CorrectClock { to } => match self.book.correct_clock(UnixMs(at), UnixMs(to), "operator") {
+                Ok(()) => "corrected".to_owned(),
+                Err(refusal) => refusal.code().to_owned(),
+            },
         };
         self.book.drain_journal(&mut self.ledger);
         outcome

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 57] = [
+const OUTCOMES: [&str; 58] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
@@ -17,6 +17,7 @@ const OUTCOMES: [&str; 57] = [
     "event: adjusted",
     "event: cancelled",
     "event: changed",
+    "event: corrected",
     "event: created",
     "event: ended",
     "event: expired",
@@ -109,6 +110,7 @@ impl Coverage {
             Event::PaymentRecorded { .. } => "event: payment",
             Event::PaymentMatched { .. } => "event: matched",
             Event::RefundSettled { .. } => "event: settled",
+            Event::ClockCorrected { .. } => "event: corrected",
         });
     }
 

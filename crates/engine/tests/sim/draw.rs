@@ -38,11 +38,20 @@ impl Random {
     }
 }
 
+/// A clock is not set back further: sales are drawn around the time that it is.
+const TIME_MIN: u64 = 100;
+
 /// One step of a history.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Do(Command),
-    Expire { max: usize },
+    Expire {
+        max: usize,
+    },
+    /// The clock is set to this time, and goes on from there.
+    Correct {
+        to: u64,
+    },
 }
 
 /// The shape of the histories.
@@ -55,6 +64,8 @@ pub(crate) struct Shape {
     pub(crate) sale_ms_max: u64,
     /// Whether sales may bound the open holds of a buyer.
     pub(crate) open_holds: bool,
+    /// Steps among 1,000 that correct the clock.
+    pub(crate) corrections_permille: u64,
 }
 
 #[derive(Debug)]
@@ -79,6 +90,14 @@ impl Draw {
         self.now += self.random.below(5);
         if model.sales.len() < 2 || self.random.below(1_000) < self.shape.sales_permille {
             return (self.now, Step::Do(Command::CreateSale(self.new_sale(model))));
+        }
+        let corrections = self.shape.corrections_permille;
+        if corrections > 0 && self.random.below(1_000) < corrections {
+            // Far enough for a sale to begin, end, or begin again.
+            let to = self.now + self.random.below(300);
+            let to = if self.random.percent(50) { to } else { to.saturating_sub(300).max(TIME_MIN) };
+            let from = std::mem::replace(&mut self.now, to);
+            return (from, Step::Correct { to });
         }
         let step = match self.random.below(100) {
             0..46 => Step::Do(Command::Place(self.place(model))),

@@ -14,8 +14,9 @@ use crate::coverage::Coverage;
 use crate::draw::{Draw, Random, Shape, Step};
 use crate::model::Model;
 
-const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, open_holds: true };
-const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, open_holds: true };
+const SHORT: Shape =
+    Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, open_holds: true, corrections_permille: 5 };
+const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, ..SHORT };
 /// Steps between two whole comparisons of a long history; odd, so that they fall on any kind of command.
 const LONG_INTERVAL: u64 = 9_973;
 /// So short that a buyer waits, and orders again, within one sale.
@@ -46,7 +47,9 @@ fn single_histories_follow_the_model_in_every_step() {
         (1, Shape { steps: 1_500, ..LONG }, 1),
         (2, Shape { steps: 1_500, ..SHORT }, 1),
         // Sales so short that most of what happens to an order happens after its sale.
-        (3, Shape { steps: 600, sales_permille: 40, sale_ms_max: 12, open_holds: true }, 1),
+        (3, Shape { steps: 600, sales_permille: 40, sale_ms_max: 12, ..SHORT }, 1),
+        // The clock is corrected so often that most deadlines have moved.
+        (4, Shape { steps: 1_500, corrections_permille: 200, ..SHORT }, 1),
     ];
     for (seed, shape, interval) in rows {
         one_history(seed, shape, interval, &mut Coverage::default());
@@ -110,6 +113,11 @@ fn one_step(book: &mut Book, model: &mut Model, now: u64, step: &Step, coverage:
             if expired > 0 {
                 coverage.count("swept");
             }
+        }
+        Step::Correct { to } => {
+            book.correct_clock(UnixMs(now), UnixMs(*to), "operator").expect("the times are usual ones");
+            model.correct(now, *to);
+            assert_eq!(book.last_at(), UnixMs(*to));
         }
     }
     assert_eq!(book.next_seq().0, model.events + 1);
@@ -184,6 +192,7 @@ fn executed(steps: &[(u64, Step)]) -> Vec<Entry> {
         match step {
             Step::Do(command) => drop(book.execute(UnixMs(*now), command.clone())),
             Step::Expire { max } => drop(book.expire_due(UnixMs(*now), *max)),
+            Step::Correct { to } => drop(book.correct_clock(UnixMs(*now), UnixMs(*to), "operator")),
         }
     }
     book.drain_journal(&mut journal);

@@ -26,10 +26,11 @@ pub(crate) struct ModelOrder {
     pub(crate) seq: Seq,
     pub(crate) status: Status,
     placed_at: u64,
-    pay_by: Option<u64>,
+    /// Before 1970, if the clock was set back far enough.
+    pay_by: Option<i64>,
     closed_at: Option<u64>,
     /// When it was cancelled or expired, whatever came then.
-    returned_at: Option<u64>,
+    returned_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -227,7 +228,7 @@ impl Model {
         self.may_place(now, place)?;
         let sku = self.skus[place.id.sku.0 as usize];
         let (pay_by, status) = match self.sales[sku.sale].spec.payment {
-            Payment::WithinMs(ms) => (Some(now + ms), Status::Held),
+            Payment::WithinMs(ms) => (Some((now + ms).cast_signed()), Status::Held),
             Payment::OnPlacing => (None, Status::Paid),
         };
         let index = self.orders.len();
@@ -294,13 +295,15 @@ impl Model {
             order.place.buyer == place.buyer
         };
         let returned = self.returned[place.id.sku.0 as usize].iter().filter(of_buyer);
-        let times: Vec<u64> = returned.filter_map(|index| self.orders[*index].returned_at).collect();
+        let times: Vec<i64> = returned.filter_map(|index| self.orders[*index].returned_at).collect();
         if times.len() < 3 {
             return None;
         }
         let wait = (3..times.len().min(33)).fold(self.cool_down_ms, |wait, _| wait * 2);
-        let until = times.iter().max().expect("there are three") + wait;
-        (until > now).then(|| until - now)
+        // The latest one by the order of events: the clock may have been set back since.
+        let latest = times.last().expect("there are three");
+        let left = latest + wait.cast_signed() - now.cast_signed();
+        u64::try_from(left).ok().filter(|left| *left > 0)
     }
 
     fn breaks_limit(&self, place: &Placement) -> bool {
@@ -344,7 +347,7 @@ impl Model {
         order.status = to;
         order.closed_at = Some(now);
         if to != Status::Paid {
-            order.returned_at = Some(now);
+            order.returned_at = Some(now.cast_signed());
             self.returned[order.place.id.sku.0 as usize].push(index);
         }
     }
@@ -425,7 +428,7 @@ impl Model {
         let mut due: Vec<_> = self
             .held
             .iter()
-            .map(|index| (self.orders[*index].pay_by.expect("a hold has a deadline"), *index))
+            .map(|index| (deadline(self.orders[*index].pay_by.expect("a hold has a deadline")), *index))
             .filter(|(pay_by, _)| *pay_by <= now)
             .collect();
         due.sort_unstable();
@@ -434,6 +437,16 @@ impl Model {
             self.close(now, *index, Status::Expired);
         }
         due.len()
+    }
+
+    /// The clock is set: a buyer has as long to pay as before.
+    pub(crate) fn correct(&mut self, from: u64, to: u64) {
+        self.event();
+        for order in &mut self.orders {
+            let shifted = |ms| ms + to.cast_signed() - from.cast_signed();
+            order.pay_by = order.pay_by.map(shifted);
+            order.returned_at = order.returned_at.map(shifted);
+        }
     }
 
     pub(crate) fn skus_len(&self) -> u32 {
@@ -469,7 +482,7 @@ impl Model {
             unit_price: self.amount(&Placement { quantity: 1, ..place }),
             status,
             placed_at: UnixMs(placed_at),
-            pay_by: pay_by.map(UnixMs),
+            pay_by: pay_by.map(|ms| UnixMs(deadline(ms))),
             closed_at: closed_at.map(UnixMs),
             refund_due: self.due.iter().any(|payment| self.payments[*payment].pay.order == place.id),
         }
@@ -480,6 +493,11 @@ impl Model {
         let status = if view.pay_by.is_some() { Status::Held } else { Status::Paid };
         OrderView { status, closed_at: None, refund_due: false, ..view }
     }
+}
+
+/// There is no time before 1970.
+fn deadline(ms: i64) -> u64 {
+    ms.max(0).cast_unsigned()
 }
 
 /// Whether a sale may be described like this, as far as the simulation bends descriptions.

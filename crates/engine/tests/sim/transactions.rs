@@ -21,8 +21,11 @@ use crate::model::Model;
 use crate::tables::Tables;
 use crate::{Witness, one_step, without_text};
 
-const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, open_holds: false };
-const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, open_holds: false };
+/// What only a book does.
+const WITHOUT: Shape =
+    Shape { steps: 0, sales_permille: 0, sale_ms_max: 0, open_holds: false, corrections_permille: 0 };
+const SHORT: Shape = Shape { steps: 100, sales_permille: 20, sale_ms_max: 160, ..WITHOUT };
+const LONG: Shape = Shape { steps: 200_000, sales_permille: 5, sale_ms_max: 2_500, ..WITHOUT };
 const LONG_INTERVAL: u64 = 997;
 /// Steps of one kind that are drawn for one transaction, at most.
 const BATCH_MAX: u64 = 40;
@@ -84,6 +87,7 @@ fn kind_of(step: &Step) -> Kind {
         Step::Do(Command::Place(_)) => Kind::Placing,
         Step::Do(_) => Kind::Operating,
         Step::Expire { .. } => Kind::Sweeping,
+        Step::Correct { .. } => unreachable!("no shape here draws it"),
     }
 }
 
@@ -169,6 +173,7 @@ impl<'a> History<'a> {
             }
             steps += 1;
             match step {
+                Step::Correct { .. } => unreachable!("no shape here draws it"),
                 Step::Do(Command::Place(placement)) => orders.extend(self.expect_order(now, placement)),
                 Step::Do(command) => operations.push(self.expect_operation(now, command)),
                 Step::Expire { max } => {

@@ -6,6 +6,7 @@
 //!
 //! Must not: open anything but the configuration and secret files.
 
+mod clock;
 mod http;
 mod ledger;
 mod secrets;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::intake::admission::Limits;
 
+pub use clock::Clock;
 pub use http::Http;
 pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
@@ -41,6 +43,7 @@ pub struct Config {
     pub gate: Gate,
     pub queue: Queue,
     pub sale: Sale,
+    pub clock: Clock,
     pub pages: Pages,
     pub log: Log,
     /// Set by `serve --demo` alone: a file must not be able to turn a shop into a demo.
@@ -427,6 +430,7 @@ impl Config {
             ("queue.broker_disk_percent_max", queue.broker_disk_percent_max.into(), 1..=100),
             ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
             ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
+            ("clock.jump_max_s", self.clock.jump_max_s, 120..=86_400),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
             ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
         ]

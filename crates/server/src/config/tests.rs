@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::clock;
 
 /// Loads a file's text and variables, as the binary would.
 fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
@@ -234,6 +235,16 @@ fn a_ledger_on_mysql_needs_an_address_a_user_and_a_database() {
     let options = config.ledger.mysql_options(&secrets);
     assert_eq!(options.to_string(), "mysql://doorbuster@[::1]:3307/doorbuster");
     assert_eq!(options.password.unwrap().as_bytes(), b"hush");
+}
+
+#[test]
+fn a_jumped_clock_is_asked_about_unless_the_system_is_trusted() {
+    let checks = |text| load(text, &[]).unwrap().clock.checks(false);
+    let usual = checks("");
+    assert_eq!((usual.jump_ms_max, usual.trust, usual.demo), (600_000, clock::Trust::Ask, false));
+    let trusting = checks("[clock]\njump_max_s = 120\ntrust = \"system\"\n");
+    assert_eq!((trusting.jump_ms_max, trusting.trust), (120_000, clock::Trust::System));
+    assert!(Config::default().clock.checks(true).demo);
 }
 
 #[test]

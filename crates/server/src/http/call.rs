@@ -8,6 +8,7 @@ use engine::UnixMs;
 use super::router::Params;
 use super::wire::answer::Shape;
 use super::wire::fields::{Fields, Method};
+use crate::clock::Between;
 use crate::net::{HttpRequest, Ticket, TrustedProxies};
 
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Call<'a> {
     pub(super) params: Params<'a>,
     pub(super) ticket: Ticket,
     pub(super) now: UnixMs,
+    /// What tokens and signatures are judged by.
+    pub(super) between: Between,
     /// The origin of another site whose page may read the answer.
     pub(super) origin: Option<Arc<str>>,
     /// How its problems are reported.
@@ -29,10 +32,6 @@ impl Call<'_> {
     /// Who asks: the peer, or who a trusted proxy says it asks for.
     pub(super) fn client(&self, proxies: &TrustedProxies) -> IpAddr {
         proxies.client(self.request.peer.ip(), self.request.headers)
-    }
-
-    pub(super) fn now_s(&self) -> u64 {
-        self.now.0 / 1000
     }
 
     /// Whether a person is to read the answer.

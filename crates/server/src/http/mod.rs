@@ -159,7 +159,7 @@ impl HttpService {
                 self.read_ledger(call, route, handler(call)?)
             }
             Handler::Provider(handler) => {
-                self.access.auth.provider(&call.fields, call.request.body, call.now_s())?;
+                self.access.auth.provider(&call.fields, call.request.body, call.between)?;
                 handler(self, call)
             }
         }
@@ -194,7 +194,7 @@ impl HttpService {
     /// The buyer of a call that changes something: known, and not sent by another site's page.
     fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
-        self.access.auth.buyer(&call.fields, call.now_s())
+        self.access.auth.buyer(&call.fields, call.between)
     }
 
     /// Asks the profile behind the mailbox; `show` writes what it replies.
@@ -282,12 +282,13 @@ impl Service for HttpService {
         let origin = self.access.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
         let now = self.shared.clock.now();
+        let between = self.shared.clock.between(now);
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems()),
             None => (Params::default(), Shape::of_unknown(request.path)),
         };
-        let call = Call { request, fields, method, params, ticket, now, origin, problems };
+        let call = Call { request, fields, method, params, ticket, now, between, origin, problems };
         let answered = match found {
             _ if !self.access.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => {

@@ -330,7 +330,7 @@ mod tests {
         for (path, allow) in [
             ("/api/v1/orders", "GET, HEAD, POST, OPTIONS"),
             ("/api/v1/sales/3", "GET, HEAD, PATCH, OPTIONS"),
-            ("/api/v1/clock/re-anchor", "POST, OPTIONS"),
+            ("/api/v1/clock/confirm", "POST, OPTIONS"),
             ("/cache/stock", "GET, HEAD, OPTIONS"),
         ] {
             assert_eq!(ROUTER.find(path).unwrap().0.allow(), allow, "{path}");

@@ -1,6 +1,6 @@
 //! What the profile answers to a request.
 
-use engine::{Accepted, OrderView, PaymentView, Refusal};
+use engine::{Accepted, OrderView, PaymentView, Refusal, UnixMs};
 
 use super::admission::NotAdmitted;
 
@@ -27,10 +27,13 @@ pub enum Reply {
     BalanceSet {
         items: usize,
     },
-    /// The difference to the wall clock that is left, in milliseconds.
-    Reanchored {
-        difference_ms: i64,
+    /// The clock said `from`, and goes on from `to`.
+    ClockConfirmed {
+        from: UnixMs,
+        to: UnixMs,
     },
+    /// Nobody knows what time it is, so nothing was started.
+    ClockUnconfirmed,
     /// The commit failed: whether it happened is not known. Ask again with the same key.
     Unknown,
     /// The ledger takes no writes at the moment, so nothing was started.

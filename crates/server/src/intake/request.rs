@@ -49,8 +49,8 @@ pub enum Request {
         sale: engine::SaleId,
         balance: u64,
     },
-    /// Takes the wall clock's time.
-    Reanchor,
+    /// An operator says that the wall clock is right: its time is taken.
+    ConfirmClock,
 }
 
 /// A request with where its answer goes.

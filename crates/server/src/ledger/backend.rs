@@ -8,6 +8,7 @@ use engine::Book;
 use super::mysql::{self, MySqlLedger};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{AppendError, Audit, Batch, Changes, OrderLine};
+use crate::clock::Notes;
 
 /// The writer's ledger.
 #[derive(Debug)]
@@ -183,6 +184,28 @@ impl Ledger {
         match self {
             Ledger::Sqlite(ledger) => Ok(ledger.is_for_demo(empty).map_err(sqlite::OpenError::from)?),
             Ledger::MySql(ledger) => Ok(ledger.is_for_demo(empty).map_err(mysql::OpenError::from)?),
+        }
+    }
+
+    /// What was noted of the clock.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn clock_notes(&mut self) -> Result<Notes, OpenError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.clock_notes().map_err(sqlite::OpenError::from)?),
+            Ledger::MySql(ledger) => Ok(ledger.clock_notes().map_err(mysql::OpenError::from)?),
+        }
+    }
+
+    /// Notes the clock, in place of what was noted before.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`], but the book stays right.
+    pub fn note_clock(&mut self, notes: &Notes) -> Result<(), AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.note_clock(notes),
+            Ledger::MySql(ledger) => ledger.note_clock(notes),
         }
     }
 

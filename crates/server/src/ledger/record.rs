@@ -1,6 +1,6 @@
-//! What the ledger writes as JSON: sales as created and as changed. A format on disk: fields are only added.
+//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock. A format on disk: fields are only added.
 
-use engine::{ItemSpec, Payment, ProductId, SaleChange, SaleId, SaleSpec, UnixMs};
+use engine::{Event, ItemSpec, Payment, ProductId, SaleChange, SaleId, SaleSpec, UnixMs};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +32,13 @@ pub(crate) struct ChangeRecord {
     starts_at_ms: Option<u64>,
     ends_at_ms: Option<u64>,
     payment_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CorrectionRecord {
+    from_ms: u64,
+    to_ms: u64,
+    who: Box<str>,
 }
 
 impl SaleRecord {
@@ -99,5 +106,15 @@ impl ChangeRecord {
             ends_at: self.ends_at_ms.map(UnixMs),
             payment_ms: self.payment_ms,
         }
+    }
+}
+
+impl CorrectionRecord {
+    pub(crate) fn of(from: UnixMs, to: UnixMs, who: &str) -> CorrectionRecord {
+        CorrectionRecord { from_ms: from.0, to_ms: to.0, who: who.into() }
+    }
+
+    pub(crate) fn into_event(self) -> Event {
+        Event::ClockCorrected { from: UnixMs(self.from_ms), to: UnixMs(self.to_ms), who: self.who }
     }
 }

@@ -8,7 +8,7 @@ use engine::{
     Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, OrderId, Pay, RefundReason, SaleId, Seq, SkuId,
 };
 
-use super::record::{ChangeRecord, SaleRecord};
+use super::record::{ChangeRecord, CorrectionRecord, SaleRecord};
 
 /// A row that no version of this program wrote, or a newer one.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,10 @@ fn unknown(what: &str) -> RowError {
 pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).expect("ids, times and amounts are below 2^63")
 }
+
+/// Names of the clock's notes in `meta`.
+pub(super) const NOTED_AT: &str = "clock_noted_at";
+pub(super) const CONFIRMED_SINCE: &str = "clock_confirmed_since";
 
 /// Sale, kind and body of a row of `sale_events`; `None` if the event is of another table.
 pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, String)> {
@@ -113,10 +117,22 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
     buyer.ok_or_else(|| unknown(&format!("buyer {low}, {high:?}")))
 }
 
-/// A row of `further_entries`, whose kinds are those of later releases. A kind that is given a meaning here must be one that
-/// a program of this format without it may not pass over: that one refuses the ledger.
-pub(super) fn further(seq: u64, kind: &str) -> Result<Event, RowError> {
-    Err(RowError::Kind { seq, kind: kind.to_owned() })
+/// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
+/// pass over: that one refuses the ledger.
+pub(super) const FURTHER_KINDS: [&str; 1] = [CLOCK_CORRECTED];
+const CLOCK_CORRECTED: &str = "clock_corrected";
+
+/// Kind and body of a row of `further_entries`; `None` if the event is of another table.
+pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
+    let Event::ClockCorrected { from, to, who } = event else { return None };
+    Some((CLOCK_CORRECTED, json(&CorrectionRecord::of(*from, *to, who))))
+}
+
+pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowError> {
+    match kind {
+        CLOCK_CORRECTED => Ok(serde_json::from_slice::<CorrectionRecord>(body)?.into_event()),
+        other => Err(RowError::Kind { seq, kind: other.to_owned() }),
+    }
 }
 
 /// The buyer of an order that is appended, with the text of one who is a hash: the two go into the ledger together.

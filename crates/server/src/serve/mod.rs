@@ -225,8 +225,10 @@ fn open_book(
     let options = embedded::Options {
         batch_commands_max: config.ledger.batch_commands_max,
         address_retention_days: config.ledger.address_retention_days,
+        clock: config.clock.checks(config.demo.is_some()),
     };
-    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), core.clone(), options);
+    let notes = ledger.clock_notes()?;
+    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), core.clone(), options, &notes);
     writer.prepare(missing_demo_sales(config, core))?;
     Ok((Profile::Embedded(Box::new(writer)), order_id, Arc::default()))
 }

@@ -9,7 +9,7 @@ use engine::{
     SaleSpec, SkuId, Status, UnixMs,
 };
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
-use server::clock::{Clock, wall_clock};
+use server::clock::{Checks, Clock, Trust, WallClock, wall_clock};
 use server::embedded::{Options, Writer};
 use server::intake::admission::{Admission, BuyerBounds, Limits, NotAdmitted};
 use server::intake::catalog::Shelf;
@@ -25,7 +25,7 @@ use crate::history::sale;
 pub(crate) struct Harness {
     pub(crate) client: Client,
     mailbox: Arc<Mailbox>,
-    shared: Intake,
+    pub(crate) shared: Intake,
     thread: JoinHandle<Result<(), AppendError>>,
     next_ticket: u32,
     _event_loop: EventLoop,
@@ -40,6 +40,10 @@ pub(crate) const NO_LIMITS: Limits = Limits {
     gate_judges: false,
 };
 
+/// Of a system that does not say that its clock is synchronised.
+pub(crate) const CHECKS: Checks =
+    Checks { jump_ms_max: 600_000, trust: Trust::Ask, demo: false, is_synchronised: || false };
+
 impl Harness {
     fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
         let ledger = SqliteLedger::open(sqlite::Options {
@@ -52,19 +56,25 @@ impl Harness {
         Harness::over(ledger.into(), limits)
     }
 
-    pub(crate) fn over(mut ledger: Ledger, limits: Limits) -> Harness {
+    pub(crate) fn over(ledger: Ledger, limits: Limits) -> Harness {
+        Harness::at(wall_clock, ledger, limits, CHECKS)
+    }
+
+    pub(crate) fn at(wall: WallClock, mut ledger: Ledger, limits: Limits, checks: Checks) -> Harness {
         let book = ledger.load().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let event_loop = EventLoop::new(listener, net::Limits::default(), None).unwrap();
         let mailbox = Mailbox::new(vec![event_loop.waker()], 10_000);
         let shared = Intake {
-            clock: Arc::new(Clock::new(wall_clock)),
+            clock: Arc::new(Clock::new(wall)),
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(limits)),
             metrics: Arc::new(Metrics::new()),
         };
-        let options = Options { batch_commands_max: 4_096, address_retention_days: 90 };
-        let writer = Writer::new(book, ledger, Arc::clone(&mailbox), shared.clone(), options);
+        let notes = ledger.clock_notes().unwrap();
+        let options = Options { batch_commands_max: 4_096, address_retention_days: 90, clock: checks };
+        let mut writer = Writer::new(book, ledger, Arc::clone(&mailbox), shared.clone(), options, &notes);
+        writer.prepare(Vec::new()).unwrap();
         Harness {
             client: mailbox.client(0),
             mailbox,
@@ -106,7 +116,7 @@ impl Harness {
         self.ask(vec![request]).pop().unwrap()
     }
 
-    fn available(&self, sku: u32) -> u64 {
+    pub(crate) fn available(&self, sku: u32) -> u64 {
         self.shared.shelf.current().sku(SkuId(sku)).unwrap().counters.available()
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ::mysql::prelude::Queryable;
 use engine::{Book, Command, Entry, Event, Seq, Status, UnixMs};
+use server::clock::Notes;
 use server::ledger::sqlite::FILE_NAME;
 use server::ledger::{Batch, Ledger, OpenError, OrderLine, mysql, sqlite};
 
@@ -50,6 +51,57 @@ pub(crate) fn history(book: &mut Book, ledger: &mut Ledger, seed: u64, batches: 
     at
 }
 
+fn correct_clock(book: &mut Book, ledger: &mut Ledger, from: u64, to: u64) {
+    book.correct_clock(UnixMs(from), UnixMs(to), "operator").unwrap();
+    commit(book, ledger, to, Vec::new());
+}
+
+#[test]
+fn the_clocks_notes_are_kept_and_void_after_a_correction() {
+    for place in Place::each() {
+        let mut ledger = place.open();
+        assert_eq!(ledger.clock_notes().unwrap(), Notes::default());
+        let never = Some(UnixMs(i64::MAX.unsigned_abs()));
+        for (noted_at, confirmed_since) in [(Some(UnixMs(9)), never), (Some(UnixMs(7)), Some(UnixMs(3)))] {
+            let notes = Notes { noted_at, confirmed_since };
+            ledger.note_clock(&notes).unwrap();
+            assert_eq!(ledger.clock_notes().unwrap(), notes, "{place:?}");
+        }
+        let mut book = ledger.load().unwrap();
+        commit(&mut book, &mut ledger, 5_000, vec![Command::CreateSale(sale(1))]);
+        correct_clock(&mut book, &mut ledger, 6_000, 500);
+        commit(&mut book, &mut ledger, 500, vec![Command::Pause(engine::SaleId(1))]);
+        let notes = Notes { noted_at: Some(UnixMs(500)), confirmed_since: Some(UnixMs(500)) };
+        assert_eq!(ledger.clock_notes().unwrap(), notes, "{place:?}");
+        let again = ledger.load().unwrap();
+        assert_eq!((seen(&again), again.corrections_len()), (seen(&book), 1), "{place:?}");
+        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn addresses_are_as_old_as_the_corrected_clock_says() {
+    for place in Place::each() {
+        let mut ledger = place.open();
+        let mut book = ledger.load().unwrap();
+        let place_one = |hash: u128| {
+            let id = engine::OrderId { sku: engine::SkuId(1), hash };
+            let buyer = engine::BuyerId(1);
+            Command::Place(engine::Placement { id, buyer, quantity: 1, fingerprint: engine::Fingerprint(0) })
+        };
+        // Too early by 10,000 ms, then too late by 6,000.
+        commit(&mut book, &mut ledger, 2_000, vec![Command::CreateSale(sale(1)), place_one(1)]);
+        correct_clock(&mut book, &mut ledger, 2_000, 12_000);
+        commit(&mut book, &mut ledger, 20_000, vec![place_one(2)]);
+        correct_clock(&mut book, &mut ledger, 20_000, 14_000);
+        commit(&mut book, &mut ledger, 15_000, vec![place_one(3)]);
+        // By the clock as it is now they were placed at 6,000, at 14,000 and at 15,000.
+        for (cutoff_ms, purged) in [(6_000, 0), (6_001, 1), (14_000, 0), (14_001, 1), (15_001, 1)] {
+            assert_eq!(ledger.purge_addresses(cutoff_ms, 10).unwrap(), purged, "{cutoff_ms}, {place:?}");
+        }
+    }
+}
+
 #[test]
 fn what_was_appended_comes_back_as_the_same_book() {
     for seed in 0..12 {
@@ -61,7 +113,8 @@ fn what_was_appended_comes_back_as_the_same_book() {
                 let loaded = ledger.load().unwrap();
                 assert_eq!(seen(&loaded), seen(&book), "seed {seed}, part {part}, {place:?}");
                 book = loaded;
-                history(&mut book, &mut ledger, seed * 10 + part, 60);
+                let at = history(&mut book, &mut ledger, seed * 10 + part, 60);
+                correct_clock(&mut book, &mut ledger, at, if part == 0 { at / 2 } else { at + 100 });
                 if part == 1 {
                     ledger.close().unwrap();
                 }

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
 mod browser;
+mod clock;
 mod cluster_ledger;
 mod dev_scripts;
 mod embedded;

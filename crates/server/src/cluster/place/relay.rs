@@ -72,7 +72,7 @@ impl<'a> Relay<'a> {
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
             let full = |waiting: usize| waiting >= self.core.options.queue_commands_max;
             let behind = match &request {
-                Request::Place(_) | Request::Message(_) | Request::Reanchor => 0,
+                Request::Place(_) | Request::Message(_) | Request::ConfirmClock => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
                 Request::Execute(_) | Request::SetBalance { .. } => self.core.commands.len(),
             };
@@ -91,10 +91,8 @@ impl<'a> Relay<'a> {
                 Request::SetBalance { sale, balance } => {
                     self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }
-                Request::Reanchor => {
-                    // No book stands behind the clock here: it may go back.
-                    self.answers.push(to, chores::reanchor(&self.core.clock, UnixMs(0)));
-                }
+                // No book stands behind the clock here.
+                Request::ConfirmClock => self.answers.push(to, chores::confirm(&self.core.clock)),
             }
         }
         self.look_up();

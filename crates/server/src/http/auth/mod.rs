@@ -14,6 +14,7 @@ use engine::BuyerId;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::clock::Between;
 use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::signature::Checker;
 use crate::http::auth::token::Verifier;
@@ -82,13 +83,13 @@ impl Auth {
     }
 
     /// The buyer who asks.
-    pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, now_s: u64) -> Result<BuyerId, Problem> {
+    pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, between: Between) -> Result<BuyerId, Problem> {
         match &self.known {
             Known::Token(verifier) => {
                 let token = bearer(fields).ok_or_else(|| {
                     Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
                 })?;
-                verifier.verify(token, now_s).map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
+                verifier.verify(token, between).map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
             }
             Known::Header => member(fields)?.ok_or_else(|| {
                 Problem::unauthorized("The header memberId is missing: the edge must set it.")
@@ -109,9 +110,9 @@ impl Auth {
         &self,
         fields: &Fields<'_>,
         named: BuyerId,
-        now_s: u64,
+        between: Between,
     ) -> Result<BuyerId, Problem> {
-        if matches!(self.known, Known::Cookie(_)) || self.buyer(fields, now_s)? == named {
+        if matches!(self.known, Known::Cookie(_)) || self.buyer(fields, between)? == named {
             return Ok(named);
         }
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
@@ -151,11 +152,11 @@ impl Auth {
         &self,
         fields: &Fields<'_>,
         body: &[u8],
-        now_s: u64,
+        between: Between,
     ) -> Result<(), Problem> {
         let checker = self.provider.as_ref().ok_or_else(Problem::payments_off)?;
         checker
-            .check(fields.signature, body, now_s)
+            .check(fields.signature, body, between)
             .map_err(|unsigned| Problem::invalid_signature(unsigned.detail()))
     }
 
@@ -228,7 +229,11 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
 
 #[cfg(test)]
 mod tests {
+    use engine::UnixMs;
+
     use super::*;
+
+    const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };
 
     fn auth(mode: AuthMode) -> Auth {
         Auth::new(mode, &[Box::from(*b"operator's token")], None, &["https://shop.example".to_owned()])
@@ -301,7 +306,7 @@ mod tests {
         let cookie = format!("theme=dark; {COOKIE}={value}");
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
         assert_eq!(auth.new_session(&fields), Ok(None));
-        let buyer = auth.buyer(&fields, 0).unwrap();
+        let buyer = auth.buyer(&fields, NOW).unwrap();
         assert!((DEMO_BUYER_MIN..BuyerId::NUMBER_MAX).contains(&buyer.number().unwrap()));
         let (number, tag) = value.split_once('.').unwrap();
         for forged in [
@@ -312,7 +317,7 @@ mod tests {
             format!("x{COOKIE}={value}"),
         ] {
             let fields = Fields { cookie: Some(&forged), ..Fields::default() };
-            assert_eq!(auth.buyer(&fields, 0).unwrap_err().status, 401, "{forged}");
+            assert_eq!(auth.buyer(&fields, NOW).unwrap_err().status, 401, "{forged}");
         }
     }
 
@@ -320,14 +325,14 @@ mod tests {
     fn a_member_is_a_number_and_named_buyers_are_believed_in_a_demo_only() {
         let edge = auth(AuthMode::MemberId);
         let fields = |member_id| Fields { member_id, ..Fields::default() };
-        assert_eq!(edge.buyer(&fields(Some("1")), 0), Ok(BuyerId(1)));
+        assert_eq!(edge.buyer(&fields(Some("1")), NOW), Ok(BuyerId(1)));
         for bad in [None, Some(""), Some("-1"), Some("9223372036854775808"), Some("1 ")] {
-            assert_eq!(edge.buyer(&fields(bad), 0).unwrap_err().status, 401, "{bad:?}");
+            assert_eq!(edge.buyer(&fields(bad), NOW).unwrap_err().status, 401, "{bad:?}");
         }
-        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(1), 0), Ok(BuyerId(1)));
-        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(2), 0).unwrap_err().status, 403);
-        assert_eq!(edge.named_buyer(&fields(None), BuyerId(2), 0).unwrap_err().status, 401);
+        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(1), NOW), Ok(BuyerId(1)));
+        assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(2), NOW).unwrap_err().status, 403);
+        assert_eq!(edge.named_buyer(&fields(None), BuyerId(2), NOW).unwrap_err().status, 401);
         let demo = auth(AuthMode::DemoCookie { secret: Box::from(*b"a secret") });
-        assert_eq!(demo.named_buyer(&fields(None), BuyerId(2), 0), Ok(BuyerId(2)));
+        assert_eq!(demo.named_buyer(&fields(None), BuyerId(2), NOW), Ok(BuyerId(2)));
     }
 }

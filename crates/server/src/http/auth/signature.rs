@@ -5,6 +5,7 @@
 
 use ring::hmac;
 
+use crate::clock::Between;
 use crate::http::wire::{decimal, read_hex};
 
 /// Why a callback is not believed.
@@ -49,7 +50,7 @@ impl Checker {
         &self,
         header: Option<&str>,
         body: &[u8],
-        now_s: u64,
+        between: Between,
     ) -> Result<(), Unsigned> {
         let (time, tag) = parse(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
         let mut signed = Vec::with_capacity(time.len() + 1 + body.len());
@@ -60,7 +61,9 @@ impl Checker {
             return Err(Unsigned::Wrong);
         }
         let signed_s = decimal(time).ok_or(Unsigned::Malformed)?;
-        if now_s.abs_diff(signed_s) > self.tolerance_s { Err(Unsigned::Stale) } else { Ok(()) }
+        let earliest_s = (between.earliest.0 / 1000).saturating_sub(self.tolerance_s);
+        let latest_s = (between.latest.0 / 1000).saturating_add(self.tolerance_s);
+        if (earliest_s..=latest_s).contains(&signed_s) { Ok(()) } else { Err(Unsigned::Stale) }
     }
 }
 
@@ -85,6 +88,7 @@ fn parse(header: &str) -> Option<(&str, [u8; 32])> {
 
 #[cfg(test)]
 mod tests {
+    use engine::UnixMs;
     use proptest::prelude::*;
 
     use super::*;
@@ -102,7 +106,11 @@ mod tests {
     }
 
     fn check(header: &str, now_s: u64) -> Result<(), Unsigned> {
-        Checker::new(&[Box::from(*b"a newer one"), SECRET.into()], 300).check(Some(header), BODY, now_s)
+        Checker::new(&[Box::from(*b"a newer one"), SECRET.into()], 300).check(
+            Some(header),
+            BODY,
+            UnixMs(now_s.saturating_mul(1000)).into(),
+        )
     }
 
     #[test]
@@ -127,9 +135,9 @@ mod tests {
             assert_eq!(check(&header, now_s), verdict, "{header} at {now_s}");
         }
         let checker = |secret: &[u8]| Checker::new(&[secret.into()], 300);
-        assert_eq!(checker(SECRET).check(None, BODY, 1000), Err(Unsigned::Missing));
+        assert_eq!(checker(SECRET).check(None, BODY, UnixMs(1000).into()), Err(Unsigned::Missing));
         let header = format!("t=1000,v1={good}");
-        assert_eq!(checker(b"another").check(Some(&header), BODY, 1000), Err(Unsigned::Wrong));
+        assert_eq!(checker(b"another").check(Some(&header), BODY, UnixMs(1000).into()), Err(Unsigned::Wrong));
     }
 
     proptest! {

@@ -194,7 +194,7 @@ impl HttpService {
             }
             Reply::Refused(refusal) => self.count_rejection(NotAdmitted::Refused(*refusal)),
             Reply::Rejected(rejection) => self.count_rejection(*rejection),
-            Reply::Unavailable => {
+            Reply::Unavailable | Reply::ClockUnconfirmed => {
                 metrics.orders_rejected.inc();
             }
             _ => {

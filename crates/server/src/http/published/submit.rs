@@ -36,7 +36,7 @@ impl HttpService {
         let count = u32::try_from(needed_number_in(form, "count")?)
             .map_err(|_too_many| Problem::invalid("\"count\" is more than any order may have."))?;
         let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
-        let buyer = self.access.auth.named_buyer(&call.fields, user, call.now_s())?;
+        let buyer = self.access.auth.named_buyer(&call.fields, user, call.between)?;
         let key = key_of(call)?;
         let admitted = self.admit_published(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::chores;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::reads::{LedgerRead, ShowRead};
@@ -22,7 +23,8 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
     Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
     Route::get("/api/v1/audit", Handler::OperatorReads(read_audit)),
-    Route::post("/api/v1/clock/re-anchor", Handler::Operator(HttpService::reanchor)),
+    Route::get("/api/v1/clock", Handler::Anybody(HttpService::clock)).served(Served::Operators),
+    Route::post("/api/v1/clock/confirm", Handler::Operator(HttpService::confirm_clock)),
 ];
 
 /// The API's description, compiled in; a test compares it with the routes.
@@ -68,6 +70,9 @@ impl HttpService {
         if let Some(why) = self.shared.why_not_ready() {
             return Err(Problem::unavailable(why));
         }
+        if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
+            return Err(Problem::unavailable(why));
+        }
         out.body(200, TEXT, b"ready\n");
         Ok(Answer::Ready)
     }
@@ -109,9 +114,18 @@ impl HttpService {
         )?;
         let difference_ms = self.shared.clock.wall_difference_ms();
         gauge("doorbuster_clock_difference_ms", "How far the wall clock is ahead of ours", &difference_ms)?;
+        let unconfirmed = u8::from(!self.shared.clock.is_confirmed());
+        gauge(
+            "doorbuster_clock_unconfirmed",
+            "1 while the clock stands until it is confirmed",
+            &unconfirmed,
+        )?;
         gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
         let ready = u8::from(
-            self.shared.is_ready() && !self.client.read_only() && self.shared.why_not_ready().is_none(),
+            self.shared.is_ready()
+                && !self.client.read_only()
+                && self.shared.why_not_ready().is_none()
+                && self.shared.clock.is_confirmed(),
         );
         gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
         let held = self.catalog.held();
@@ -121,12 +135,27 @@ impl HttpService {
         writeln!(text, "doorbuster_build_info{{version=\"{version}\"}} 1")
     }
 
-    fn reanchor(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.ask(call, Request::Reanchor, |service, reply, out| {
-            let Reply::Reanchored { difference_ms } = reply else { return Err(reply.into()) };
-            let now_ms = service.shared.clock.now().0;
-            let body = format!("{{\"now_ms\":{now_ms},\"difference_ms\":{difference_ms}}}");
-            out.json(200, body.as_bytes());
+    /// For the operator, as what it says is of the machine and not of the sales.
+    fn clock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.operator(call)?;
+        let clock = &self.shared.clock;
+        self.scratch.clear();
+        Object::begin(&mut self.scratch)
+            .flag("confirmed", clock.is_confirmed())
+            .number("now_ms", call.now.0)
+            .number("system_ms", clock.wall().0)
+            .number_or_null("next_start_ms", chores::next_start(call.now, &self.catalog).map(|at| at.0))
+            .end();
+        out.json(200, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    fn confirm_clock(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.ask(call, Request::ConfirmClock, |service, reply, out| {
+            let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
+            service.scratch.clear();
+            Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();
+            out.json(200, &service.scratch);
             Ok(())
         })
     }

@@ -116,7 +116,7 @@ impl HttpService {
         let buyer = if self.is_operator(&call.fields) {
             None
         } else {
-            Some(self.access.auth.buyer(&call.fields, call.now_s())?)
+            Some(self.access.auth.buyer(&call.fields, call.between)?)
         };
         let order = order_id(call.params.name)?;
         self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)

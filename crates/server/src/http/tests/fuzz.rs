@@ -22,7 +22,7 @@ fn target() -> impl Strategy<Value = String> {
         "/api/v1/payments/%20/settle",
         "/api/v1/demo/load",
         "/api/v1/demo/session",
-        "/api/v1/clock/re-anchor",
+        "/api/v1/clock/confirm",
         "/api/v1/payments/refunds-due",
         "/seckillOrder/generateOrder",
         "/seckillOrder/pressureMQ",

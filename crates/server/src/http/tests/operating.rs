@@ -195,12 +195,44 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
 fn the_clock_and_the_shop_are_set() {
     let mut shop = Shop::new(demo_mode());
     assert!(shop.send(&Sent::get("/api/v1/time")).json()["now_ms"].as_u64() >= Some(NOW.0));
-    let anchored = shop.send(&Sent::post("/api/v1/clock/re-anchor", "").operator());
-    assert_eq!((anchored.status, &anchored.json()["difference_ms"]), (200, &(-3).into()));
+    let confirmed = shop.send(&Sent::post("/api/v1/clock/confirm", "").operator());
+    assert_eq!(
+        (confirmed.status, confirmed.body.as_slice()),
+        (200, br#"{"from_ms":7,"to_ms":5}"#.as_slice())
+    );
     let loaded = shop.send(&Sent::post("/api/v1/demo/load", r#"{"balance":10}"#).operator());
     assert_eq!((loaded.status, &loaded.json()["balance"]), (200, &10.into()));
     let too_much = Sent::post("/api/v1/demo/load", r#"{"balance":999999999999999}"#).operator();
     assert_eq!(shop.send(&too_much).problem(), problem(400, "invalid_request"));
+}
+
+#[test]
+fn a_clock_that_stands_is_reported_with_what_waits_for_it() {
+    let mut shop = Shop::new(demo_mode());
+    let asked = Sent::get("/api/v1/clock").operator();
+    assert_eq!(shop.send(&asked).json()["confirmed"], true);
+    assert_eq!(shop.send(&Sent::get("/readyz")).status, 200);
+    assert_eq!(shop.send(&Sent::get("/api/v1/clock")).problem(), problem(401, "operator_unauthorized"));
+    // The wall's clock says NOW, which is 100 days and the start of the sale later.
+    let stands_at = NOW.shifted(-100 * 86_400_000);
+    shop.shared.clock.stand_at(stands_at);
+    let clock = shop.send(&asked).json();
+    assert_eq!((&clock["confirmed"], &clock["now_ms"]), (&false.into(), &stands_at.0.into()));
+    assert_eq!((&clock["system_ms"], &clock["next_start_ms"]), (&NOW.0.into(), &NOW.0.into()));
+    let ready = shop.send(&Sent::get("/readyz"));
+    let why = ready.text();
+    assert_eq!(ready.status, 503, "{why}");
+    for told in [
+        "100d 0h 0m ahead",
+        "the next sale is to start at 2023-11-14T22:13:20Z",
+        "`doorbuster clock confirm`",
+    ] {
+        assert!(why.contains(told), "{why}");
+    }
+    let metrics = shop.send(&Sent::get("/metrics"));
+    for gauge in ["doorbuster_clock_unconfirmed 1", "doorbuster_ready 0"] {
+        assert!(metrics.text().lines().any(|line| line == gauge), "{gauge}");
+    }
 }
 
 #[test]

@@ -64,6 +64,21 @@ fn what_was_paid_in_another_currency_pays_for_nothing_and_is_not_recorded() {
 }
 
 #[test]
+fn payments_go_on_while_nobody_knows_what_time_it_is() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place(&mut shop);
+    // One of the two clocks may be right, or neither: the wall's says NOW still.
+    shop.shared.clock.stand_at(NOW.plus(7_200_000));
+    let pay = json!({"payment_id": "p1", "order": id, "amount": 499_900}).to_string();
+    let now_s = NOW.0 / 1000;
+    assert_eq!(shop.send(&signed(&pay, now_s - 301)).problem(), problem(401, "invalid_signature"));
+    assert_eq!(result(&shop.send(&signed(&pay, now_s - 300))), (json!("paid"), Value::Null));
+    for later_s in [now_s, now_s + 7_200, now_s + 100 * 86_400] {
+        assert_eq!(result(&shop.send(&signed(&pay, later_s))), (json!("paid"), Value::Null));
+    }
+}
+
+#[test]
 fn what_pays_for_nothing_is_due_back_until_it_is_settled() {
     let mut shop = Shop::new(AuthMode::MemberId);
     let id = place(&mut shop);

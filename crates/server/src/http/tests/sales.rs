@@ -164,7 +164,7 @@ fn operator_calls_need_the_operators_token() {
         ("GET", "/api/v1/orders"),
         ("GET", "/api/v1/payments/refunds-due"),
         ("POST", "/api/v1/payments/p/settle"),
-        ("POST", "/api/v1/clock/re-anchor"),
+        ("POST", "/api/v1/clock/confirm"),
         ("POST", "/api/v1/demo/load"),
     ] {
         let sent = Sent::new(method, target);

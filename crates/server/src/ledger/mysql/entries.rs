@@ -8,7 +8,8 @@ use engine::{BuyerId, Entry, Event};
 
 use super::sql::{Script, hex, number};
 use crate::ledger::rows::{
-    adjust_code, buyer_row, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
+    CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_code, further_row, int,
+    payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{BUYER_BYTES_MAX, Batch};
 
@@ -89,6 +90,15 @@ fn push_rare(script: &mut Script, entry: &Entry) {
             number(row, format_args!("{seq},{at},{},{},", int(sale.0), Code(kind)));
             hex(row, body.as_bytes());
         });
+    } else if let Some((kind, body)) = further_row(&entry.event) {
+        script.row("INSERT INTO further_entries (seq, at, kind, body) VALUES ", |row| {
+            number(row, format_args!("{seq},{at},{},", Code(kind)));
+            hex(row, body.as_bytes());
+        });
+        // The notes are of the run of times before; the one of this run begins with it, or not at all.
+        for name in [NOTED_AT, CONFIRMED_SINCE] {
+            script.push(format!("REPLACE INTO meta VALUES ('{name}', '{at}')"));
+        }
     } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         script.row("INSERT INTO payment_ends (seq, at, payment_seq, kind) VALUES ", |row| {
             number(row, format_args!("{seq},{at},{},{}", int(payment.0), Code(kind)));

@@ -10,6 +10,7 @@ use mysql::prelude::Queryable;
 
 use super::{OpenError, Options};
 use crate::ledger::RowError;
+use crate::ledger::rows::FURTHER_KINDS;
 
 /// One script per format, each bringing the format before it to its own. Never changed once released.
 const MIGRATIONS: [&str; 3] = [
@@ -117,8 +118,10 @@ pub(super) fn check_version(connection: &mut Conn, options: &Options) -> Result<
 /// Refuses a ledger with entries of a kind that a later release has added. What such an entry means for the orders
 /// beside it can't be known here.
 pub(super) fn check_kinds(connection: &mut Conn) -> Result<(), OpenError> {
-    let first: Option<(u64, String)> =
-        connection.query_first("SELECT seq, kind FROM further_entries ORDER BY seq LIMIT 1")?;
+    let known = FURTHER_KINDS.map(|kind| format!("'{kind}'")).join(", ");
+    let first =
+        format!("SELECT seq, kind FROM further_entries WHERE kind NOT IN ({known}) ORDER BY seq LIMIT 1");
+    let first: Option<(u64, String)> = connection.query_first(first)?;
     match first {
         Some((seq, kind)) => Err(OpenError::Kind(RowError::Kind { seq, kind })),
         None => Ok(()),

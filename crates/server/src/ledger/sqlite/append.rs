@@ -7,7 +7,8 @@ use super::buyer::BuyerColumn;
 use super::checkpoint::Checkpointed;
 use super::{SqliteLedger, files};
 use crate::ledger::rows::{
-    adjust_code, closing_code, disposition_code, int, payment_end_row, sale_event_row, text_of,
+    CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_code, further_row, int,
+    payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{AppendError, Batch};
 
@@ -155,6 +156,16 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
         connection
             .prepare_cached("INSERT INTO sale_events VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![seq, at, int(sale.0), kind, body])?;
+    } else if let Some((kind, body)) = further_row(&entry.event) {
+        connection
+            .prepare_cached("INSERT INTO further_entries VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![seq, at, kind, body.as_bytes()])?;
+        // The notes are of the run of times before; the one of this run begins with it, or not at all.
+        for name in [NOTED_AT, CONFIRMED_SINCE] {
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+                .execute(params![name, at])?;
+        }
     } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         connection.prepare_cached("INSERT INTO payment_ends VALUES (?1, ?2, ?3, ?4)")?.execute(params![
             seq,

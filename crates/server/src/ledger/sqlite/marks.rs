@@ -2,9 +2,14 @@
 
 use std::path::Path;
 
-use rusqlite::OptionalExtension;
+use engine::UnixMs;
+use rusqlite::{OptionalExtension, params};
 
+use super::append::classify;
 use super::{FILE_NAME, OpenError, SqliteLedger, connect_to_read};
+use crate::clock::Notes;
+use crate::ledger::AppendError;
+use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int};
 
 /// Whether a data directory has a ledger with entries, of any format, that no demo has made. Changes nothing.
 ///
@@ -34,6 +39,34 @@ fn has_a_shop(path: &Path) -> Result<bool, rusqlite::Error> {
 }
 
 impl SqliteLedger {
+    /// What was noted of the clock.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn clock_notes(&self) -> Result<Notes, rusqlite::Error> {
+        let note = |name: &str| {
+            let value = "SELECT value FROM meta WHERE name = ?1";
+            let value = self.connection.query_row(value, [name], |row| row.get::<_, i64>(0)).optional()?;
+            Ok::<_, rusqlite::Error>(value.map(|ms| UnixMs(ms.unsigned_abs())))
+        };
+        Ok(Notes { noted_at: note(NOTED_AT)?, confirmed_since: note(CONFIRMED_SINCE)? })
+    }
+
+    /// Notes the clock, in place of what was noted before.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::append`], but the book stays right.
+    pub fn note_clock(&mut self, notes: &Notes) -> Result<(), AppendError> {
+        for (name, at) in [(CONFIRMED_SINCE, notes.confirmed_since), (NOTED_AT, notes.noted_at)] {
+            let Some(at) = at else { continue };
+            let note = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value \
+                        WHERE value <> excluded.value";
+            let noted = self.connection.execute(note, params![name, int(at.0)]);
+            noted.map_err(classify)?;
+        }
+        Ok(())
+    }
+
     /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::backup::Existing;
 use super::{OpenError, backup};
-use crate::ledger::rows::RowError;
+use crate::ledger::rows::{FURTHER_KINDS, RowError};
 
 /// "Door" in ASCII: says that a file is ours.
 const APPLICATION_ID: i64 = 0x446f_6f72;
@@ -63,8 +63,11 @@ pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), 
 /// Refuses a ledger with entries of a kind that a later release has added. What such an entry means for the orders
 /// beside it can't be known here.
 pub(super) fn check_kinds(connection: &Connection) -> Result<(), OpenError> {
-    let first = "SELECT seq, kind FROM further_entries ORDER BY seq LIMIT 1";
-    let found = connection.query_row(first, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()?;
+    let known = FURTHER_KINDS.map(|kind| format!("'{kind}'")).join(", ");
+    let first =
+        format!("SELECT seq, kind FROM further_entries WHERE kind NOT IN ({known}) ORDER BY seq LIMIT 1");
+    let found =
+        connection.query_row(&first, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()?;
     match found {
         Some((seq, kind)) => Err(OpenError::Kind(RowError::Kind { seq: seq.unsigned_abs(), kind })),
         None => Ok(()),

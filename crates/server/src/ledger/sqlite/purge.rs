@@ -1,6 +1,6 @@
 //! Removing what names a person once its time is over: the addresses of orders, and messages whole.
 //!
-//! Times grow with the sequence, so what is due lies at the old end of each table. The writer's thread pays for
+//! Times grow with the sequence but for the clock's corrections, so what is due lies at the old end of each table. The writer's thread pays for
 //! a look, so a look goes through a bounded number of rows also when nothing is due.
 
 use rusqlite::{Connection, params};
@@ -33,8 +33,11 @@ fn purge(connection: &Connection, cutoff_ms: u64, max: u32) -> Result<u32, rusql
     const DONE_TO: &str = "SELECT coalesce((SELECT value FROM meta WHERE name = 'addresses_purged_to'), 0)";
     // The limit stands inside: outside of the filter it would let SQLite look through every order for one
     // that is due.
+    // A clock that was corrected since has moved the order's time, too.
     const DUE: &str = "SELECT max(seq), count(*) FROM
-        (SELECT seq, at FROM orders WHERE seq > ?1 ORDER BY seq LIMIT ?3) WHERE at < ?2";
+        (SELECT seq, at FROM orders WHERE seq > ?1 ORDER BY seq LIMIT ?3) AS o
+        WHERE at + (SELECT coalesce(sum(CAST(body AS TEXT) ->> 'to_ms' - CAST(body AS TEXT) ->> 'from_ms'), 0)
+                    FROM further_entries AS f WHERE f.seq > o.seq AND kind = 'clock_corrected') < ?2";
     const MESSAGES_DUE: &str = "SELECT max(id), count(*) FROM
         (SELECT id, at FROM messages ORDER BY id LIMIT ?2) WHERE at < ?1";
     let done_to: i64 = connection.prepare_cached(DONE_TO)?.query_row([], |row| row.get(0))?;

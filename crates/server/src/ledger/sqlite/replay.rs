@@ -188,7 +188,8 @@ fn payment_end(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
 }
 
 fn further(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
-    rows::further(unsigned(row, 0)?, row.get_ref(2)?.as_str()?).map_err(|error| nonsense(2, error))
+    let (kind, body) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_blob()?);
+    rows::further(unsigned(row, 0)?, kind, body).map_err(|error| nonsense(3, error))
 }
 
 /// An order id from its two columns.

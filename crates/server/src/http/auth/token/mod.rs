@@ -12,6 +12,7 @@ use engine::BuyerId;
 use ring::hmac;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use crate::clock::Between;
 use crate::http::wire::decimal;
 
 /// Longest token that is looked at, in bytes.
@@ -63,7 +64,7 @@ impl Verifier {
     }
 
     /// The buyer that the token speaks of. No leeway: the shop's clock is to be right.
-    pub(in crate::http) fn verify(&self, token: &str, now_s: u64) -> Result<BuyerId, Untrusted> {
+    pub(in crate::http) fn verify(&self, token: &str, between: Between) -> Result<BuyerId, Untrusted> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Untrusted::Malformed);
         }
@@ -81,7 +82,7 @@ impl Verifier {
         let mut json = serde_json::Deserializer::from_str(claims);
         let claims = Wanted(&self.claim).deserialize(&mut json).map_err(|_invalid| Untrusted::Claims)?;
         json.end().map_err(|_trailing| Untrusted::Malformed)?;
-        claims.check(now_s)
+        claims.check(between)
     }
 }
 
@@ -117,14 +118,14 @@ struct Claims {
 }
 
 impl Claims {
-    fn check(&self, now_s: u64) -> Result<BuyerId, Untrusted> {
+    fn check(&self, between: Between) -> Result<BuyerId, Untrusted> {
         let (Some(buyer), Some(expires_s)) = (self.buyer, self.expires_s) else {
             return Err(Untrusted::Claims);
         };
-        if now_s >= expires_s {
+        if between.earliest.0 / 1000 >= expires_s {
             return Err(Untrusted::Expired);
         }
-        if self.not_before_s.is_some_and(|not_before_s| now_s < not_before_s) {
+        if self.not_before_s.is_some_and(|not_before_s| between.latest.0 / 1000 < not_before_s) {
             return Err(Untrusted::NotYetValid);
         }
         BuyerId::of_number(buyer).ok_or(Untrusted::Claims)

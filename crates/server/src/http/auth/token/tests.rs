@@ -1,5 +1,6 @@
 //! Forged and broken tokens, and that no text at all makes the verifier panic.
 
+use engine::UnixMs;
 use proptest::prelude::*;
 
 use super::*;
@@ -22,7 +23,7 @@ fn usual(claims: &str) -> String {
 }
 
 fn verify(token: &str) -> Result<BuyerId, Untrusted> {
-    Verifier::new(&[SECRET.into()], "sub".to_owned()).verify(token, NOW_S)
+    Verifier::new(&[SECRET.into()], "sub".to_owned()).verify(token, UnixMs(NOW_S * 1000).into())
 }
 
 #[test]
@@ -33,12 +34,12 @@ fn while_a_secret_changes_tokens_of_both_are_believed_and_of_a_third_none() {
         signed(r#"{"alg":"HS256","typ":"JWT"}"#, r#"{"sub":7,"exp":1700000001}"#, secret.as_bytes())
     };
     assert_eq!(
-        ["new", "old"].map(|secret| both.verify(&by(secret), NOW_S)),
+        ["new", "old"].map(|secret| both.verify(&by(secret), UnixMs(NOW_S * 1000).into())),
         [Ok(BuyerId(7)), Ok(BuyerId(7))]
     );
-    assert_eq!(both.verify(&by("older"), NOW_S), Err(Untrusted::Signature));
+    assert_eq!(both.verify(&by("older"), UnixMs(NOW_S * 1000).into()), Err(Untrusted::Signature));
     assert_eq!(
-        Verifier::new(&secrets[..1], "sub".to_owned()).verify(&by("old"), NOW_S),
+        Verifier::new(&secrets[..1], "sub".to_owned()).verify(&by("old"), UnixMs(NOW_S * 1000).into()),
         Err(Untrusted::Signature)
     );
 }
@@ -46,6 +47,20 @@ fn while_a_secret_changes_tokens_of_both_are_believed_and_of_a_third_none() {
 #[test]
 fn the_usual_header_is_the_one_that_is_recognised() {
     assert_eq!(encode(r#"{"alg":"HS256","typ":"JWT"}"#), USUAL_HEADER);
+}
+
+#[test]
+fn a_token_is_judged_by_what_is_known_of_the_time() {
+    let verifier = Verifier::new(&[SECRET.into()], "sub".to_owned());
+    let at = |s: u64| UnixMs(s * 1000);
+    let standing = Between { earliest: at(NOW_S), latest: UnixMs(u64::MAX) };
+    for (claims, verdict) in [
+        (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
+        (r#"{"sub":7,"exp":1700000000}"#, Err(Untrusted::Expired)),
+        (r#"{"sub":7,"nbf":1800000000,"exp":1800000900}"#, Ok(BuyerId(7))),
+    ] {
+        assert_eq!(verifier.verify(&usual(claims), standing), verdict, "{claims}");
+    }
 }
 
 #[test]

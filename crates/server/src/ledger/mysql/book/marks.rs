@@ -1,9 +1,15 @@
 //! Small facts about the ledger itself, kept in its `meta` table.
 
+use std::time::Duration;
+
+use engine::UnixMs;
 use mysql::prelude::Queryable;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::MySqlLedger;
+use crate::clock::Notes;
+use crate::ledger::AppendError;
+use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int};
 
 impl MySqlLedger {
     /// The secret that order ids are made with: made once, kept in the ledger, shared by all its servers.
@@ -23,6 +29,34 @@ impl MySqlLedger {
         }
         let bytes = secret.unwrap_or_default();
         <[u8; 16]>::try_from(bytes).map_err(|bytes| mysql::Error::FromValueError(bytes.into()))
+    }
+
+    /// What was noted of the clock.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn clock_notes(&mut self) -> Result<Notes, mysql::Error> {
+        let connection = self.connected()?;
+        let mut note = |name: &str| {
+            let value = "SELECT CAST(value AS UNSIGNED) FROM meta WHERE name = ?";
+            Ok::<_, mysql::Error>(connection.exec_first(value, (name,))?.map(UnixMs))
+        };
+        Ok(Notes { noted_at: note(NOTED_AT)?, confirmed_since: note(CONFIRMED_SINCE)? })
+    }
+
+    /// Notes the clock, in place of what was noted before.
+    ///
+    /// # Errors
+    /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
+    pub fn note_clock(&mut self, notes: &Notes) -> Result<(), AppendError> {
+        let notes = [(CONFIRMED_SINCE, notes.confirmed_since), (NOTED_AT, notes.noted_at)];
+        self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |statements| {
+            for (name, at) in notes {
+                if let Some(at) = at {
+                    statements.push(format!("REPLACE INTO meta VALUES ('{name}', '{}')", int(at.0)));
+                }
+            }
+        })
     }
 
     /// Whether a demo may write here: its own ledger, or one that is still empty and becomes its own.

@@ -30,10 +30,15 @@ impl Due {
         let done_to: Option<i64> = connection
             .query_first("SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'addresses_purged_to'")?;
         let due = |found: Option<(Option<i64>, u32)>| found.unwrap_or_default();
-        // The limit stands inside: outside of the filter it would let the server look through every order.
+        // The limit stands inside: outside of the filter it would let the server look through every order. A clock that
+        // was corrected since has moved the order's time, too.
         let (order, orders) = due(connection.exec_first(
             "SELECT MAX(seq), COUNT(*) FROM \
-             (SELECT seq, at FROM orders WHERE seq > ? ORDER BY seq LIMIT ?) AS oldest WHERE at < ?",
+             (SELECT seq, at FROM orders WHERE seq > ? ORDER BY seq LIMIT ?) AS oldest \
+             WHERE at + (SELECT COALESCE(SUM(JSON_EXTRACT(CONVERT(f.body USING utf8mb4), '$.to_ms') \
+                                             - JSON_EXTRACT(CONVERT(f.body USING utf8mb4), '$.from_ms')), 0) \
+                         FROM further_entries AS f \
+                         WHERE f.seq > oldest.seq AND f.kind = 'clock_corrected') < ?",
             (done_to.unwrap_or(0), max, cutoff),
         )?);
         let (message, messages) = due(connection.exec_first(

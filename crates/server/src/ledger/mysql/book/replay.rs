@@ -120,7 +120,7 @@ const TABLES: [(&str, &str, Parse); 7] = [
     ("transitions", "order_seq, step, kind", transition),
     ("payments", "id, sku, hash, amount, disposition", payment),
     ("payment_ends", "payment_seq, kind", payment_end),
-    ("further_entries", "seq, kind", further),
+    ("further_entries", "seq, kind, body", further),
 ];
 
 type Parsed = (u64, Result<Entry, RowError>);
@@ -182,8 +182,8 @@ fn payment_end(columns: &mut Columns) -> Result<Event, RowError> {
 }
 
 fn further(columns: &mut Columns) -> Result<Event, RowError> {
-    let (seq, kind): (u64, String) = (columns.take()?, columns.take()?);
-    rows::further(seq, &kind)
+    let (seq, kind, body): (u64, String, Vec<u8>) = (columns.take()?, columns.take()?, columns.take()?);
+    rows::further(seq, &kind, &body)
 }
 
 /// A row's values, taken from left to right.

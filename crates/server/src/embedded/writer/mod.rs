@@ -1,17 +1,21 @@
 //! The writer's loop: batch by batch, from the mailbox to the synced ledger to the answers.
 
+mod timekeeping;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
-use crate::chores::{self, ClockWatch, Purging};
+use crate::chores::{ClockWatch, Purging};
+use crate::clock::{Checks, Notes};
 use crate::intake::admission::Permitted;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
+use timekeeping::Timekeeper;
 
 /// The longest that the writer waits for commands before it looks after holds and the ledger again.
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
@@ -35,6 +39,8 @@ pub struct Options {
     pub batch_commands_max: usize,
     /// Days after which the address of an order is removed.
     pub address_retention_days: u32,
+    /// How the clock at the start is judged.
+    pub clock: Checks,
 }
 
 /// Why what should be there at the start is not.
@@ -64,6 +70,7 @@ pub struct Writer {
     replies: Vec<Vec<(Ticket, Reply)>>,
     purging: Purging,
     clock_watch: ClockWatch,
+    timekeeper: Timekeeper,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
     /// the book; nothing changes it.
     read_only: Option<Instant>,
@@ -74,15 +81,18 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes over a loaded book: publishes it and sets the clock not behind it.
+    /// Takes over a loaded book: publishes it and sets the clock not behind it, or lets it stand if it can't be believed
+    /// after what was noted of it.
     pub fn new(
         book: Book,
         ledger: impl Into<Ledger>,
         mailbox: Arc<Mailbox>,
         shared: Intake,
         options: Options,
+        notes: &Notes,
     ) -> Writer {
-        shared.clock.advance_to(book.last_at());
+        let end = (book.next_seq(), book.last_at());
+        let timekeeper = Timekeeper::start(options.clock, notes, end, &shared.clock);
         let catalog = shared.shelf.publish(Catalog::of(book.registry(), &shared.shelf.current()));
         let replies = (0..mailbox.event_loops()).map(|_| Vec::new()).collect();
         let mut writer = Writer {
@@ -99,6 +109,7 @@ impl Writer {
             replies,
             purging: Purging::new(options.address_retention_days),
             clock_watch: ClockWatch::default(),
+            timekeeper,
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
@@ -112,11 +123,12 @@ impl Writer {
         writer
     }
 
-    /// Carries out commands before anything is served: the demo's sales.
+    /// Judges the clock, and carries out commands before anything is served: the demo's sales.
     ///
     /// # Errors
     /// If one is refused or cannot be written; nothing must be served then.
     pub fn prepare(&mut self, commands: Vec<Command>) -> Result<(), PrepareError> {
+        self.look_at_clock()?;
         let now = self.shared.clock.now().max(self.book.last_at());
         for command in commands {
             self.book.execute(now, command).map_err(PrepareError::Refused)?;
@@ -141,7 +153,8 @@ impl Writer {
             if drained == Drained::Closed {
                 break;
             }
-            let done = self.batch(&mut envelopes).and_then(|()| self.look_after_ledger());
+            let done = self.batch(&mut envelopes);
+            let done = done.and_then(|()| self.look_after_ledger()).and_then(|()| self.look_at_clock());
             if let Err(AppendError::Misplaced(_)) = done {
                 self.ledger.rescue();
             }
@@ -157,8 +170,13 @@ impl Writer {
     fn patience(&self) -> Duration {
         let now = self.shared.clock.now();
         let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
-        let deadline = self.book.next_deadline().filter(|_| self.read_only.is_none());
+        let deadline = self.book.next_deadline().filter(|_| self.expires());
         deadline.map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
+    }
+
+    /// Whether holds may expire: that can be written, and the time is known.
+    fn expires(&self) -> bool {
+        self.read_only.is_none() && self.shared.clock.is_confirmed()
     }
 
     /// One batch: carry out, commit, publish, answer.
@@ -175,14 +193,16 @@ impl Writer {
                 if self.read_only.is_some() { self.look_up(request) } else { self.carry_out(now, request) };
             self.replies[event_loop].push((ticket, reply));
         }
-        let expired =
-            if self.read_only.is_some() { 0 } else { self.book.expire_due(now, EXPIRIES_PER_BATCH) };
+        let expired = if self.expires() { self.book.expire_due(now, EXPIRIES_PER_BATCH) } else { 0 };
+        let corrections = self.book.corrections_len();
+        self.correct_clock();
         self.book.drain_journal(&mut self.entries);
         let committed = self.commit(now);
         match &committed {
             Ok(()) => {
                 self.shared.metrics.holds_expired.inc_by(expired as u64);
                 self.publish();
+                self.clock_corrected();
             }
             Err(error) => {
                 self.shared.metrics.commits_failed.inc();
@@ -198,7 +218,11 @@ impl Writer {
             self.mailbox.answer(event_loop, replies);
         }
         match committed {
-            Err(error) if error.is_retryable() => self.reload(),
+            Err(error) if error.is_retryable() => {
+                self.reload()?;
+                self.settle_correction(corrections);
+                Ok(())
+            }
             committed => committed,
         }
     }
@@ -309,9 +333,10 @@ impl Writer {
                 Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
                 None => Reply::Unavailable,
             },
-            Request::Execute(_) | Request::Message(_) | Request::SetBalance { .. } | Request::Reanchor => {
-                Reply::Unavailable
-            }
+            Request::Execute(_)
+            | Request::Message(_)
+            | Request::SetBalance { .. }
+            | Request::ConfirmClock => Reply::Unavailable,
         }
     }
 
@@ -388,6 +413,9 @@ impl Writer {
             Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
             Err(error) => return Err(error),
         }
+        if !self.timekeeper.may_purge(self.shared.clock.now()) {
+            return Ok(());
+        }
         let Writer { purging, ledger, shared, .. } = self;
         let purged = purging
             .portion(&shared.clock, &shared.metrics, |cutoff, max| ledger.purge_addresses(cutoff.0, max));
@@ -402,6 +430,11 @@ impl Writer {
 
     fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
         match request {
+            // What was sold can't be taken back, and whether the sale is open is what nobody knows.
+            Request::Place(_) if !self.shared.clock.is_confirmed() => match self.look_up(request) {
+                Reply::Unavailable => Reply::ClockUnconfirmed,
+                known => known,
+            },
             Request::Place(order) => self.place(now, order),
             Request::Execute(command) => answer(self.book.execute(now, command)),
             Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
@@ -411,8 +444,7 @@ impl Writer {
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
-            // Not behind this batch: the rest of it is carried out at its time.
-            Request::Reanchor => chores::reanchor(&self.shared.clock, now),
+            Request::ConfirmClock => self.confirm_clock(now),
         }
     }
 
