@@ -271,6 +271,62 @@ mod tests {
         assert!(counters.is_sold_out(UnixMs(u64::MAX)));
     }
 
+    fn sale(id: u64) -> SaleSpec {
+        let item = |product| ItemSpec {
+            product: ProductId(product),
+            title: "Shoe".to_owned(),
+            description: String::new(),
+            price: 1,
+            list_price: 1,
+            total: 10,
+            limit: None,
+        };
+        SaleSpec {
+            id: SaleId(id),
+            title: "Winter".to_owned(),
+            currency: "EUR".to_owned(),
+            starts_at: UnixMs(10),
+            ends_at: UnixMs(20),
+            payment: engine::Payment::OnPlacing,
+            open_holds_per_buyer_max: None,
+            items: vec![item(7), item(8)],
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_sale_leaves_the_others_as_they_are() {
+        let mut book = engine::Book::new();
+        let mut execute = |command| {
+            book.execute(UnixMs(1), command).unwrap();
+            book.registry().clone()
+        };
+        execute(engine::Command::CreateSale(sale(3)));
+        let before = execute(engine::Command::CreateSale(sale(5)));
+        let before = Catalog::of(&before, &Catalog::default());
+        before.skus[0].counters.publish_committed(10, 2, 0);
+        before.skus[3].counters.publish_committed(10, 5, 0);
+        before.skus[3].counters.publish_committed(10, 4, 1);
+        assert_eq!((before.held(), before.next_id(9), before.next_id(5)), (6, 6, 1));
+        assert_eq!(before.newest_sku_of(ProductId(7)), Some(SkuId(2)));
+
+        let title = Some("Spring".to_owned());
+        let change = engine::SaleChange { title, ..engine::SaleChange::default() };
+        let after = execute(engine::Command::ChangeSale { sale: SaleId(5), change });
+        let after = Catalog::of(&after, &before);
+        let paused = Catalog::of(&execute(engine::Command::Pause(SaleId(5))), &after);
+        let same = |one: &Catalog, other: &Catalog, place: usize| {
+            Arc::ptr_eq(&one.sales[place].spec, &other.sales[place].spec)
+        };
+        assert!(same(&before, &after, 0) && !same(&before, &after, 1) && same(&after, &paused, 1));
+        assert!(paused.sales[1].paused && !paused.sales[0].paused && !after.sales[1].paused);
+        assert_eq!(paused.sales[1].spec.title, "Spring");
+        let added = Catalog::of(&execute(engine::Command::CreateSale(sale(4))), &paused);
+        assert_eq!((added.version, added.held(), added.next_id(9)), (before.version + 3, 6, 6));
+        assert!((0..4).all(|sku| Arc::ptr_eq(&added.skus[sku].counters, &before.skus[sku].counters)));
+        assert_eq!((added.newest_sku_of(ProductId(7)), added.position(SaleId(4))), (Some(SkuId(4)), Some(2)));
+        assert_eq!(paused.position(SaleId(4)), None, "what readers have does not change");
+    }
+
     #[test]
     fn until_the_gate_was_read_the_ledger_tells_what_is_left() {
         let counters = Counters::default();

@@ -57,7 +57,9 @@ fn a_sale_runs_low_is_paused_goes_on_and_is_ended_under_an_open_page() {
     // The page as it is rendered now says the same.
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     assert_eq!(browser.text("#clock"), "Ended early");
+    // The front page has the sales that are not over, and leads to the others.
     browser.open(&format!("{}/", shop.base));
+    browser.click("a[href='/?state=ended']");
     browser.wait_for_text(&format!("[aria-labelledby=sale-{SALE}] .when"), "Ended early");
 }
 
