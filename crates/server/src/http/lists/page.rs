@@ -111,7 +111,10 @@ pub(in crate::http) fn items_page(
     let position = catalog.position(sale).ok_or(engine::Refusal::UnknownSale)?;
     let items = catalog.sales[position].spec.items.len();
     let from = u32::try_from(cursor(query)?.unwrap_or(0)).ok().filter(|from| (*from as usize) < items);
-    let from = from.ok_or_else(|| Problem::invalid("The cursor is behind the last item of this sale."))?;
+    let from = from.ok_or_else(|| {
+        let detail = "The cursor is behind the last item of this sale: begin without one.";
+        Problem::new(409, "cursor_ahead", "The cursor is ahead of this sale", detail)
+    })?;
     let sale =
         u32::try_from(position).expect("the book numbers its SKUs, of which each sale has one, by u32");
     if html {

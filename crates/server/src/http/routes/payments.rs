@@ -1,6 +1,6 @@
 //! Payments: the provider's signed callback, and the refunds that are due.
 
-use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView};
+use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refusal};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -44,7 +44,10 @@ impl HttpService {
         let order: OrderId = callback.order.parse().map_err(|engine::NotAnOrderId| {
             Problem::invalid("\"order\" must be an order's id: 40 hexadecimal digits.")
         })?;
-        check_payment_id(&callback.payment_id)?;
+        if !is_payment_id(&callback.payment_id) {
+            let wanted = format!("\"payment_id\" must have 1 to {PAYMENT_ID_BYTES_MAX} bytes.");
+            return Err(Problem::invalid(wanted));
+        }
         self.check_currency(order, callback.currency.as_deref())?;
         let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount.0 };
         self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
@@ -81,17 +84,17 @@ impl HttpService {
     fn settle(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let payment = decode_path(call.params.name)
             .ok_or_else(|| Problem::invalid("The payment's id is not encoded rightly."))?;
-        check_payment_id(&payment)?;
+        // What can't be a payment's id is answered like one that does not exist.
+        if !is_payment_id(&payment) {
+            return Err(Refusal::UnknownPayment.into());
+        }
         let command = Command::Settle { payment: payment.into() };
         self.ask(call, Request::Execute(command), HttpService::show_payment)
     }
 }
 
-fn check_payment_id(id: &str) -> Result<(), Problem> {
-    if (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len()) {
-        return Ok(());
-    }
-    Err(Problem::invalid(format!("\"payment_id\" must have 1 to {PAYMENT_ID_BYTES_MAX} bytes.")))
+fn is_payment_id(id: &str) -> bool {
+    (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len())
 }
 
 fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {

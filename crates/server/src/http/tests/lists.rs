@@ -130,7 +130,7 @@ fn what_no_page_can_be_is_refused_in_words() {
         ("/api/v1/sales?cursor=3", problem(409, "cursor_ahead")),
         ("/api/v1/sales?cursor=4294967298", problem(409, "cursor_ahead")),
         ("/api/v1/sales/3?limit=0", invalid()),
-        ("/api/v1/sales/3?cursor=3", invalid()),
+        ("/api/v1/sales/3?cursor=3", problem(409, "cursor_ahead")),
         ("/api/v1/sales/9", problem(404, "unknown_sale")),
         ("/?cursor=3", problem(409, "cursor_ahead")),
         ("/?state=live", invalid()),
