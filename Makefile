@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run run-cluster test faults check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run run-cluster test faults fuzz check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -33,6 +33,10 @@ engines-up: ## start Redis, Redis Cluster, RocketMQ, MariaDB and nginx on loopba
 
 engines-down: ## stop them; their data stay (dev/down --wipe removes those)
 	./dev/down
+
+MINUTES ?= 10
+fuzz: compiler ## fuzz what reads bytes from others, MINUTES=10 for each of nine targets; what they found stays in fuzz/corpus
+	./dev/fuzz --minutes $(MINUTES)
 
 check: compiler ## format, lints, licences and sources of dependencies, documentation; warnings are errors
 	$(CARGO) fmt --all --check

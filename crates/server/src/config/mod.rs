@@ -7,6 +7,8 @@
 //! Must not: open anything but the configuration and secret files.
 
 mod clock;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod http;
 mod ledger;
 mod secrets;

@@ -196,7 +196,7 @@ impl Sources {
         self.keys().into_iter().filter(|key| value(self, key) != value(other, key)).collect()
     }
 
-    fn text(&mut self, name: &str, text: &str) {
+    pub(super) fn text(&mut self, name: &str, text: &str) {
         let values: Table = match text.parse() {
             Ok(values) => values,
             Err(error) => return self.syntax_error(name, text, &error),

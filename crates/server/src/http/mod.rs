@@ -11,6 +11,8 @@ mod access;
 mod auth;
 mod call;
 mod delivery;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hosts;
 mod lists;
 mod pages;

@@ -12,6 +12,8 @@ mod date;
 mod descriptors;
 mod event_loop;
 mod framer;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 mod limits;
 mod listen;

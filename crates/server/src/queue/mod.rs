@@ -9,6 +9,8 @@
 pub mod dead_letters;
 pub mod message;
 mod rocketmq;
+#[cfg(fuzzing)]
+pub use rocketmq::fuzzing;
 
 use std::fmt;
 use std::str::FromStr;

@@ -10,6 +10,8 @@ mod cluster;
 mod commands;
 mod connection;
 mod flight;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod memory;
 mod reading;

@@ -113,3 +113,9 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 }
+
+/// What fuzz/targets ask of a body: whether it is understood.
+#[cfg(fuzzing)]
+pub(in crate::http) fn understand(body: &[u8]) -> Result<(), Problem> {
+    crate::http::wire::body::parse::<Generate<'_>>(body).map(drop)
+}

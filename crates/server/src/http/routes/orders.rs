@@ -284,3 +284,10 @@ fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
     }
     object.end();
 }
+
+/// What fuzz/targets ask of a body: whether it is understood, with its address as it is kept.
+#[cfg(fuzzing)]
+pub(in crate::http) fn understand(body: &[u8]) -> Result<Option<Box<[u8]>>, Problem> {
+    let order = crate::http::wire::body::parse::<NewOrder<'_>>(body)?;
+    Ok(order.address.as_ref().map(DeliveryAddress::own).transpose()?.map(DeliveryAddress::to_json))
+}

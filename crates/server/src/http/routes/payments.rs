@@ -115,3 +115,9 @@ fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {
     };
     object.number("recorded_at_ms", payment.at.0).end();
 }
+
+/// What fuzz/targets ask of a body: whether it is understood.
+#[cfg(fuzzing)]
+pub(in crate::http) fn understand(body: &[u8]) -> Result<(), Problem> {
+    crate::http::wire::body::parse::<Callback<'_>>(body).map(drop)
+}

@@ -225,3 +225,10 @@ impl NewItem {
         }
     }
 }
+
+/// What fuzz/targets ask of a body: whether it is understood, as a new sale and as a change of one.
+#[cfg(fuzzing)]
+pub(in crate::http) fn understand(body: &[u8]) -> [Result<(), Problem>; 2] {
+    use crate::http::wire::body::parse;
+    [parse::<NewSale>(body).map(drop), parse::<ChangedSale>(body).map(drop)]
+}

@@ -17,7 +17,11 @@ pub(in crate::http) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> R
     if call.fields.content_type.is_some_and(|found| !is_json(found)) {
         return Err(Problem::unsupported_media_type("application/json"));
     }
-    let body = call.request.body;
+    parse(call.request.body)
+}
+
+/// The same, of the bytes alone.
+pub(in crate::http) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::invalid_body("Send a JSON object."));
     }

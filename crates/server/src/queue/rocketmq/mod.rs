@@ -13,6 +13,8 @@ mod codes;
 mod connection;
 mod consumer;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod link;
 mod producer;
 mod pull;
