@@ -81,7 +81,7 @@ fn the_page_of_the_api_draws_the_served_document() {
     assert_eq!(browser.run(groups), serde_json::Value::from(tags));
     browser.click("[data-search^='post /api/v1/orders '] summary");
     let operation = browser.text(".operation[open]");
-    for part in ["Idempotency-Key", "NewOrder", "201", "409", "curl -X POST"] {
+    for part in ["Idempotency-Key", "OrderRequest", "201", "409", "curl -X POST"] {
         assert!(operation.contains(part), "{part} in {operation}");
     }
     browser.type_into("#filter", "refund");
