@@ -21,7 +21,8 @@ A server that starts long after it was stopped, or before, does not know what ti
 sale opens or ends, until somebody says that the system's clock is right. Look at the system's clock before you confirm it:
 
   doorbuster clock show
-  doorbuster clock confirm
+  doorbuster clock confirm             the server's clock was wrong, and this one is right
+  doorbuster clock confirm --closed    both are right, and the shop was closed in between
 
 If it is wrong, stop the server, set the clock, and start again.")]
 pub(crate) struct ClockArguments {
@@ -38,6 +39,10 @@ enum ClockCommand {
     },
     /// Say that the system's clock is right: the server takes its time, forward or back
     Confirm {
+        /// The server's clock was right too, and the shop was closed since: deadlines that have passed have passed. Without
+        /// this, open orders keep the time that they had left, and addresses are kept that much longer
+        #[arg(long)]
+        closed: bool,
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -65,8 +70,12 @@ pub(crate) fn run(arguments: &ClockArguments, environment: &Environment) -> Resu
             let answer = Client::connect(server, environment)?.get("/clock")?;
             if server.json { output::print(&answer.text()) } else { output::print(&show(&answer.read()?)) }
         }
-        ClockCommand::Confirm { server } => {
-            let answer = Client::connect(server, environment)?.post("/clock/confirm", &json!({}), None)?;
+        ClockCommand::Confirm { closed, server } => {
+            let answer = Client::connect(server, environment)?.post(
+                "/clock/confirm",
+                &json!({ "closed": closed }),
+                None,
+            )?;
             if server.json { output::print(&answer.text()) } else { output::print(&told(&answer.read()?)) }
         }
     }

@@ -64,9 +64,9 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     let secrets = Secrets::load(&config, environment)?;
     let set_level = logging::start(&config.log);
     fit_connections(&mut config);
-    let public = bind(config.http.listen)?;
+    let public = bind(config.http.listen, "--listen")?;
     let address = public.local_addr().map_err(Failure::unavailable)?;
-    let operators = config.http.operator_listen.map(bind).transpose()?;
+    let operators = config.http.operator_listen.map(|at| bind(at, "http.operator_listen")).transpose()?;
     let operators_at = match &operators {
         Some(listener) => Some(listener.local_addr().map_err(Failure::unavailable)?),
         None => None,
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     let on_ready = |running: &Running| {
         // A reader that left must not keep the orders out; what it would have read is in the log.
         output::print(&addresses).ok();
-        tracing::info!(%address, "serving");
+        tracing::info!(%address, operators = operators_at.map(tracing::field::display), "serving");
         if let Some(hangups) = hangups {
             let reloading = Reloading::new(environment.clone(), sources, running.reloader.clone(), set_level);
             // Without the thread a SIGHUP does nothing, as the log says; orders are served.
@@ -142,16 +142,15 @@ fn fit_connections(config: &mut Config) {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+/// `setting`: what to change if it can't be.
+fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
     net::listen(address).map_err(|error| {
         let advice = match error.kind() {
-            io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another --listen",
-            io::ErrorKind::PermissionDenied => {
-                "a port below 1024 needs the right to it; give another --listen"
-            }
-            _ => "give another --listen",
+            io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another ",
+            io::ErrorKind::PermissionDenied => "a port below 1024 needs the right to it; give another ",
+            _ => "give another ",
         };
-        Failure::unavailable(format!("{address} can't be served ({error}): {advice}"))
+        Failure::unavailable(format!("{address} can't be served ({error}): {advice}{setting}"))
     })
 }
 

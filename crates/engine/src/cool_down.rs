@@ -3,7 +3,7 @@
 //! A hold that is cancelled or expires gives its units back, and the buyer may order again: a program in a loop
 //! would fill memory and disk with such orders, and keep units from everybody else meanwhile. The first two are free. From the
 //! third one on the buyer waits, twice as long each time. So the orders of one buyer for one SKU are at most those whose
-//! units the buyer has, and about log2(sale / first wait) more: with 10 s to begin with 15 in a day, 20 in a month.
+//! units the buyer has, and about log2(sale / first wait) more: with 10 s to begin with 16 in a day, 20 in a month.
 
 use crate::UnixMs;
 

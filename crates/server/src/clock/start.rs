@@ -43,6 +43,14 @@ impl Known {
             (Some(noted), last) => Known::At(noted.max(last.unwrap_or_default())),
         }
     }
+
+    /// The time itself, if there is one.
+    pub fn at(self) -> Option<UnixMs> {
+        match self {
+            Known::Nothing => None,
+            Known::NotBefore(at) | Known::At(at) => Some(at),
+        }
+    }
 }
 
 /// What is done about a jump that nobody has confirmed.

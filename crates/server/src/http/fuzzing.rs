@@ -32,8 +32,9 @@ fn told<T>(read: Result<T, Problem>) -> Option<T> {
             problem.write(&mut out);
             let problem: serde_json::Value = serde_json::from_slice(&out).expect("a problem is JSON");
             let detail = problem["detail"].as_str().expect("it has a detail");
-            // What is in quotes is the sender's own.
-            let said: String = detail.split('"').step_by(2).collect();
+            // What is in quotes is the sender's own; a name that is no field's may have quotes itself.
+            let said = detail.rsplit_once("\" is no field here").map_or(detail, |(_name, said)| said);
+            let said: String = said.split('"').step_by(2).collect();
             assert!(!NOT_OF_THE_API.iter().any(|word| said.contains(word)), "{detail}");
             None
         }

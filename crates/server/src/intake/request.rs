@@ -49,8 +49,11 @@ pub enum Request {
         sale: engine::SaleId,
         balance: u64,
     },
-    /// An operator says that the wall clock is right: its time is taken.
-    ConfirmClock,
+    /// An operator says that the wall clock is right: its time is taken. `closed`: and so was the server's, until the shop
+    /// was closed.
+    ConfirmClock {
+        closed: bool,
+    },
 }
 
 /// A request with where its answer goes.

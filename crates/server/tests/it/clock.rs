@@ -15,7 +15,7 @@ use crate::history::sale;
 use crate::places::{Database, Place};
 
 /// One wall clock for each test: they run beside each other, and a clock is a plain function.
-static WALLS: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
+static WALLS: [AtomicU64; 15] = [const { AtomicU64::new(0) }; 15];
 
 fn wall<const N: usize>() -> UnixMs {
     UnixMs(WALLS[N].load(Ordering::SeqCst))
@@ -141,7 +141,7 @@ fn a_start_100_days_ahead_erases_nothing_and_neither_does_the_start_after_it() {
     writer.finish().unwrap();
     // An operator has confirmed it: still nothing is erased within a day.
     let mut writer = start::<0>(dir.path(), 100 * DAY, CHECKS);
-    let (from, to) = confirmed(&writer.one(Request::ConfirmClock));
+    let (from, to) = confirmed(&writer.one(Request::ConfirmClock { closed: false }));
     assert!((0..10_000).contains(&from) && to == 100 * DAY, "{from} {to}");
     status(&mut writer, 1);
     writer.finish().unwrap();
@@ -206,11 +206,11 @@ fn a_clock_is_confirmed_in_both_directions_and_deadlines_move_along() {
         let mut writer = start::<3>(dir.path(), past_noon_ms, CHECKS);
         assert!(!writer.shared.clock.is_confirmed());
         let before = pay_by(&mut writer);
-        let (from, to) = confirmed(&writer.one(Request::ConfirmClock));
+        let (from, to) = confirmed(&writer.one(Request::ConfirmClock { closed: false }));
         assert_eq!(to, past_noon_ms);
         assert!(writer.shared.clock.is_confirmed());
         assert_eq!((status(&mut writer, 1), pay_by(&mut writer) - before), (Status::Held, to - from));
-        let again = confirmed(&writer.one(Request::ConfirmClock));
+        let again = confirmed(&writer.one(Request::ConfirmClock { closed: false }));
         assert_eq!(again.0, again.1, "what is right is not corrected");
         let open = (-HOUR..HOUR).contains(&past_noon_ms);
         let placed = writer.one(order(number, 8, 1));
@@ -227,13 +227,38 @@ fn a_clock_is_confirmed_in_both_directions_and_deadlines_move_along() {
 }
 
 #[test]
+fn a_shop_that_was_closed_has_nothing_corrected() {
+    let dir = tempfile::tempdir().unwrap();
+    shop::<14>(dir.path());
+    let mut writer = start::<14>(dir.path(), -HOUR, CHECKS);
+    let refused = writer.one(Request::ConfirmClock { closed: true });
+    assert!(matches!(refused, Reply::Refused(engine::Refusal::InvalidChange(_))), "{refused:?}");
+    assert!(!writer.shared.clock.is_confirmed());
+    writer.finish().unwrap();
+    let mut writer = start::<14>(dir.path(), 3 * DAY, CHECKS);
+    assert!(!writer.shared.clock.is_confirmed());
+    let before = pay_by(&mut writer);
+    let (_, to) = confirmed(&writer.one(Request::ConfirmClock { closed: true }));
+    assert_eq!(to, 3 * DAY);
+    assert!(writer.shared.clock.is_confirmed());
+    assert_eq!(pay_by(&mut writer), before, "what was due is due");
+    writer.finish().unwrap();
+    assert_eq!(corrections(dir.path()), 0);
+    assert_sound(dir.path());
+    let mut writer = start::<14>(dir.path(), 3 * DAY + MINUTE, CHECKS);
+    assert!(writer.shared.clock.is_confirmed(), "it was noted");
+    assert_eq!(status(&mut writer, 1), Status::Expired);
+    writer.finish().unwrap();
+}
+
+#[test]
 fn a_clock_that_was_set_while_the_server_ran_is_taken_when_it_is_confirmed() {
     let dir = tempfile::tempdir().unwrap();
     shop::<4>(dir.path());
     let mut writer = start::<4>(dir.path(), MINUTE, CHECKS);
     set::<4>(-2 * HOUR);
     accepted(&writer.one(order(2, 8, 1)));
-    let (from, to) = confirmed(&writer.one(Request::ConfirmClock));
+    let (from, to) = confirmed(&writer.one(Request::ConfirmClock { closed: false }));
     assert!(from >= MINUTE && to == -2 * HOUR);
     assert!(matches!(
         writer.one(order(3, 8, 1)),
@@ -241,7 +266,11 @@ fn a_clock_that_was_set_while_the_server_ran_is_taken_when_it_is_confirmed() {
     ));
     // With another one in the same batch: the correction comes last, and once.
     set::<4>(0);
-    let replies = writer.ask(vec![Request::ConfirmClock, order(4, 9, 1), Request::ConfirmClock]);
+    let replies = writer.ask(vec![
+        Request::ConfirmClock { closed: false },
+        order(4, 9, 1),
+        Request::ConfirmClock { closed: false },
+    ]);
     assert_eq!(confirmed(&replies[0]), confirmed(&replies[2]));
     assert!(!matches!(replies[1], Reply::Accepted(_)), "it was asked for by the time before");
     accepted(&writer.one(order(4, 9, 1)));
@@ -295,7 +324,7 @@ fn a_demo_sells_a_day_later_and_erases_nothing_until_somebody_has_confirmed_its_
     writer.finish().unwrap();
     note_kept::<7>(dir.path(), 102 * DAY, 1);
     let mut writer = start::<7>(dir.path(), 102 * DAY, DEMO);
-    confirmed(&writer.one(Request::ConfirmClock));
+    confirmed(&writer.one(Request::ConfirmClock { closed: false }));
     writer.finish().unwrap();
     let noted = start::<7>(dir.path(), 102 * DAY + MINUTE, DEMO);
     noted.finish().unwrap();
@@ -353,7 +382,7 @@ fn a_ledger_on_mysql_keeps_the_clock_as_well() {
             writer.finish().unwrap();
         }
         let mut writer = start(past_noon_ms);
-        assert_eq!(confirmed(&writer.one(Request::ConfirmClock)).1, past_noon_ms);
+        assert_eq!(confirmed(&writer.one(Request::ConfirmClock { closed: false })).1, past_noon_ms);
         assert_eq!(status(&mut writer, 1), Status::Held);
         writer.finish().unwrap();
         let writer = start(past_noon_ms + MINUTE);
@@ -385,12 +414,12 @@ fn a_correction_that_could_not_be_written_is_asked_for_again() {
         lasting: true,
         files: Which::Any,
     });
-    assert!(matches!(writer.one(Request::ConfirmClock), Reply::Unknown));
+    assert!(matches!(writer.one(Request::ConfirmClock { closed: false }), Reply::Unknown));
     assert!(!writer.shared.clock.is_confirmed(), "the ledger has no word of it");
-    assert!(matches!(writer.one(Request::ConfirmClock), Reply::Unavailable));
+    assert!(matches!(writer.one(Request::ConfirmClock { closed: false }), Reply::Unavailable));
     vfs.disarm();
     wait_until(|| !writer.client.read_only());
-    let (from, to) = confirmed(&writer.one(Request::ConfirmClock));
+    let (from, to) = confirmed(&writer.one(Request::ConfirmClock { closed: false }));
     assert!(writer.shared.clock.is_confirmed());
     assert_eq!(pay_by(&mut writer) - before, to - from, "once");
     writer.finish().unwrap();

@@ -72,7 +72,7 @@ impl<'a> Relay<'a> {
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
             let full = |waiting: usize| waiting >= self.core.options.queue_commands_max;
             let behind = match &request {
-                Request::Place(_) | Request::Message(_) | Request::ConfirmClock => 0,
+                Request::Place(_) | Request::Message(_) | Request::ConfirmClock { .. } => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
                 Request::Execute(_) | Request::SetBalance { .. } => self.core.commands.len(),
             };
@@ -92,7 +92,7 @@ impl<'a> Relay<'a> {
                     self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }
                 // No book stands behind the clock here.
-                Request::ConfirmClock => self.answers.push(to, chores::confirm(&self.core.clock)),
+                Request::ConfirmClock { .. } => self.answers.push(to, chores::confirm(&self.core.clock)),
             }
         }
         self.look_up();

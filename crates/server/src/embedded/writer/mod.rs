@@ -336,7 +336,7 @@ impl Writer {
             Request::Execute(_)
             | Request::Message(_)
             | Request::SetBalance { .. }
-            | Request::ConfirmClock => Reply::Unavailable,
+            | Request::ConfirmClock { .. } => Reply::Unavailable,
         }
     }
 
@@ -444,7 +444,7 @@ impl Writer {
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
-            Request::ConfirmClock => self.confirm_clock(now),
+            Request::ConfirmClock { closed } => self.confirm_clock(now, closed),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Seq, UnixMs, limits};
+use engine::{Refusal, Seq, UnixMs, limits};
 
 use super::Writer;
 use crate::calendar::format_utc;
@@ -116,8 +116,9 @@ impl Writer {
         }
     }
 
-    /// An operator says that the wall clock is right.
-    pub(super) fn confirm_clock(&mut self, now: UnixMs) -> Reply {
+    /// An operator says that the wall clock is right. The one before was wrong then, and what was worked out by it moves; unless
+    /// it was right as well, and the shop was closed in between: then what is due is due.
+    pub(super) fn confirm_clock(&mut self, now: UnixMs, closed: bool) -> Reply {
         let to = UnixMs(self.shared.clock.wall().0.min(limits::TIME_MS_MAX));
         if self.timekeeper.runs && to.0.abs_diff(now.0) <= CLOCK_DIFFERENCE_MS_MAX {
             // It is right as it is; but a demo's, for one, was nobody's word so far.
@@ -125,6 +126,21 @@ impl Writer {
                 self.timekeeper.goes_on(now, Some(Who::Operator));
             }
             return Reply::ClockConfirmed { from: now, to: now };
+        }
+        if closed && to < now {
+            return Reply::Refused(Refusal::InvalidChange(
+                "the clock is behind the server's last note, and no shop is closed for less than no time",
+            ));
+        }
+        if closed && !self.timekeeper.runs && self.timekeeper.correction.is_none() {
+            self.shared.clock.set(to);
+            self.timekeeper.goes_on(to, Some(Who::Operator));
+            tracing::warn!(
+                from = format_utc(now.0),
+                to = format_utc(to.0),
+                "the shop was closed, says an operator"
+            );
+            return Reply::ClockConfirmed { from: now, to };
         }
         let correction = Correction { from: now, to, who: Who::Operator };
         let Correction { from, to, .. } = *self.timekeeper.correction.get_or_insert(correction);
@@ -164,7 +180,8 @@ impl Writer {
         let (wall, last_at) = (self.shared.clock.wall(), self.book.last_at());
         let now = self.shared.clock.now().max(last_at);
         if let Some(who) = who {
-            let (was, is, who) = (format_utc(now.0), format_utc(wall.0), who.as_str());
+            let was = self.timekeeper.known.at().unwrap_or(now);
+            let (was, is, who) = (format_utc(was.0), format_utc(wall.0), who.as_str());
             tracing::warn!(
                 was,
                 is,

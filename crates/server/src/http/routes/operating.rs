@@ -3,12 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
+use serde::Deserialize;
+
 use crate::chores;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::{Answering, TEXT};
+use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Object, push_text};
 use crate::intake::catalog::{Catalog, Counters};
@@ -29,6 +32,14 @@ pub(in crate::http) const ROUTES: &[Route] = &[
 
 /// The API's description, compiled in; a test compares it with the routes.
 pub(in crate::http) const OPEN_API: &str = include_str!("../openapi.json");
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Confirmation {
+    /// Both clocks were right, and the shop was closed in between.
+    #[serde(default)]
+    closed: bool,
+}
 
 /// Prometheus' text format in its standard form.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -151,7 +162,10 @@ impl HttpService {
     }
 
     fn confirm_clock(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.ask(call, Request::ConfirmClock, |service, reply, out| {
+        // Without a body it is what it was before there was a choice.
+        let Confirmation { closed } =
+            if call.request.body.is_empty() { Confirmation::default() } else { read_object(call)? };
+        self.ask(call, Request::ConfirmClock { closed }, |service, reply, out| {
             let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
             service.scratch.clear();
             Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();

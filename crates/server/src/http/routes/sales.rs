@@ -46,7 +46,7 @@ struct NewSale {
     payment_s: Option<Option<Number>>,
     /// 0: no bound.
     #[serde(default, deserialize_with = "not_null")]
-    open_holds_per_buyer_max: Option<Quantity>,
+    open_holds_per_buyer_max: Option<Number>,
     items: Vec<NewItem>,
 }
 
@@ -119,9 +119,13 @@ impl HttpService {
             Some(None) => Payment::OnPlacing,
             None => Payment::WithinMs(self.shared.options.payment_ms),
         };
-        let holds_max = new
-            .open_holds_per_buyer_max
-            .map_or(self.shared.options.open_holds_per_buyer_max, |Quantity(max)| max);
+        let holds_max = match new.open_holds_per_buyer_max {
+            None => self.shared.options.open_holds_per_buyer_max,
+            Some(Number(max)) => u32::try_from(max).map_err(|_too_large| {
+                let wanted = format!("a whole number from 0 to {}", u32::MAX);
+                Problem::invalid(format!("\"open_holds_per_buyer_max\" must be {wanted}."))
+            })?,
+        };
         let spec = SaleSpec {
             id,
             title: new.title,

@@ -353,7 +353,7 @@ impl Shop {
             Request::Message(_) => Reply::Stored,
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::SetBalance { .. } => Reply::BalanceSet { items: 2 },
-            Request::ConfirmClock => Reply::ClockConfirmed { from: UnixMs(7), to: UnixMs(5) },
+            Request::ConfirmClock { .. } => Reply::ClockConfirmed { from: UnixMs(7), to: UnixMs(5) },
         }
     }
 

@@ -181,6 +181,12 @@ fn what_is_wrong_is_said_in_so_many_words() {
             sale(r#"{"title":"W","currency":"EUR","starts_at_ms":1,"ends_at_ms":2,"items":{}}"#),
             "\"items\" must be a list.".to_owned(),
         ),
+        (
+            sale(
+                r#"{"title":"W","currency":"EUR","starts_at_ms":1,"ends_at_ms":2,"open_holds_per_buyer_max":4294967296,"items":[]}"#,
+            ),
+            "\"open_holds_per_buyer_max\" must be a whole number from 0 to 4294967295.".to_owned(),
+        ),
         (signed(r#"{"payment_id":5}"#, NOW.0 / 1000), "\"payment_id\" must be a string.".to_owned()),
     ] {
         said(&mut shop, &sent, &detail);

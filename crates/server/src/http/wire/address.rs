@@ -110,7 +110,8 @@ fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem>
         }
         if field.len() > FIELD_BYTES_MAX {
             return Err(Problem::invalid(format!(
-                "\"address.{name}\" must have {FIELD_BYTES_MAX} bytes at most."
+                "\"address.{name}\" must have {} bytes at most.",
+                FIELD_BYTES_MAX - 2
             )));
         }
     }
