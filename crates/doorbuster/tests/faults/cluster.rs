@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::engines::free_ports;
+use crate::engines::{free_ports, freeze};
 use crate::exchange::Connection;
 
 /// Secret of the operator.
@@ -117,7 +117,7 @@ impl Cluster {
 
     /// SIGSTOP: it keeps its connections and its leases, and does nothing.
     pub(crate) fn freeze(&self, index: usize) {
-        self.signal(index, Signal::STOP);
+        freeze(self.pid(index));
     }
 
     pub(crate) fn thaw(&self, index: usize) {

@@ -25,6 +25,7 @@ const PATIENT_BROKER: (&str, &str) =
 /// Ports that a set gets; `dev/engines.sh` uses fewer.
 const PORTS_PER_SET: u16 = 100;
 const GONE_WITHIN: Duration = Duration::from_secs(10);
+const FROZEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// One process of a set, as `dev/up` printed it.
 #[derive(Clone, Debug)]
@@ -172,7 +173,7 @@ impl Engines {
 
     /// SIGSTOP: its connections stay open, and nobody answers.
     pub(crate) fn freeze(&self, name: &str) {
-        self.member(name).signal(Signal::STOP);
+        freeze(self.member(name).pid);
     }
 
     pub(crate) fn thaw(&self, name: &str) {
@@ -212,6 +213,22 @@ impl Member {
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// SIGSTOP, and waits until none of its threads runs: the others go on until one has taken the signal.
+pub(crate) fn freeze(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let deadline = Instant::now() + FROZEN_WITHIN;
+    let is_stopped = |thread: PathBuf| {
+        // A thread that ended meanwhile does not run.
+        let Ok(stat) = fs::read_to_string(thread.join("stat")) else { return true };
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['T', 't', 'Z', 'X']))
+    };
+    while !fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|thread| is_stopped(thread.unwrap().path()))
+    {
+        assert!(Instant::now() < deadline, "process {pid} runs on after SIGSTOP");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Ports that no other test process has, and the lock on them; nothing else listens there either.

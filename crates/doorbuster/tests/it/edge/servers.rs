@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{PUBLISHED_ORDER, Shop, exchange, header, soon};
+use crate::engines::freeze;
 
 const PLACE: &str = "/seckillOrder/generateOrder";
 const MEMBER: (&str, &str) = ("memberId", "1");
@@ -42,11 +43,7 @@ fn place_while_one_dies(key: Option<&str>) -> Vec<u16> {
     let mut shop = Shop::demo(&[]);
     let edge = shop.edge();
     let dying = shop.servers.remove(0);
-    let signal = |name: &str| {
-        let pid = dying.pid().to_string();
-        assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
-    };
-    signal("-STOP");
+    freeze(dying.pid());
     std::thread::scope(|scope| {
         let orders: Vec<_> = (0..2)
             .map(|number| {
@@ -59,7 +56,7 @@ fn place_while_one_dies(key: Option<&str>) -> Vec<u16> {
             })
             .collect();
         soon("an order waits at the server that does not read", || has_unread(dying.address.port()));
-        signal("-KILL");
+        dying.kill();
         orders.into_iter().map(|order| order.join().unwrap()).collect()
     })
 }
