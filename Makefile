@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run run-cluster test faults fuzz check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run run-cluster test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -37,6 +37,11 @@ engines-down: ## stop them; their data stay (dev/down --wipe removes those)
 MINUTES ?= 10
 fuzz: compiler ## fuzz what reads bytes from others, MINUTES=10 for each of nine targets; what they found stays in fuzz/corpus
 	./dev/fuzz --minutes $(MINUTES)
+
+HOURS ?= 3
+soak: ## everything at once for HOURS=3: both profiles under faults, kill -9 and strangers; writes docs/soak.md
+	./dev/install-test-packages
+	DOORBUSTER_SOAK_HOURS=$(HOURS) $(CARGO) test --release -p doorbuster --test faults -- soak --nocapture
 
 check: compiler ## format, lints, licences and sources of dependencies, documentation; warnings are errors
 	$(CARGO) fmt --all --check

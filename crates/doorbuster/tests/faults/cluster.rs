@@ -97,6 +97,10 @@ impl Cluster {
             .is_ok_and(|response| response.status == 200)
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.servers.len() == 1
+    }
+
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(|server| server.address).collect()
     }
@@ -146,6 +150,37 @@ impl Cluster {
     pub(crate) fn restart(&mut self, index: usize) {
         self.launch(index);
         self.wait_ready(index);
+    }
+
+    /// SIGKILL, and starts it again without waiting for it, as a supervisor does.
+    pub(crate) fn kill_and_launch(&mut self, index: usize) {
+        self.kill(index);
+        self.launch(index);
+    }
+
+    /// Reads its configuration again.
+    pub(crate) fn reload(&self, index: usize) {
+        self.signal(index, Signal::HUP);
+    }
+
+    /// Starts again what has ended by itself, until all are ready.
+    pub(crate) fn wait_all_ready(&mut self) {
+        let started = Instant::now();
+        while (0..self.servers.len()).filter(|index| !self.is_ready(*index)).count() > 0 {
+            assert!(started.elapsed() < READY_WITHIN, "not all servers are ready");
+            self.launch_ended();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Starts those that have ended by themselves, as one does whose engines were away at its start.
+    pub(crate) fn launch_ended(&mut self) {
+        for index in 0..self.servers.len() {
+            if self.servers[index].child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some()) {
+                self.servers[index].child = None;
+                self.launch(index);
+            }
+        }
     }
 
     /// Runs a command of the program on the servers' configuration: its exit code and what it printed.

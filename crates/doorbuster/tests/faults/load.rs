@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::attempt::{Answer, Attempt, Closed, TimedAnswer};
 use crate::exchange::Response;
-use crate::shop::{Caller, FEW, FLEETING, LIMITED, PLENTY, product};
+use crate::shop::{Caller, FEW, FLEETING, LIMITED, PLENTY, Round, product};
 
 /// Requests under one key before a buyer leaves it at that, for now.
 const TRIES: usize = 4;
@@ -29,6 +29,7 @@ pub(crate) struct Shape {
     pub(crate) buyers: u64,
     /// Between two attempts of a buyer.
     pub(crate) think: Duration,
+    pub(crate) round: Round,
 }
 
 /// splitmix64.
@@ -74,7 +75,7 @@ impl Load {
         let threads = (0..shape.buyers)
             .map(|thread| {
                 let common = Arc::clone(&common);
-                std::thread::spawn(move || Buyer::new(&common, thread).run(shape.think))
+                std::thread::spawn(move || Buyer::new(&common, thread, shape.round).run(shape.think))
             })
             .collect();
         Load { common, threads }
@@ -117,6 +118,7 @@ impl Drop for Load {
 struct Buyer<'a> {
     common: &'a Common,
     thread: u64,
+    round: Round,
     random: Random,
     home: usize,
     server: usize,
@@ -126,12 +128,13 @@ struct Buyer<'a> {
 }
 
 impl Buyer<'_> {
-    fn new(common: &Common, thread: u64) -> Buyer<'_> {
+    fn new(common: &Common, thread: u64, round: Round) -> Buyer<'_> {
         let home = usize::try_from(thread).unwrap() % common.servers.len();
         Buyer {
             common,
             thread,
-            random: Random(thread),
+            round,
+            random: Random(thread + (round.number << 32)),
             home,
             server: home,
             away_until: None,
@@ -173,7 +176,9 @@ impl Buyer<'_> {
             None => 1_000_000 * (self.thread + 1) + number,
         };
         let quantity = if self.random.below(4) == 0 { 2 } else { 1 };
-        Attempt::new(buyer, format!("b{}-{number}", self.thread), product.number, quantity)
+        let round = self.round.number;
+        let key = format!("r{round}-b{}-{number}", self.thread);
+        Attempt::new(buyer, key, product.of_round(round).number, quantity)
     }
 
     fn place(&mut self, attempt: &mut Attempt) {
@@ -203,7 +208,7 @@ impl Buyer<'_> {
             Answer::Unknown | Answer::TurnedAway { .. } => self.try_another(true),
             Answer::Refused { code } => {
                 assert!(
-                    attempt.product != PLENTY.number,
+                    !product(attempt.product).is(PLENTY),
                     "there is plenty, and the answer is {code}: {attempt:?}"
                 );
             }

@@ -24,6 +24,7 @@ mod report;
 mod servers;
 mod shop;
 mod small_disk;
+mod soak;
 mod testbed;
 mod verdict;
 

@@ -1,4 +1,4 @@
-//! The sales that every scenario sells, and one buyer's or operator's call to a server.
+//! The sales that every round sells, and one buyer's or operator's call to a server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -32,12 +32,46 @@ pub(crate) const FEW: Product = Product { sale: 51, number: 2, price: 700, total
 pub(crate) const LIMITED: Product = Product { sale: 51, number: 3, price: 300, total: 120, limit: Some(2) };
 /// Comes back by itself: nobody has long to pay it.
 pub(crate) const FLEETING: Product = Product { sale: 52, number: 4, price: 900, total: 60, limit: None };
-pub(crate) const PRODUCTS: [Product; 4] = [PLENTY, FEW, LIMITED, FLEETING];
+const PRODUCTS: [Product; 4] = [PLENTY, FEW, LIMITED, FLEETING];
+/// A round has two.
+const SALES: u64 = 2;
 pub(crate) const FLEETING_PAYMENT_S: u64 = 3;
 const LONG_PAYMENT_S: u64 = 3600;
 
+/// One sale after the other on the same engines: each round sells products, and has keys, of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) number: u64,
+    /// Where the feed of orders stood before it.
+    pub(crate) since: u64,
+}
+
+impl Round {
+    /// The only one of a scenario.
+    pub(crate) const FIRST: Round = Round { number: 0, since: 0 };
+
+    pub(crate) fn products(self) -> [Product; 4] {
+        PRODUCTS.map(|product| product.of_round(self.number))
+    }
+}
+
+impl Product {
+    pub(crate) fn of_round(self, round: u64) -> Product {
+        let number = self.number + round * PRODUCTS.len() as u64;
+        Product { sale: self.sale + round * SALES, number, ..self }
+    }
+
+    /// Whether this is the other one, of whichever round.
+    pub(crate) fn is(self, other: Product) -> bool {
+        self.number.abs_diff(other.number).is_multiple_of(PRODUCTS.len() as u64)
+    }
+}
+
+/// By its number, which says its round too.
 pub(crate) fn product(number: u64) -> Product {
-    PRODUCTS[usize::try_from(number - 1).unwrap()]
+    let place = number - 1;
+    let kinds = PRODUCTS.len() as u64;
+    PRODUCTS[usize::try_from(place % kinds).unwrap()].of_round(place / kinds)
 }
 
 /// An order as the ledger has it.
@@ -138,15 +172,16 @@ impl Caller {
         }
     }
 
-    pub(crate) fn create_sales(&mut self) {
+    pub(crate) fn create_sales(&mut self, round: Round) {
         let item = |product: Product| {
             let Product { number, price, total, limit, .. } = product;
             let title = format!("Product {number}");
             json!({"product": number, "title": title, "price": price, "list_price": price, "total": total, "limit": limit})
         };
-        for (sale, payment_s) in [(PLENTY.sale, LONG_PAYMENT_S), (FLEETING.sale, FLEETING_PAYMENT_S)] {
+        for (kind, payment_s) in [(PLENTY, LONG_PAYMENT_S), (FLEETING, FLEETING_PAYMENT_S)] {
+            let sale = kind.of_round(round.number).sale;
             let items: Vec<Value> =
-                PRODUCTS.into_iter().filter(|product| product.sale == sale).map(item).collect();
+                round.products().into_iter().filter(|product| product.sale == sale).map(item).collect();
             let spec = json!({
                 "id": sale, "title": "Rush", "currency": "EUR", "starts_at_ms": 0,
                 "ends_at_ms": 9_999_999_999_999_u64, "payment_s": payment_s, "open_holds_per_buyer_max": 0,
@@ -157,9 +192,10 @@ impl Caller {
     }
 
     /// Another server learns of a new sale a moment later.
-    pub(crate) fn wait_for_sales(&mut self) {
+    pub(crate) fn wait_for_sales(&mut self, round: Round) {
         let deadline = Instant::now() + KNOWN_WITHIN;
-        for sale in [PLENTY.sale, FLEETING.sale] {
+        for kind in [PLENTY, FLEETING] {
+            let sale = kind.of_round(round.number).sale;
             let path = format!("/api/v1/sales/{sale}");
             while self.call("GET", &path, &[], "").unwrap().status != 200 {
                 assert!(Instant::now() < deadline, "sale {sale} is not known within {KNOWN_WITHIN:?}");
@@ -168,17 +204,29 @@ impl Caller {
         }
     }
 
-    /// Every order in the ledger, from the feed for the shop's fulfilment.
-    pub(crate) fn orders(&mut self) -> Vec<Line> {
-        let (mut lines, mut since) = (std::collections::HashMap::new(), 0);
+    /// Every order of a round in the ledger, from the feed for the shop's fulfilment.
+    pub(crate) fn orders(&mut self, round: Round) -> Vec<Line> {
+        self.read_feed(round).0
+    }
+
+    /// Where the next round's part of the feed begins.
+    pub(crate) fn end_of_feed(&mut self, round: Round) -> u64 {
+        self.read_feed(round).1
+    }
+
+    fn read_feed(&mut self, round: Round) -> (Vec<Line>, u64) {
+        let (mut lines, mut since) = (std::collections::HashMap::new(), round.since);
+        let numbers = round.products().map(|product| product.number);
         loop {
             let page = self.operate("GET", &format!("/api/v1/orders?since={since}&limit={FEED_PAGE}"), "");
             for line in page["orders"].as_array().unwrap().iter().map(Line::of) {
-                lines.insert(line.id.clone(), line);
+                if numbers.contains(&line.product) {
+                    lines.insert(line.id.clone(), line);
+                }
             }
             since = page["cursor"].as_u64().unwrap();
             if page["more"] != true {
-                return lines.into_values().collect();
+                return (lines.into_values().collect(), since);
             }
         }
     }

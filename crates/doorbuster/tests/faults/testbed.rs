@@ -19,8 +19,9 @@ use crate::gate::redis_cli;
 use crate::load::{Load, Shape};
 use crate::proxy::{ADVERTISED_HOST, Mode, Proxy};
 use crate::report::{self, Row};
-use crate::shop::Caller;
+use crate::shop::{Caller, Round};
 use crate::small_disk::{Owner, SmallDisk};
+use crate::soak;
 use crate::verdict::{self, Outcome};
 
 const WARM_WITHIN: Duration = Duration::from_secs(30);
@@ -77,11 +78,11 @@ impl Scenario {
 }
 
 /// One scenario at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
 /// Whether scenarios take their full time, and make the table.
 pub(crate) fn is_full() -> bool {
-    std::env::var_os("DOORBUSTER_FAULTS").is_some_and(|value| value == "full")
+    std::env::var_os("DOORBUSTER_FAULTS").is_some_and(|value| value == "full") || soak::hours().is_some()
 }
 
 /// What a fault acts on.
@@ -143,7 +144,7 @@ pub(crate) fn play(scenario: &Scenario, fault: impl FnOnce(&mut Testbed)) -> Out
     let attempts = load.stop();
     let silence = longest_silence(&attempts, began);
     let forgettable = forgettable(scenario.forgets, &attempts, began, ended);
-    let outcome = verdict::judge(&cluster, attempts);
+    let outcome = verdict::judge(&cluster, attempts, Round::FIRST);
     let row = Row { fault: scenario.name, lasted: ended - began, back, silence, forgettable, outcome };
     println!("{row}");
     assert!(row.outcome.rejected <= forgettable, "more was rejected than the gate can have forgotten: {row}");
@@ -172,8 +173,8 @@ impl Testbed {
         let config = configuration(scenario, network, ledger, &name_server, &prefix, &topic);
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path(), &config, scenario.servers);
-        Caller::calm(cluster.addresses()[0]).create_sales();
-        cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales());
+        Caller::calm(cluster.addresses()[0]).create_sales(Round::FIRST);
+        cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales(Round::FIRST));
         let load = Load::start(cluster.addresses(), shape());
         Testbed { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }
     }
@@ -189,7 +190,7 @@ impl Testbed {
 }
 
 /// The engines that all scenarios share, also after a scenario that failed in the middle of its fault.
-fn engines_that_are_well() -> (&'static Engines, &'static Network) {
+pub(crate) fn engines_that_are_well() -> (&'static Engines, &'static Network) {
     static ENGINES: OnceLock<Engines> = OnceLock::new();
     static NETWORK: OnceLock<Network> = OnceLock::new();
     let engines = ENGINES.get_or_init(|| {
@@ -233,13 +234,13 @@ fn wait_until_advertised(engines: &Engines) {
 
 fn shape() -> Shape {
     if is_full() {
-        Shape { buyers: 32, think: Duration::from_millis(10) }
+        Shape { buyers: 32, think: Duration::from_millis(10), round: Round::FIRST }
     } else {
-        Shape { buyers: 8, think: Duration::from_millis(10) }
+        Shape { buyers: 8, think: Duration::from_millis(10), round: Round::FIRST }
     }
 }
 
-fn configuration(
+pub(crate) fn configuration(
     scenario: &Scenario,
     network: &Network,
     (mysql_address, mysql_database): (String, &str),
@@ -287,7 +288,7 @@ timeout_ms = {timeout}
 }
 
 /// Runs statements in MariaDB, past the proxy.
-fn say_sql(engines: &Engines, statements: &str) {
+pub(crate) fn say_sql(engines: &Engines, statements: &str) {
     let address = engines.address("mariadb");
     let (host, port) = address.rsplit_once(':').unwrap();
     let status = Command::new("mariadb")
@@ -298,7 +299,7 @@ fn say_sql(engines: &Engines, statements: &str) {
 }
 
 /// The first answer of each order that was accepted.
-fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &TimedAnswer> {
+pub(crate) fn acceptances(attempts: &[Attempt]) -> impl Iterator<Item = &TimedAnswer> {
     attempts.iter().filter_map(|attempt| {
         attempt.answers.iter().find(|timed| matches!(timed.answer, Answer::Accepted { .. }))
     })
