@@ -19,6 +19,11 @@ pub(crate) const FROZEN: Scenario = Scenario::of("Redis frozen");
 pub(crate) const UNREACHABLE: Scenario = Scenario::of("Redis unreachable for one server");
 pub(crate) const WIPED: Scenario =
     Scenario { forgets: Forgets::Before(EVERYTHING), ..Scenario::of("Redis wiped (FLUSHALL)") };
+pub(crate) const WIPED_OF_MANY: Scenario = Scenario {
+    idle_sales: 5,
+    forgets: Forgets::Before(EVERYTHING),
+    ..Scenario::of("Redis wiped, of a shop with 50,000 products and 2 ms away")
+};
 pub(crate) const MASTER_KILLED: Scenario = Scenario {
     gate: Gate::RedisCluster,
     forgets: Forgets::BeforeAndDuring(UNSYNCED),
@@ -61,6 +66,19 @@ fn redis_is_unreachable_for_one_server() {
 fn redis_is_wiped() {
     play(&WIPED, |testbed| {
         assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
+    });
+}
+
+/// What sells does not wait for what is over or still to come.
+#[test]
+fn redis_is_wiped_of_many_products() {
+    play(&WIPED_OF_MANY, |testbed| {
+        let engines = [&testbed.network.redis, &testbed.network.mariadb];
+        engines.iter().for_each(|engine| engine.set(Mode::Late(Duration::from_millis(2))));
+        testbed.load.wait_for_orders(100, Duration::from_secs(60));
+        assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
+        testbed.load.wait_for_orders(1, Duration::from_secs(60));
+        engines.iter().for_each(|engine| engine.set(Mode::Pass));
     });
 }
 

@@ -31,7 +31,7 @@ mod verdict;
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 24] = [
+const SCENARIOS: [Scenario; 25] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -41,6 +41,7 @@ const SCENARIOS: [Scenario; 24] = [
     gate::FROZEN,
     gate::UNREACHABLE,
     gate::WIPED,
+    gate::WIPED_OF_MANY,
     gate::MASTER_KILLED,
     gate::MASTER_FROZEN,
     broker::KILLED,

@@ -26,6 +26,8 @@ pub(crate) enum Mode {
     Silent,
     /// Connections are broken and new ones too; what was on its way is lost.
     Cut,
+    /// What is sent arrives so much later: the way to another town and back.
+    Late(Duration),
     /// Requests arrive, answers do not.
     MuteAnswers,
     /// The answer to each request that has these bytes in it is lost, and its connection with it.
@@ -186,6 +188,9 @@ impl Shared {
                         && chunk.windows(needle.len()).any(|window| window == *needle)
                     {
                         *losing.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                    }
+                    if let Mode::Late(by) = mode {
+                        std::thread::sleep(*by);
                     }
                     Fate::Arrives
                 });

@@ -191,6 +191,18 @@ impl Caller {
         }
     }
 
+    /// A sale that nobody buys from: over, or still to come.
+    pub(crate) fn create_idle_sale(&mut self, sale: u64, items: u64, over: bool) {
+        let item = |number: u64| json!({"product": sale * 100_000 + number, "title": "P", "price": 1, "list_price": 1, "total": 9, "limit": null});
+        let (starts_at_ms, ends_at_ms) =
+            if over { (0, 1) } else { (9_999_999_999_998_u64, 9_999_999_999_999_u64) };
+        let spec = json!({
+            "id": sale, "title": "Idle", "currency": "EUR", "starts_at_ms": starts_at_ms, "ends_at_ms": ends_at_ms,
+            "payment_s": LONG_PAYMENT_S, "open_holds_per_buyer_max": 0, "items": (0..items).map(item).collect::<Vec<_>>(),
+        });
+        self.operate("POST", "/api/v1/sales", &spec.to_string());
+    }
+
     /// Another server learns of a new sale a moment later.
     pub(crate) fn wait_for_sales(&mut self, round: Round) {
         let deadline = Instant::now() + KNOWN_WITHIN;

@@ -40,6 +40,9 @@ const FROZEN_BY_SOME: [&str; 9] = [
     "mariadb",
 ];
 const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
+/// All that one request of an operator has room for.
+const IDLE_ITEMS: u64 = 10_000;
+const FIRST_IDLE_SALE: u64 = 1_000;
 const CLUSTER_NODES: usize = 6;
 const CLUSTER_NODE_TIMEOUT_MS: &str = "2000";
 
@@ -69,11 +72,20 @@ pub(crate) struct Scenario {
     pub(crate) forgets: Forgets,
     /// This one is another one, whose disk can be filled.
     pub(crate) small_disk: Option<&'static Owner>,
+    /// Sales of many products that were there before, over or still to come.
+    pub(crate) idle_sales: u64,
 }
 
 impl Scenario {
     pub(crate) const fn of(name: &'static str) -> Scenario {
-        Scenario { name, gate: Gate::Redis, servers: 2, forgets: Forgets::Nothing, small_disk: None }
+        Scenario {
+            name,
+            gate: Gate::Redis,
+            servers: 2,
+            forgets: Forgets::Nothing,
+            small_disk: None,
+            idle_sales: 0,
+        }
     }
 }
 
@@ -173,7 +185,12 @@ impl Testbed {
         let config = configuration(scenario, network, ledger, &name_server, &prefix, &topic);
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::start(dir.path(), &config, scenario.servers);
-        Caller::calm(cluster.addresses()[0]).create_sales(Round::FIRST);
+        let mut operator = Caller::calm(cluster.addresses()[0]);
+        for number in 0..scenario.idle_sales {
+            let items = if is_full() { IDLE_ITEMS } else { IDLE_ITEMS / 10 };
+            operator.create_idle_sale(FIRST_IDLE_SALE + number, items, number > 0);
+        }
+        operator.create_sales(Round::FIRST);
         cluster.addresses().into_iter().for_each(|server| Caller::calm(server).wait_for_sales(Round::FIRST));
         let load = Load::start(cluster.addresses(), shape());
         Testbed { engines, network, cluster, load, prefix, topic, small_disk, _dir: dir, _alone: alone }

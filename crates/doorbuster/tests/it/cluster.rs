@@ -131,7 +131,7 @@ fn read(server: &Serving, member: u64, order: &str) -> Value {
     }
 }
 
-fn operator(server: &Serving, path: &str, key: &str, body: &str) -> Response {
+pub(crate) fn operator(server: &Serving, path: &str, key: &str, body: &str) -> Response {
     let token = format!("Bearer {OPERATOR}");
     let headers =
         [("Authorization", token.as_str()), ("Content-Type", "application/json"), ("Idempotency-Key", key)];

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{SOON, accepted, ask_once, code, configure, configure_on, place_once};
+use crate::cluster::{SOON, accepted, ask_once, code, configure, configure_on, operator, place_once};
 use crate::engines::Engines;
 use crate::serving::Serving;
 
@@ -167,4 +167,45 @@ fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
     engines.up(&["redis"]);
     until_ready(&server);
     accepted(&server, 2, "k", 29);
+}
+
+/// Of the gates that are there, whatever they say.
+fn gates(engines: &Engines) -> usize {
+    let address = engines.address("redis");
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let mut scan = Command::new("redis-cli");
+    scan.args(["-h", host, "-p", port, "--scan", "--pattern", "*}:s"]);
+    String::from_utf8(scan.output().unwrap().stdout).unwrap().lines().count()
+}
+
+/// A shop has had many sales: what is over must not hold up what sells.
+#[test]
+fn a_lost_gate_of_a_sale_that_is_over_is_built_when_it_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["redis"], &[]);
+    configure_on(&engines.address("redis"), dir.path(), "lost_and_over", "");
+    let server = serve_logged(dir.path(), "");
+    until_ready(&server);
+    let built = |gates_wanted: usize| {
+        until("its gates are there", || {
+            let found = gates(&engines);
+            (found == gates_wanted, format!("{found} of {gates_wanted} gates"))
+        });
+    };
+    built(1004);
+    assert_eq!(operator(&server, "/api/v1/sales/3/end", "e", "").status, 200);
+    redis(&engines, "flushall");
+    built(1002);
+    until("it is corrected", || {
+        let answer = operator(&server, "/api/v1/sales/3/items/30/correct", "c", r#"{"units": 1}"#);
+        assert!(matches!(answer.status, 200 | 503), "{answer:?}");
+        (answer.status == 200, answer.body)
+    });
+    built(1003);
+    until("what it was asked for is at rest", || {
+        let mut audit = crate::doorbuster(dir.path());
+        audit.args(["audit", "--config", "doorbuster.toml"]);
+        let (code, printed, errors) = crate::outcome(audit.output().unwrap());
+        (code == 0 && printed.contains("; at rest:"), printed + &errors)
+    });
 }

@@ -186,6 +186,11 @@ impl<'s> WorkingSet<'s> {
         self.skus.get(&sku).map(|sku| sku.row.stock)
     }
 
+    /// How many orders a SKU that was read has had.
+    pub fn orders(&self, sku: SkuId) -> Option<u64> {
+        self.skus.get(&sku).map(|sku| sku.row.orders)
+    }
+
     /// Takes one order in, or says why not. It is judged by units and limits: the ledger is the last guard, whatever the
     /// gate had said.
     ///

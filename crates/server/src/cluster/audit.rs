@@ -3,13 +3,14 @@
 //! What the gate has available, and what the ledger holds and sold, add up to the total, once nothing is on its way: no
 //! reservation open, no message or row of the outbox waiting, and neither side changed while both were read. A SKU of which
 //! something is on its way is reported as that, and not compared. Nor is one whose gate is closed: it sells nothing until a
-//! server has rebuilt it, which breaks no invariant.
+//! server has rebuilt it, which breaks no invariant; that of a sale which is over is rebuilt when it is needed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use engine::SkuId;
 
 use super::start::{StartError, gate_config, queue_options};
+use crate::clock::wall_clock;
 use crate::cluster::place::relay::order_of;
 use crate::config::{Config, Secrets};
 use crate::gate::{Gate, GateError, Open};
@@ -19,6 +20,8 @@ use crate::queue::{Consumer, PullError};
 
 /// Open reservations that are read at once.
 const OPEN_ROWS: usize = 1_000;
+/// SKUs that are read at once.
+const READ_AT_ONCE: usize = 1_000;
 
 /// What the three say together.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct ThreeWay {
     pub moving: usize,
     /// SKUs that were not compared, because their gate is closed: until it is rebuilt, there is no audit of them.
     pub closed: usize,
+    /// SKUs that were not compared, because their gate is closed and their sale is over: it is rebuilt when it is needed.
+    pub over: usize,
     /// Messages that no server has consumed.
     pub backlog: u64,
     /// Rows that the gate has not heard of yet.
@@ -64,6 +69,8 @@ pub struct SkuSight {
     pub open_units: u64,
     /// Why the gate sells nothing of it, if it does not.
     pub closed: Option<&'static str>,
+    /// Whether its sale is over.
+    pub over: bool,
 }
 
 /// Why there is no audit.
@@ -95,23 +102,37 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let mut broken = audited.broken.clone();
     let mut skus = Vec::new();
     let quiet = backlog == 0 && outbox == 0;
-    for row in ledger.stocks()? {
-        let (sight, seq) = look(&mut ledger, &mut gate, &row)?;
-        let fault = match sight.closed {
-            None => gate.audit(row.sku)?.fault(),
-            Some(_) => None,
-        };
-        skus.push((sight, seq, row, fault));
+    let (rows, now) = (ledger.stocks()?, wall_clock());
+    let is_over = |sku| ledger.sales().of_sku(sku).is_some_and(|sale| sale.ended || sale.spec.ends_at <= now);
+    let over: HashSet<_> = rows.iter().map(|row| row.sku).filter(|sku| is_over(*sku)).collect();
+    for rows in rows.chunks(READ_AT_ONCE) {
+        for (row, (sight, seq)) in rows.iter().zip(look(&mut ledger, &mut gate, rows)?) {
+            let sight = SkuSight { over: over.contains(&row.sku), ..sight };
+            // Where there was never an order, there is nothing to add up.
+            let fault = match sight.closed {
+                None if row.orders > 0 || sight.open > 0 => gate.audit(row.sku)?.fault(),
+                _ => None,
+            };
+            skus.push((sight, seq, *row, fault));
+        }
     }
     // What moved while it was read can't be added up: the two are read one after the other.
     let after: HashMap<_, _> = ledger.stocks()?.into_iter().map(|row| (row.sku, row)).collect();
-    let (mut moving, mut closed) = (0, 0);
-    for (sight, seq, row, fault) in &skus {
+    let (mut moving, mut closed, mut over) = (0, 0, 0);
+    let mut states = Vec::with_capacity(skus.len());
+    for skus in skus.chunks(READ_AT_ONCE) {
+        states.extend(gate.states(&skus.iter().map(|(sight, ..)| sight.sku).collect::<Vec<_>>()));
+    }
+    for ((sight, seq, row, fault), now) in skus.iter().zip(states) {
         if sight.closed.is_some() {
-            closed += 1;
+            if sight.over {
+                over += 1
+            } else {
+                closed += 1
+            }
             continue;
         }
-        let now = gate.states(&[sight.sku]).pop().expect("one SKU has one state")?;
+        let now = now?;
         let still = after.get(&sight.sku) == Some(row) && now.map(|state| state.seen.seq) == *seq;
         if !(still && quiet && sight.open == 0) {
             moving += 1;
@@ -121,7 +142,7 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
     }
     let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
-    Ok(ThreeWay { ledger: audited, skus, moving, closed, backlog, outbox, broken })
+    Ok(ThreeWay { ledger: audited, skus, moving, closed, over, backlog, outbox, broken })
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {
@@ -134,26 +155,43 @@ fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, Au
     Ok(backlog)
 }
 
+/// SKUs and the sequence numbers of their gates.
 fn look(
     ledger: &mut SharedLedger,
     gate: &mut Gate,
-    row: &SkuRow,
-) -> Result<(SkuSight, Option<u64>), AuditError> {
-    let state = gate.states(&[row.sku]).pop().expect("one SKU has one state")?;
-    let mut sight = SkuSight {
-        sku: row.sku,
-        total: row.stock.total(),
-        held: row.stock.held(),
-        sold: row.stock.sold(),
-        available: 0,
-        open: 0,
-        open_units: 0,
-        closed: Some("gate_lost"),
-    };
-    let Some(state) = state else { return Ok((sight, None)) };
-    sight.available = state.seen.available;
-    sight.closed = state.closed.map(crate::gate::Closed::as_str);
-    let open = gate.open_reservations(row.sku, 0, OPEN_ROWS)?;
+    rows: &[SkuRow],
+) -> Result<Vec<(SkuSight, Option<u64>)>, AuditError> {
+    let skus: Vec<_> = rows.iter().map(|row| row.sku).collect();
+    let (states, counts) = (gate.states(&skus), gate.open_counts(&skus));
+    let mut sights = Vec::with_capacity(rows.len());
+    for ((row, state), count) in rows.iter().zip(states).zip(counts) {
+        let mut sight = SkuSight {
+            sku: row.sku,
+            total: row.stock.total(),
+            held: row.stock.held(),
+            sold: row.stock.sold(),
+            available: 0,
+            open: 0,
+            open_units: 0,
+            closed: Some("gate_lost"),
+            over: false,
+        };
+        let Some(state) = state? else {
+            sights.push((sight, None));
+            continue;
+        };
+        sight.available = state.seen.available;
+        sight.closed = state.closed.map(crate::gate::Closed::as_str);
+        if count? > 0 {
+            look_at_open(ledger, gate, &mut sight)?;
+        }
+        sights.push((sight, Some(state.seen.seq)));
+    }
+    Ok(sights)
+}
+
+fn look_at_open(ledger: &mut SharedLedger, gate: &mut Gate, sight: &mut SkuSight) -> Result<(), AuditError> {
+    let open = gate.open_reservations(sight.sku, 0, OPEN_ROWS)?;
     sight.open = open.len() as u64;
     for open in open {
         let Open::Order(place) = open.what else { continue };
@@ -161,7 +199,7 @@ fn look(
             sight.open_units += u64::from(place.quantity);
         }
     }
-    Ok((sight, Some(state.seen.seq)))
+    Ok(())
 }
 
 fn compare(sight: &SkuSight, broken: &mut Vec<String>) {

@@ -1,5 +1,6 @@
 //! What all stages of one server share.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::work::{Instruction, Question};
 use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
 use crate::cluster::place::publish::Publication;
+use crate::gate::GateError;
 use crate::intake::Health;
 use crate::intake::Mailbox;
 use crate::intake::WorkQueue;
@@ -65,6 +67,8 @@ pub(super) struct Core {
     sales: Mutex<Sales>,
     /// SKUs whose gate this server has seen going backwards.
     suspects: Mutex<Vec<SkuId>>,
+    /// SKUs whose gate was needed here and is closed.
+    needed: Mutex<BTreeSet<SkuId>>,
     stopped: (Mutex<()>, Condvar),
 }
 
@@ -92,6 +96,7 @@ impl Core {
             stopping: AtomicBool::new(false),
             sales: Mutex::default(),
             suspects: Mutex::default(),
+            needed: Mutex::default(),
             stopped: Default::default(),
         }
     }
@@ -112,7 +117,7 @@ impl Core {
             .map(|_changed| ())
     }
 
-    pub(super) fn slots(&self) -> Vec<Slot> {
+    pub(super) fn slots(&self) -> Arc<[Slot]> {
         self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots()
     }
 
@@ -130,6 +135,18 @@ impl Core {
 
     pub(super) fn take_suspects(&self) -> Vec<SkuId> {
         std::mem::take(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes a SKU for which the gate gave no result, if that is because its gate is closed: one that sells is rebuilt
+    /// anyway, any other if it is needed.
+    pub(super) fn note_closed(&self, sku: SkuId, error: &GateError) {
+        if matches!(error, GateError::Closed(_)) {
+            self.needed.lock().unwrap_or_else(PoisonError::into_inner).insert(sku);
+        }
+    }
+
+    pub(super) fn take_needed(&self) -> BTreeSet<SkuId> {
+        std::mem::take(&mut *self.needed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn count_outcomes(&self, outcomes: &[Outcome]) {

@@ -15,6 +15,7 @@ mod ask;
 mod audit;
 mod core;
 mod counts;
+mod looks;
 mod pass_over;
 mod place;
 mod sales;

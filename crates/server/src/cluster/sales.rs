@@ -3,8 +3,10 @@
 //!
 //! Only the entries about sales are followed: the registry that they are replayed into knows no order and no stock.
 
+use std::sync::Arc;
+
 use engine::handover::SaleState;
-use engine::{ProductId, Sale, SaleId, Seq, SkuId};
+use engine::{ProductId, Sale, SaleId, Seq, SkuId, UnixMs};
 
 use crate::cluster::ask::refresh::publish_stocks;
 use crate::intake::catalog::{Catalog, Shelf};
@@ -19,10 +21,19 @@ pub(super) struct Slot {
     pub(super) product: ProductId,
 }
 
+impl Slot {
+    /// Whether nothing of it is sold any more, as things stand.
+    pub(super) fn is_over(&self, now: UnixMs) -> bool {
+        self.state.ended || self.state.ends_at <= now
+    }
+}
+
 /// The sales of the ledger, up to some entry.
 #[derive(Debug, Default)]
 pub(super) struct Sales {
     registry: engine::Sales,
+    /// Of all sales, in the order of their SKUs' numbers.
+    slots: Arc<[Slot]>,
     /// Of the last entry that was followed, whether it made sense or not.
     after: Seq,
 }
@@ -43,6 +54,7 @@ impl Sales {
                 tracing::error!(%error, seq = entry.seq.0, "the ledger's sale events do not follow");
             }
         }
+        self.slots = self.registry.iter().flat_map(slots_of).collect();
         let catalog = Catalog::of(&self.registry, &shelf.current());
         publish_stocks(&catalog, &stocks);
         shelf.publish(catalog);
@@ -50,8 +62,8 @@ impl Sales {
     }
 
     /// The slots of all sales, in the order of their SKUs' numbers.
-    pub(super) fn slots(&self) -> Vec<Slot> {
-        self.registry.iter().flat_map(slots_of).collect()
+    pub(super) fn slots(&self) -> Arc<[Slot]> {
+        Arc::clone(&self.slots)
     }
 
     /// The slots of one sale; none if the sale is unknown.

@@ -33,8 +33,10 @@ pub mod limits {
     pub const SCRIPT_IDS_MAX: usize = 500;
     /// Marks or buyers in one step of a build; each is two values.
     pub const BUILD_ROWS_MAX: usize = 1_000;
-    /// Steps of a build on their way at once.
-    pub const BUILD_CHUNKS_MAX: usize = 16;
+    /// Rows of a build that are on their way at once.
+    pub const BUILD_ROWS_AT_ONCE: usize = 16 * BUILD_ROWS_MAX;
+    /// Gates that are asked for by name, in one command.
+    pub const WANTED_MAX: usize = 1_000;
     /// Open reservations in one answer.
     pub const OPEN_ROWS_MAX: usize = 1_000;
     /// Times, versions, epochs and numbers of units are exact in Lua up to here.

@@ -109,7 +109,7 @@ impl Commanding<'_> {
     /// The items as they stand: available at the gate, in total in the ledger. `None`: a gate does not answer, is closed and
     /// may show anything, or holds units for a correction of which nobody knows yet whether it was made.
     fn balances(&mut self, skus: &[SkuId]) -> Result<Option<Vec<Balance>>, LedgerError> {
-        let rows = self.ledger.stocks()?;
+        let rows = self.ledger.stocks_of(skus)?;
         let totals: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.stock.total())).collect();
         let mut items = Vec::with_capacity(skus.len());
         for skus in skus.chunks(SKUS_AT_ONCE) {

@@ -128,7 +128,7 @@ impl<'a> Commanding<'a> {
         waiting: &mut Vec<WaitingCommand>,
     ) -> Vec<WaitingCommand> {
         let ids: Vec<_> = asked.iter().filter_map(|asked| order_of(&asked.command)).collect();
-        let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
+        let mut found = find(self.core, &mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         let mut ready = Vec::new();
         for asked in asked {
@@ -303,7 +303,10 @@ impl<'a> Commanding<'a> {
                 }
             }
             Err(gate::GateError::Unknown(_)) => Err(NotServed::Unknown),
-            Err(_) => Err(NotServed::Unavailable),
+            Err(error) => {
+                self.core.note_closed(id.sku, &error);
+                Err(NotServed::Unavailable)
+            }
         }
     }
 
@@ -333,7 +336,8 @@ impl<'a> Commanding<'a> {
                 self.core.stock.observe(self.core, *sku, state.seen);
             }
         }
-        look_at_ledger(self.core, &mut self.ledger);
+        skus.sort_unstable();
+        look_at_ledger(self.core, &mut self.ledger, &skus);
     }
 
     /// Waits until the slots of new sales are built, and every server has had the time to see the sales; returns those
@@ -345,7 +349,10 @@ impl<'a> Commanding<'a> {
         std::thread::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
         while !sales.is_empty() && committed.elapsed() < BUILT_WITHIN {
             sales.retain(|sale| {
-                let skus: Vec<_> = self.core.slots_of(*sale).into_iter().map(|slot| slot.sku).collect();
+                // What is over has no gate before somebody asks for it.
+                let now = self.core.clock.now();
+                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| !slot.is_over(now));
+                let skus: Vec<_> = slots.map(|slot| slot.sku).collect();
                 let open = |state: &Result<Option<gate::GateState>, _>| {
                     matches!(state, Ok(Some(state)) if state.closed.is_none())
                 };

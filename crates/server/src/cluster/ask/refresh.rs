@@ -4,7 +4,7 @@
 //! A flag is a lease: it is believed for half a second after the gate said so, then the gate is asked again with the
 //! next order. Two sights of one SKU are in order by (epoch, seq), so an old one never hides a new one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,15 +12,23 @@ use std::time::{Duration, Instant};
 use engine::SkuId;
 
 use crate::cluster::Core;
-use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen};
+use crate::cluster::looks::{Looks, is_live};
+use crate::cluster::sales::Slot;
+use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::Need;
 use crate::intake::catalog::Catalog;
 use crate::ledger::mysql::cluster::{SharedLedger, SkuRow};
 
 /// Between two looks at the gate.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Slots of those that do not sell in one look: of 50,000 each has its turn within a minute, at 1,000 of them a second.
+const OTHERS_PER_LOOK: usize = 200;
 /// Between two looks at what the ledger has sold and holds, and at Redis' settings.
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// For gates of new sales, and of all if this server or Redis is new.
+const BUILT_WITHIN: Duration = Duration::from_secs(2);
+const ALL_CLOSED: &str =
+    "the gates of all products that are sold now are closed, until they are rebuilt from the ledger";
 /// For how long what the gate said is believed.
 const SOLD_OUT_LEASE_MS: u64 = 500;
 
@@ -48,76 +56,139 @@ impl StockView {
 }
 
 /// Runs until the server stops.
-pub(in crate::cluster) fn run(core: &Core, mut gate: Gate, mut ledger: SharedLedger) {
-    let mut looked_slowly: Option<Instant> = None;
-    while !core.stopping.load(Ordering::Acquire) {
-        core.publish_sales(&mut ledger);
-        let unread = look_at_gate(core, &mut gate);
-        let slowly = looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL);
-        if slowly || unread.is_some() || !core.health.is_met(Need::Gate) {
-            judge_gate(core, &mut gate, unread);
-        }
-        if slowly {
-            looked_slowly = Some(Instant::now());
-            look_at_ledger(core, &mut ledger);
-        }
-        core.wait(INTERVAL);
+pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: SharedLedger) {
+    Refreshing {
+        core,
+        gate,
+        ledger,
+        looks: Looks::new(OTHERS_PER_LOOK),
+        open: HashSet::new(),
+        closed: HashMap::new(),
     }
+    .run();
 }
 
-/// Whether orders can be taken as far as the gate goes. Nobody else says so: two that see different things would
-/// contradict each other.
-fn judge_gate(core: &Core, gate: &mut Gate, mut unread: Option<GateError>) {
-    let (evicting, nodes): (Vec<_>, Vec<_>) = gate.health().into_iter().partition(evicts);
-    let mut fault = crate::gate::fault(&nodes);
-    if fault.is_none() && unread.is_some() {
-        // A connection that was lost is there again by now.
-        unread = look_at_gate(core, gate);
-        fault = unread.map(|error| error.to_string());
+/// The stage that keeps the view fresh. Lives on one thread.
+struct Refreshing<'a> {
+    core: &'a Core,
+    gate: Gate,
+    ledger: SharedLedger,
+    looks: Looks,
+    /// Those whose gate sold when it was looked at last.
+    open: HashSet<SkuId>,
+    /// Of the others that were looked at, since when it does not.
+    closed: HashMap<SkuId, Instant>,
+}
+
+impl Refreshing<'_> {
+    fn run(mut self) {
+        let mut looked_slowly: Option<Instant> = None;
+        while !self.core.stopping.load(Ordering::Acquire) {
+            self.core.publish_sales(&mut self.ledger);
+            let slots = self.looks.pick(&self.core.slots(), self.core.clock.now());
+            let unread = self.look_at_gate(&slots);
+            self.ask_for_needed();
+            let slowly = looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL);
+            if slowly || unread.is_some() || !self.core.health.is_met(Need::Gate) {
+                self.judge_gate(unread, &slots);
+            }
+            if slowly {
+                looked_slowly = Some(Instant::now());
+                let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
+                look_at_ledger(self.core, &mut self.ledger, &skus);
+            }
+            self.core.wait(INTERVAL);
+        }
     }
-    core.health.note_fault(Need::Gate, fault);
-    core.health.note(Need::GateKeepsKeys, evicting.is_empty());
+
+    /// Whether orders can be taken as far as the gate goes. Nobody else says so: two that see different things would
+    /// contradict each other.
+    fn judge_gate(&mut self, mut unread: Option<GateError>, slots: &[Slot]) {
+        let (evicting, nodes): (Vec<_>, Vec<_>) = self.gate.health().into_iter().partition(evicts);
+        let mut fault = crate::gate::fault(&nodes);
+        if fault.is_none() && unread.is_some() {
+            // A connection that was lost is there again by now.
+            unread = self.look_at_gate(slots);
+            fault = unread.map(|error| error.to_string());
+        }
+        self.core.health.note(Need::GateKeepsKeys, evicting.is_empty());
+        let fault = match (fault, self.all_closed(slots)) {
+            // It stays as it is said to be: new gates are built in a moment.
+            (None, Some(since)) if since < BUILT_WITHIN => return,
+            (None, Some(_)) => Some(ALL_CLOSED.to_owned()),
+            (fault, _) => fault,
+        };
+        self.core.health.note_fault(Need::Gate, fault);
+    }
+
+    /// For how long nothing can be sold although something should, if so. One closed gate among others keeps nobody from
+    /// the others.
+    fn all_closed(&self, slots: &[Slot]) -> Option<Duration> {
+        let now = self.core.clock.now();
+        let selling = slots.iter().filter(|slot| is_live(slot, now));
+        let since: Option<Vec<Instant>> = selling.map(|slot| self.closed.get(&slot.sku).copied()).collect();
+        since?.into_iter().max().map(|since| since.elapsed())
+    }
+
+    /// Reads the stock of these SKUs. Returns why one could not be read, if so; a gate that is closed is read.
+    fn look_at_gate(&mut self, slots: &[Slot]) -> Option<GateError> {
+        let Refreshing { core, gate, open, closed: shut, .. } = self;
+        let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
+        let mut unread = None;
+        for (sku, state) in skus.iter().zip(gate.states(&skus)) {
+            match state {
+                Ok(Some(state)) if state.closed.is_none() => {
+                    core.stock.observe(core, *sku, state.seen);
+                    open.insert(*sku);
+                    shut.remove(sku);
+                    continue;
+                }
+                Ok(Some(GateState { closed: Some(closed @ Closed::NewerFormat(_)), .. })) => {
+                    unread = Some(GateError::Closed(closed));
+                }
+                Ok(_) => {}
+                Err(error) => unread = Some(error),
+            }
+            open.remove(sku);
+            shut.entry(*sku).or_insert_with(Instant::now);
+        }
+        core.counts.gates_open.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
+        let mut suspects = gate.take_suspects();
+        suspects.extend(core.take_suspects());
+        // Closed for everybody, and rebuilt by whoever reconciles.
+        let suspects: Vec<_> = suspects.into_iter().map(|sku| (sku, limits::NUMBER_MAX)).collect();
+        for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
+            match fenced {
+                Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
+                Err(error) => tracing::warn!(%error, sku = sku.0, "a gate could not be fenced"),
+            }
+        }
+        unread
+    }
+
+    /// Has closed gates rebuilt that are needed although they sell nothing now.
+    fn ask_for_needed(&mut self) {
+        let needed = self.core.take_needed();
+        if needed.is_empty() {
+            return;
+        }
+        let now = self.core.clock.now();
+        let slots = self.core.slots();
+        let idle = slots.iter().filter(|slot| needed.contains(&slot.sku) && !is_live(slot, now));
+        let idle: Vec<_> = idle.map(|slot| slot.sku).collect();
+        if let Err(error) = self.gate.want(&idle) {
+            tracing::debug!(%error, "closed gates could not be asked for");
+        }
+    }
 }
 
 fn evicts(node: &NodeHealth) -> bool {
     !matches!(node.maxmemory_policy.as_str(), "" | "noeviction")
 }
 
-/// Reads the stock of all SKUs. Returns why one could not be read, if so; a gate that is closed is read.
-fn look_at_gate(core: &Core, gate: &mut Gate) -> Option<GateError> {
-    let catalog = core.shelf.current();
-    let numbers = 0..u32::try_from(catalog.skus.len()).expect("SKUs are numbered by u32");
-    let skus: Vec<_> = numbers.map(SkuId).collect();
-    let (mut open, mut unread) = (0, None);
-    for (sku, state) in skus.iter().zip(gate.states(&skus)) {
-        match state {
-            Ok(Some(state)) if state.closed.is_none() => {
-                core.stock.observe(core, *sku, state.seen);
-                open += 1;
-            }
-            Ok(Some(GateState { closed: Some(closed @ Closed::NewerFormat(_)), .. })) => {
-                unread = Some(GateError::Closed(closed));
-            }
-            Ok(_) => {}
-            Err(error) => unread = Some(error),
-        }
-    }
-    core.counts.gates_open.set(open);
-    let mut suspects = gate.take_suspects();
-    suspects.extend(core.take_suspects());
-    // Closed for everybody, and rebuilt by whoever reconciles.
-    let suspects: Vec<_> = suspects.into_iter().map(|sku| (sku, u64::MAX >> 12)).collect();
-    for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
-        match fenced {
-            Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
-            Err(error) => tracing::warn!(%error, sku = sku.0, "a gate could not be fenced"),
-        }
-    }
-    unread
-}
-
-pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger) {
-    match ledger.stocks() {
+/// Takes over what the ledger says of these SKUs, which are in the order of their numbers.
+pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) {
+    match ledger.stocks_of(skus) {
         Ok(stocks) => {
             core.health.note(Need::Ledger, true);
             publish_stocks(&core.shelf.current(), &stocks);

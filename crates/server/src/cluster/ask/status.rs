@@ -46,6 +46,7 @@ pub(in crate::cluster) enum Whereabouts {
 /// Finds orders: in the ledger first, then at the gate, and once more in the ledger if the gate says that it is
 /// there by now.
 pub(in crate::cluster) fn find(
+    core: &Core,
     ledger: &mut SharedLedger,
     gate: &mut Gate,
     ids: &[OrderId],
@@ -75,7 +76,10 @@ pub(in crate::cluster) fn find(
                 arrived.push(index);
                 Whereabouts::Unclear
             }
-            Err(_) => Whereabouts::Unclear,
+            Err(error) => {
+                core.note_closed(ids[index].sku, &error);
+                Whereabouts::Unclear
+            }
         };
     }
     let arrived_ids: Vec<_> = arrived.iter().map(|index| ids[*index]).collect();
@@ -129,7 +133,7 @@ impl<'a> Reading<'a> {
 
     fn batch(&mut self, batch: Vec<Question>, waiting: &mut Vec<Question>, closing: bool) {
         let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
-        let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
+        let mut found = find(self.core, &mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         for work in batch {
             let reply = match &work {

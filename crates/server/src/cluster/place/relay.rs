@@ -208,6 +208,9 @@ impl<'a> Relay<'a> {
         for (asked, reserved) in asked.into_iter().zip(reserved) {
             let (asked, permit) = asked.into_parts();
             let taken = matches!(&reserved, Ok(Answer { what: Reserved::Taken { .. }, .. }));
+            if let Err(error) = &reserved {
+                self.core.note_closed(asked.place.id.sku, error);
+            }
             if !taken && !matches!(&reserved, Err(GateError::Unknown(_))) {
                 self.core.admission.take_back(permit);
             }

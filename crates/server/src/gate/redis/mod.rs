@@ -18,6 +18,7 @@ mod reading;
 mod reply;
 mod router;
 mod scripts;
+mod wanted;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -188,14 +189,16 @@ impl Gate {
         outcomes
     }
 
-    /// Notes for the edge which SKU sells a product. The newest wins.
-    pub fn publish_product(&mut self, product: ProductId, sku: SkuId) -> Result<(), GateError> {
-        let key = product_key(&self.router.config().key_prefix, product);
+    /// Notes for the edge which SKU sells each product. The newest wins.
+    pub fn publish_products(&mut self, products: &[(ProductId, SkuId)]) -> Vec<Result<(), GateError>> {
         self.commands.clear();
-        let value = format!("{:08x}", sku.0);
-        self.commands.script(Script::Product, slot_of(&key), &[&key], &[value.as_bytes()]);
-        let outcome = self.router.exchange(&self.commands).remove(0);
-        outcome.and_then(Reply::read).map(|_| ())
+        for (product, sku) in products {
+            let key = product_key(&self.router.config().key_prefix, *product);
+            let value = format!("{:08x}", sku.0);
+            self.commands.script(Script::Product, slot_of(&key), &[&key], &[value.as_bytes()]);
+        }
+        let outcomes = self.router.exchange(&self.commands).into_iter();
+        outcomes.map(|outcome| outcome.and_then(Reply::read).map(drop)).collect()
     }
 
     /// SKUs that were seen to run backwards since the last call: they must be rebuilt.

@@ -69,6 +69,18 @@ impl Gate {
             .collect()
     }
 
+    /// How many reservations and claims are open at each of these SKUs, whether its gate may be used or not.
+    pub fn open_counts(&mut self, skus: &[SkuId]) -> Vec<Result<u64, GateError>> {
+        self.commands.clear();
+        for sku in skus {
+            let keys = keys_of(&mut self.keys, &self.router, *sku);
+            self.commands.plain(keys.slot, &[b"ZCARD", keys.times()]);
+        }
+        let count = |value: Value| int(&value).and_then(|count| u64::try_from(count).ok());
+        let outcomes = self.router.exchange(&self.commands).into_iter();
+        outcomes.map(|outcome| outcome.and_then(|value| count(value).ok_or_else(malformed))).collect()
+    }
+
     /// What has been open for at least `age_ms`, oldest first, at most `max`. A fenced gate is read too.
     pub fn open_reservations(
         &mut self,

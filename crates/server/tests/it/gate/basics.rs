@@ -276,7 +276,7 @@ fn the_edge_finds_the_newest_sku_of_a_product() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     for sku in [3, 0x1d, 7] {
-        assert_eq!(gate.publish_product(ProductId(29), SkuId(sku)), Ok(()));
+        assert_eq!(gate.publish_products(&[(ProductId(29), SkuId(sku))]), [Ok(())]);
     }
     assert_eq!(redis.command::<String>(&["GET", "db:product:29"]), "0000001d");
     build(&mut gate, SKU, &fresh(1, 42, None));

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use engine::SkuId;
 
 use super::Engines;
-use super::rebuild::Rebuild;
-use crate::cluster::Core;
+use super::rebuild::{Rebuild, Urgency};
+use crate::gate::{GateError, GateState};
 use crate::ledger::mysql::cluster::{LedgerError, SkuRow};
 
 /// What was seen of a SKU whose counts differ.
@@ -20,39 +20,50 @@ struct Sight {
     units: i64,
 }
 
-/// The SKUs whose counts differed at the last look.
+/// The SKUs whose counts differed when they were looked at last.
 #[derive(Debug, Default)]
 pub(super) struct Drift {
     seen: HashMap<SkuId, Sight>,
 }
 
+/// What one look came to.
+#[derive(Debug, Default)]
+pub(super) struct Differing {
+    /// Units by which gate and ledger differ for certain.
+    pub(super) proven: u64,
+    /// To be looked at again soon.
+    pub(super) close: Vec<SkuId>,
+}
+
 impl Drift {
+    /// Compares SKUs as the ledger and the gate have them, in the order of their numbers.
     pub(super) fn look(
         &mut self,
-        core: &Core,
         engines: &mut Engines,
         rows: &[SkuRow],
+        skus: &[SkuId],
+        states: &[Result<Option<GateState>, GateError>],
         rebuild: &mut Rebuild,
-    ) -> Result<(), LedgerError> {
-        let skus: Vec<_> = rows.iter().map(|row| row.sku).collect();
-        let mut before = std::mem::take(&mut self.seen);
-        let mut proven = 0;
-        for (row, state) in rows.iter().zip(engines.gate.states(&skus)) {
-            let Ok(Some(state)) = state else { continue };
+    ) -> Result<Differing, LedgerError> {
+        let mut differing = Differing::default();
+        for row in rows {
+            let before = self.seen.remove(&row.sku);
+            let Ok(at) = skus.binary_search(&row.sku) else { continue };
+            let Ok(Some(state)) = &states[at] else { continue };
             let units = state.seen.available - i64::try_from(row.stock.available()).unwrap_or(i64::MAX);
             if units == 0 || state.closed.is_some() || state.seen.epoch != row.epoch {
                 continue;
             }
             let sight = Sight { epoch: state.seen.epoch, seq: state.seen.seq, units };
-            if before.remove(&row.sku) == Some(sight) && at_rest(engines, row.sku)? {
+            if before == Some(sight) && at_rest(engines, row.sku)? {
                 tracing::error!(sku = row.sku.0, units, "the gate has this many units more than the ledger");
-                proven += units.unsigned_abs();
-                rebuild.ask(row.sku);
+                differing.proven += units.unsigned_abs();
+                rebuild.ask(row.sku, Urgency::Awaited);
             }
             self.seen.insert(row.sku, sight);
+            differing.close.push(row.sku);
         }
-        core.counts.drift_units.set(i64::try_from(proven).unwrap_or(i64::MAX));
-        Ok(())
+        Ok(differing)
     }
 }
 

@@ -7,25 +7,30 @@
 //! - Holds expire by a scan of the ledger; what that returns waits in the outbox until the gate has applied it.
 //! - A gate that lost its memory, or may have, is rebuilt from the ledger under a new epoch (`rebuild`).
 //! - What the gate and the ledger count differently at rest is reported, and mended by a rebuild when it stays (`drift`).
+//!
+//! What sells is looked at every time, the others in turn (`looks`). A gate of what is over stays lost until somebody asks
+//! for it.
 
 mod drift;
 mod rebuild;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Settle, Verdict};
-use engine::{SkuId, Status};
+use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
-use self::rebuild::Rebuild;
+use self::rebuild::{Rebuild, Urgency};
 use crate::chores::{ClockWatch, Purging};
 use crate::cluster::Core;
+use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
+use crate::cluster::sales::Slot;
 use crate::cluster::settle::{settle, tell_gate};
-use crate::gate::{Applied, Closed, Gate, GateState, Open, OpenRecord};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger};
+use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger, SkuRow};
 use crate::queue::Consumer;
 
 /// The lease's name in the ledger.
@@ -36,8 +41,18 @@ const LEASE_MS: u64 = 3_000;
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const SHUN: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Between two looks at every slot of the gate.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1000);
+/// Between two looks at the gate.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Slots of the others in one look: of 50,000 each has its turn within two minutes, at 500 of them a second.
+const OTHERS_PER_LOOK: usize = 250;
+/// After gates of what sells were found lost: between two looks that leave no slot out.
+const WHOLE_LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// Slots that are looked at together, between two renewals of the lease.
+const LOOKED_AT_ONCE: usize = 1_000;
+/// Slots whose open reservations are read together.
+const SETTLED_AT_ONCE: usize = 16;
+/// Between two renewals of the lease while one step takes long.
+const RENEW_INTERVAL: Duration = Duration::from_millis(1000);
 /// Holds that expire with one transaction.
 const EXPIRIES_PER_BATCH: usize = 1_000;
 /// Rows of the outbox that are applied at once.
@@ -61,7 +76,7 @@ impl Renewal {
 
     /// Renews it if it is time.
     fn renew(&mut self, ledger: &mut SharedLedger) {
-        if self.renewed.is_some_and(|renewed| renewed.elapsed() < LOOK_INTERVAL) {
+        if self.renewed.is_some_and(|renewed| renewed.elapsed() < RENEW_INTERVAL) {
             return;
         }
         self.renewed = Some(Instant::now());
@@ -100,7 +115,9 @@ pub(in crate::cluster) struct Reconciling<'a> {
     lease: Option<Lease>,
     rebuild: Rebuild,
     drift: Drift,
+    looks: Looks,
     looked_at: Option<Instant>,
+    looked_at_all: Option<Instant>,
     /// How many there were at the last round: a new one has no gate yet.
     skus: usize,
     /// Since when no slot has answered.
@@ -119,7 +136,9 @@ impl<'a> Reconciling<'a> {
             lease: None,
             rebuild,
             drift,
+            looks: Looks::new(OTHERS_PER_LOOK),
             looked_at: None,
+            looked_at_all: None,
             skus: 0,
             silent_since: None,
             shunned_until: None,
@@ -158,8 +177,9 @@ impl<'a> Reconciling<'a> {
         ledger.fence_with(self.lease.clone());
         self.core.counts.reconciling.set(i64::from(self.lease.is_some()));
         if self.lease.is_none() {
-            // Another server begins anew with whatever this one was at.
+            // Another server begins anew with whatever this one was at, and this one if the task comes back.
             self.rebuild = Rebuild::default();
+            self.looks = Looks::new(OTHERS_PER_LOOK);
             return Ok(());
         }
         let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
@@ -179,39 +199,83 @@ impl<'a> Reconciling<'a> {
         Ok(())
     }
 
-    /// Looks at every slot: is it there, does it know the sale as it is, what is open for too long?
+    /// Looks at the slots whose turn it is, and at those that somebody asks for.
     fn look(&mut self) -> Result<(), LedgerError> {
-        let stocks = self.engines.ledger.stocks()?;
-        let slots = self.core.slots();
-        let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
-        let epochs: HashMap<_, _> = stocks.iter().map(|row| (row.sku, row.epoch)).collect();
-        let states = self.engines.gate.states(&skus);
-        self.shun_if_silent(!states.is_empty() && states.iter().all(Result::is_err))?;
-        let mut stale = Vec::new();
-        for (slot, state) in slots.iter().zip(&states) {
+        let (slots, now) = (self.core.slots(), self.core.clock.now());
+        let wanted: HashSet<_> = self.engines.gate.take_wanted().unwrap_or_default().into_iter().collect();
+        wanted.iter().for_each(|sku| self.looks.stay_close(*sku));
+        let picked = self.looks.pick(&slots, now);
+        let mut renewal = Renewal::new(self.lease.clone());
+        let (mut answered, mut proven) = (picked.is_empty(), 0);
+        for portion in picked.chunks(LOOKED_AT_ONCE) {
+            renewal.renew(&mut self.engines.ledger);
+            renewal.check()?;
+            let skus: Vec<_> = portion.iter().map(|slot| slot.sku).collect();
+            let rows = self.engines.ledger.stocks_of(&skus)?;
+            let states = self.engines.gate.states(&skus);
+            answered |= states.iter().any(Result::is_ok);
+            self.judge(portion, &rows, &states, &wanted, now);
+            let open = self.engines.gate.open_counts(&skus);
+            let is_usable = |state: &_| matches!(state, Ok(Some(GateState { closed: None, .. })));
+            let busy: Vec<_> = (skus.iter().zip(&states).zip(open))
+                .filter(|((_, state), open)| is_usable(state) && open.as_ref().is_ok_and(|open| *open > 0))
+                .map(|((sku, _), _)| *sku)
+                .collect();
+            busy.iter().for_each(|sku| self.looks.stay_close(*sku));
+            for skus in busy.chunks(SETTLED_AT_ONCE) {
+                renewal.renew(&mut self.engines.ledger);
+                renewal.check()?;
+                self.settle_open(skus)?;
+            }
+            let differing = self.drift.look(&mut self.engines, &rows, &skus, &states, &mut self.rebuild)?;
+            differing.close.into_iter().for_each(|sku| self.looks.stay_close(sku));
+            proven += differing.proven;
+        }
+        self.core.counts.drift_units.set(i64::try_from(proven).unwrap_or(i64::MAX));
+        self.shun_if_silent(!answered)
+    }
+
+    /// Is each there, does it know the sale as it is?
+    fn judge(
+        &mut self,
+        slots: &[Slot],
+        rows: &[SkuRow],
+        states: &[Result<Option<GateState>, GateError>],
+        wanted: &HashSet<SkuId>,
+        now: UnixMs,
+    ) {
+        let epochs: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.epoch)).collect();
+        let (mut stale, mut lost) = (Vec::new(), false);
+        for (slot, state) in slots.iter().zip(states) {
+            let epoch = epochs.get(&slot.sku).copied();
             match state {
-                Ok(None) => self.rebuild.ask(slot.sku),
                 // Not ours to rebuild; every server reports it where its health is asked for.
                 Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
-                Ok(Some(state))
-                    if state.closed.is_some() || Some(&state.seen.epoch) != epochs.get(&slot.sku) =>
-                {
-                    self.rebuild.ask(slot.sku);
+                Ok(Some(state)) if state.closed.is_none() && Some(state.seen.epoch) == epoch => {
+                    if state.sale.version < slot.state.version {
+                        stale.push((slot.sku, slot.state));
+                    }
                 }
-                Ok(Some(state)) if state.sale.version < slot.state.version => {
-                    stale.push((slot.sku, slot.state));
+                Ok(_) => {
+                    let is_new = epoch == Some(0);
+                    if looks::is_live(slot, now) || wanted.contains(&slot.sku) {
+                        self.rebuild.ask(slot.sku, Urgency::Awaited);
+                        lost |= !is_new;
+                    } else if !slot.is_over(now) {
+                        let urgency = if is_new { Urgency::Awaited } else { Urgency::Unhurried };
+                        self.rebuild.ask(slot.sku, urgency);
+                    }
                 }
                 // A gate that does not answer is asked again; nothing is known to be wrong with it.
-                Ok(Some(_)) | Err(_) => {}
+                Err(_) => {}
             }
         }
         drop(self.engines.gate.set_sale(&stale));
-        for (sku, state) in skus.iter().zip(&states) {
-            if matches!(state, Ok(Some(state)) if state.closed.is_none()) {
-                self.settle_open(*sku)?;
-            }
+        // Where one was lost others were.
+        if lost && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
+            self.looked_at_all = Some(Instant::now());
+            self.looks.begin_anew();
         }
-        self.drift.look(self.core, &mut self.engines, &stocks, &mut self.rebuild)
     }
 
     /// Gives the lease up if no slot has answered for some time: the cut may be this server's alone.
@@ -233,14 +297,13 @@ impl<'a> Reconciling<'a> {
         Ok(())
     }
 
-    /// Settles what has been open at one SKU for longer than it can be on its way.
-    fn settle_open(&mut self, sku: SkuId) -> Result<(), LedgerError> {
+    /// Settles what has been open at these SKUs for longer than it can be on its way.
+    fn settle_open(&mut self, skus: &[SkuId]) -> Result<(), LedgerError> {
         let age = self.core.options.roll_forward_after;
-        let Ok(open) = self.engines.gate.open_reservations(sku, crate::cluster::ms(age), OPEN_ROWS) else {
-            return Ok(());
-        };
+        let open = self.engines.gate.open_of_each(skus, crate::cluster::ms(age), OPEN_ROWS);
+        let open = open.into_iter().flatten().flat_map(|answer| answer.what);
         let (claims, reservations): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|open| matches!(open.what, Open::Claim(_)));
+            open.partition(|open| matches!(open.what, Open::Claim(_)));
         let mut orders = Vec::new();
         for open in &reservations {
             match order_of(open) {
@@ -250,12 +313,12 @@ impl<'a> Reconciling<'a> {
                 }
             }
         }
-        if !orders.is_empty() {
-            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], &orders)?;
-            tracing::warn!(sku = sku.0, orders = orders.len(), "open reservations were rolled forward");
+        for orders in orders.chunks(OPEN_ROWS) {
+            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], orders)?;
+            tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
             self.core.counts.rolled_forward.inc_by(orders.len() as u64);
             self.core.count_outcomes(&outcomes);
-            tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+            tell_gate(self.core, &mut self.engines.gate, orders, &outcomes);
             self.core.status.nudge();
         }
         if claims.is_empty() {
@@ -263,7 +326,8 @@ impl<'a> Reconciling<'a> {
         }
         // By the gate's clock, like the time that they carry.
         let age = crate::cluster::ms(CLAIM_AGE_MAX);
-        let Ok(open) = self.engines.gate.open_reservations(sku, age, OPEN_ROWS) else { return Ok(()) };
+        let open = self.engines.gate.open_of_each(skus, age, OPEN_ROWS);
+        let open: Vec<_> = open.into_iter().flatten().flat_map(|answer| answer.what).collect();
         let claims = open.iter().filter(|open| matches!(open.what, Open::Claim(_)));
         let settles: Result<Vec<_>, _> = claims.map(|open| self.judge_claim(open)).collect();
         settle(self.core, &mut self.engines.gate, &settles?);
@@ -313,7 +377,10 @@ pub(in crate::cluster) fn pump_outbox(
                     Applied::NotYet => {}
                     Applied::Drift => core.suspect(vec![row.sku]),
                 },
-                Err(error) => tracing::debug!(%error, "a row of the outbox waits for the gate"),
+                Err(error) => {
+                    tracing::debug!(%error, "a row of the outbox waits for the gate");
+                    core.note_closed(row.sku, &error);
+                }
             }
         }
         ledger.outbox_done(&done)?;

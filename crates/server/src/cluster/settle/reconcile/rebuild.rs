@@ -5,8 +5,9 @@
 //! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; the ledger admits
 //! it if units are free, and the new gate hears it by the outbox.
 //!
-//! One rebuild at a time, of all SKUs that need one by then: a dead Redis takes all of its SKUs. It goes step by step,
-//! so the rest of reconciliation goes on meanwhile.
+//! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
+//! SKUs: those that somebody waits for come first, all at once, and the others after them in portions. A portion of the
+//! others gives way when somebody waits for a gate again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -17,8 +18,8 @@ use engine::{BuyerId, SkuId};
 use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::sales::Slot;
-use crate::gate::{Closed, GateError};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Raised, SharedLedger, SkuRow};
+use crate::gate::{Closed, GateError, limits};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, Raised, SharedLedger};
 use crate::queue::Queue;
 
 /// While consumption does not get there: how often that is logged.
@@ -26,8 +27,20 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
 const BUILT_AT_ONCE: usize = 200;
+/// Orders of gates that are built together, unless one alone has more: their marks are in memory.
+const ORDERS_AT_ONCE: u64 = 50_000;
+/// Gates in one rebuild that nobody waits for.
+const UNHURRIED_MAX: usize = 10_000;
 /// Marks in one read of the ledger.
 const MARKS_PER_READ: usize = 5_000;
+
+/// Whether somebody waits for a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// It sells, will soon, was never built, or was asked for.
+    Awaited,
+    Unhurried,
+}
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -44,21 +57,26 @@ enum Phase {
 /// The rebuild that goes on, and what asks for the next.
 #[derive(Debug, Default)]
 pub(super) struct Rebuild {
-    asked: BTreeSet<SkuId>,
+    awaited: BTreeSet<SkuId>,
+    unhurried: BTreeSet<SkuId>,
     phase: Phase,
+    /// Whether nobody waits for those of the phase.
+    gives_way: bool,
 }
 
 impl Rebuild {
     /// Asks for the gate of a SKU to be rebuilt. Asking twice is asking once.
-    pub(super) fn ask(&mut self, sku: SkuId) {
-        let at_it = match &self.phase {
-            Phase::Idle => false,
-            Phase::Fenced { skus, .. } | Phase::Draining { skus, .. } | Phase::Building { skus } => {
-                skus.contains(&sku)
+    pub(super) fn ask(&mut self, sku: SkuId, urgency: Urgency) {
+        match urgency {
+            _ if self.phase.skus().is_some_and(|skus| skus.contains(&sku)) => {}
+            Urgency::Awaited => {
+                self.unhurried.remove(&sku);
+                self.awaited.insert(sku);
             }
-        };
-        if !at_it {
-            self.asked.insert(sku);
+            Urgency::Unhurried if self.awaited.contains(&sku) => {}
+            Urgency::Unhurried => {
+                self.unhurried.insert(sku);
+            }
         }
     }
 
@@ -69,8 +87,12 @@ impl Rebuild {
         engines: &mut Engines,
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
+        if self.gives_way && !self.awaited.is_empty() {
+            let phase = std::mem::take(&mut self.phase);
+            self.unhurried.extend(phase.skus().into_iter().flatten());
+        }
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Idle if self.asked.is_empty() => Phase::Idle,
+            Phase::Idle if self.awaited.is_empty() && self.unhurried.is_empty() => Phase::Idle,
             Phase::Idle => self.begin(engines)?,
             Phase::Fenced { skus, at } if at.elapsed() < core.options.fence_wait => {
                 Phase::Fenced { skus, at }
@@ -103,15 +125,32 @@ impl Rebuild {
         matches!(self.phase, Phase::Building { .. })
     }
 
+    /// Those of the next rebuild.
+    fn take_asked(&mut self) -> Vec<SkuId> {
+        self.gives_way = self.awaited.is_empty();
+        if !self.gives_way {
+            return std::mem::take(&mut self.awaited).into_iter().collect();
+        }
+        std::iter::from_fn(|| self.unhurried.pop_first()).take(UNHURRIED_MAX).collect()
+    }
+
+    /// Asked for once more, as urgently as before.
+    fn again(&mut self, skus: impl IntoIterator<Item = SkuId>) {
+        if self.gives_way { self.unhurried.extend(skus) } else { self.awaited.extend(skus) }
+    }
+
     fn begin(&mut self, engines: &mut Engines) -> Result<Phase, LedgerError> {
-        let asked = std::mem::take(&mut self.asked);
-        let rows = engines.ledger.stocks()?;
+        let asked = self.take_asked();
+        let epochs: HashMap<_, _> =
+            engines.ledger.stocks_of(&asked)?.into_iter().map(|row| (row.sku, row.epoch)).collect();
         // Of a gate that was never built nothing can have been accepted.
         let (new, known): (BTreeSet<_>, BTreeSet<_>) =
-            asked.into_iter().partition(|sku| row(&rows, *sku).is_some_and(|row| row.epoch == 0));
+            asked.into_iter().partition(|sku| epochs.get(sku) == Some(&0));
         let mut fenced = BTreeSet::new();
-        let known: Vec<_> =
-            known.into_iter().map(|sku| (sku, row(&rows, sku).map_or(u64::MAX, |row| row.epoch))).collect();
+        let known: Vec<_> = known
+            .into_iter()
+            .map(|sku| (sku, epochs.get(&sku).copied().unwrap_or(limits::NUMBER_MAX)))
+            .collect();
         for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match fenced_one {
                 Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
@@ -119,13 +158,13 @@ impl Rebuild {
                 Err(GateError::Closed(Closed::NewerFormat(_))) => {}
                 Err(error) => {
                     tracing::debug!(%error, sku = sku.0, "a gate that must be rebuilt does not answer yet");
-                    self.asked.insert(sku);
+                    self.again([sku]);
                 }
             }
         }
         if !new.is_empty() {
             // The others are asked for again when these are built.
-            self.asked.extend(fenced);
+            self.again(fenced);
             return Ok(Phase::Building { skus: new });
         }
         if fenced.is_empty() {
@@ -145,22 +184,26 @@ impl Rebuild {
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
         let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
-        let slots: HashMap<_, _> = core.slots().into_iter().map(|slot| (slot.sku, slot)).collect();
-        for raised in engines.ledger.raise_epochs(&portion)? {
-            if let Some(slot) = slots.get(&raised.sku) {
-                renewal.renew(&mut engines.ledger);
-                renewal.check()?;
-                self.build(core, engines, slot, &raised, &mut renewal)?;
+        let slots = slots_of(core, &portion);
+        let raised = engines.ledger.raise_epochs(&portion)?;
+        let mut orders = 0;
+        let apart = |one: &Raised, next: &Raised| {
+            orders += one.orders;
+            let together = one.sku.0 + 1 == next.sku.0 && orders + next.orders <= ORDERS_AT_ONCE;
+            if !together {
+                orders = 0;
             }
+            together
+        };
+        for run in raised.chunk_by(apart) {
+            renewal.renew(&mut engines.ledger);
+            renewal.check()?;
+            self.build_run(core, engines, &slots, run, &mut renewal)?;
         }
         // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
         core.follow_sales(&mut engines.ledger)?;
-        let fresh: Vec<_> = core
-            .slots()
-            .into_iter()
-            .filter(|slot| portion.contains(&slot.sku))
-            .map(|slot| (slot.sku, slot.state))
-            .collect();
+        let fresh: Vec<_> =
+            slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state)).collect();
         drop(engines.gate.set_sale(&fresh));
         for sku in portion {
             skus.remove(&sku);
@@ -168,71 +211,125 @@ impl Rebuild {
         Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } })
     }
 
-    fn build(
+    /// Builds gates whose numbers are in a row.
+    fn build_run(
         &mut self,
         core: &Core,
         engines: &mut Engines,
-        slot: &Slot,
-        raised: &Raised,
+        slots: &HashMap<SkuId, Slot>,
+        run: &[Raised],
         renewal: &mut Renewal,
     ) -> Result<(), LedgerError> {
-        let snapshot = snapshot(&mut engines.ledger, slot, raised, renewal)?;
+        let snapshots = snapshots(&mut engines.ledger, slots, run, renewal)?;
         renewal.check()?;
-        let (epoch, marks) = (snapshot.epoch, snapshot.marks.len());
+        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
         let Engines { ledger, gate, .. } = engines;
-        match gate.build(slot.sku, &snapshot, &mut || renewal.renew(ledger)) {
-            Ok(_) => {
-                core.counts.gates_built.inc();
-                if let Err(error) = gate.publish_product(slot.product, slot.sku) {
-                    tracing::debug!(%error, sku = slot.sku.0, "the edge did not hear of a product");
+        let built = gate.build_each(&gates, &mut || renewal.renew(ledger));
+        let mut products = Vec::new();
+        for ((slot, snapshot), built) in snapshots.iter().zip(built) {
+            match built {
+                Ok(_) => {
+                    core.counts.gates_built.inc();
+                    products.push((slot.product, slot.sku));
+                    let (epoch, marks) = (snapshot.epoch, snapshot.marks.len());
+                    tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
                 }
-                tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
+                Err(error) => {
+                    tracing::warn!(%error, sku = slot.sku.0, "a gate could not be built; tried again");
+                    self.again([slot.sku]);
+                }
             }
-            Err(error) => {
-                tracing::warn!(%error, sku = slot.sku.0, "a gate could not be built; tried again");
-                self.asked.insert(slot.sku);
+        }
+        for ((_, sku), published) in products.iter().zip(gate.publish_products(&products)) {
+            if let Err(error) = published {
+                tracing::debug!(%error, sku = sku.0, "the edge did not hear of a product");
             }
         }
         Ok(())
     }
 }
 
-/// The SKU as the ledger has it, under its new epoch.
-fn snapshot(
-    ledger: &mut SharedLedger,
-    slot: &Slot,
-    raised: &Raised,
-    renewal: &mut Renewal,
-) -> Result<Snapshot, LedgerError> {
-    let mut portions = raised.marks(MARKS_PER_READ);
-    let mut buyers = HashMap::<BuyerId, u64>::new();
-    let mut returned_holds = HashMap::<BuyerId, ReturnedHolds>::new();
-    let mut marks = Vec::new();
-    while let Some(portion) = portions.next(ledger)? {
-        renewal.renew(ledger);
-        for LedgerMark { mark, returned_at } in portion {
-            if slot.limit.is_some() && mark.state == MarkState::Sold {
-                *buyers.entry(mark.place.buyer).or_default() += u64::from(mark.place.quantity);
+impl Phase {
+    fn skus(&self) -> Option<&BTreeSet<SkuId>> {
+        match self {
+            Phase::Idle => None,
+            Phase::Fenced { skus, .. } | Phase::Draining { skus, .. } | Phase::Building { skus } => {
+                Some(skus)
             }
-            if let Some(at) = returned_at {
-                returned_holds.entry(mark.place.buyer).or_default().add(at);
-            }
-            marks.push(mark);
         }
     }
-    Ok(Snapshot {
-        epoch: raised.epoch,
-        available: raised.stock.available(),
-        sale: slot.state,
-        limit: slot.limit,
-        buyers: buyers.into_iter().collect(),
-        returned_holds: returned_holds.into_iter().collect(),
-        marks,
-    })
 }
 
-fn row(rows: &[SkuRow], sku: SkuId) -> Option<&SkuRow> {
-    rows.iter().find(|row| row.sku == sku)
+/// The slots of these SKUs, which are in the order of their numbers.
+fn slots_of(core: &Core, skus: &[SkuId]) -> HashMap<SkuId, Slot> {
+    let slots = core.slots();
+    let wanted = slots.iter().filter(|slot| skus.binary_search(&slot.sku).is_ok());
+    wanted.map(|slot| (slot.sku, *slot)).collect()
+}
+
+/// SKUs with numbers in a row as the ledger has them, under their new epochs.
+fn snapshots(
+    ledger: &mut SharedLedger,
+    slots: &HashMap<SkuId, Slot>,
+    run: &[Raised],
+    renewal: &mut Renewal,
+) -> Result<Vec<(Slot, Snapshot)>, LedgerError> {
+    let mut snapshots: Vec<(Slot, Counted)> = run
+        .iter()
+        .filter_map(|raised| Some((*slots.get(&raised.sku)?, Counted::of(slots.get(&raised.sku)?, raised))))
+        .collect();
+    let mut portions = Marks::of_run(run, MARKS_PER_READ);
+    while let Some(portion) = portions.next(ledger)? {
+        renewal.renew(ledger);
+        for mark in portion {
+            let sku = mark.mark.place.id.sku;
+            if let Ok(at) = snapshots.binary_search_by_key(&sku, |(slot, _)| slot.sku) {
+                snapshots[at].1.add(mark);
+            }
+        }
+    }
+    Ok(snapshots.into_iter().map(|(slot, counted)| (slot, counted.snapshot())).collect())
+}
+
+/// A snapshot while its marks come in.
+struct Counted {
+    snapshot: Snapshot,
+    buyers: HashMap<BuyerId, u64>,
+    returned_holds: HashMap<BuyerId, ReturnedHolds>,
+}
+
+impl Counted {
+    fn of(slot: &Slot, raised: &Raised) -> Counted {
+        let snapshot = Snapshot {
+            epoch: raised.epoch,
+            available: raised.stock.available(),
+            sale: slot.state,
+            limit: slot.limit,
+            buyers: Vec::new(),
+            returned_holds: Vec::new(),
+            marks: Vec::new(),
+        };
+        Counted { snapshot, buyers: HashMap::new(), returned_holds: HashMap::new() }
+    }
+
+    fn add(&mut self, LedgerMark { mark, returned_at }: LedgerMark) {
+        let buyer = mark.place.buyer;
+        if self.snapshot.limit.is_some() && mark.state == MarkState::Sold {
+            *self.buyers.entry(buyer).or_default() += u64::from(mark.place.quantity);
+        }
+        if let Some(at) = returned_at {
+            self.returned_holds.entry(buyer).or_default().add(at);
+        }
+        self.snapshot.marks.push(mark);
+    }
+
+    fn snapshot(self) -> Snapshot {
+        Snapshot {
+            buyers: self.buyers.into_iter().collect(),
+            returned_holds: self.returned_holds.into_iter().collect(),
+            ..self.snapshot
+        }
+    }
 }
 
 /// How far the broker's queues go now; `None`: it does not say.

@@ -63,6 +63,11 @@ impl SharedLedger {
         SharedLedger { options: self.options.clone(), session: None, sales: Sales::new(), lease: None }
     }
 
+    /// The sales as far as this connection has read of them, with the stock for one.
+    pub fn sales(&self) -> &Sales {
+        &self.sales
+    }
+
     /// The secret that order ids are made with: made once, shared by all servers.
     ///
     /// # Errors

@@ -119,10 +119,31 @@ impl SharedLedger {
     /// # Errors
     /// See [`LedgerError`].
     pub fn stocks(&mut self) -> Result<Vec<SkuRow>, LedgerError> {
+        self.stocks_where("")
+    }
+
+    /// Those of these SKUs, which are in the order of their numbers, that there are.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn stocks_of(&mut self, skus: &[SkuId]) -> Result<Vec<SkuRow>, LedgerError> {
+        if skus.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A sale's SKUs have numbers in a row.
+        let runs = skus.chunk_by(|one, next| one.0 + 1 == next.0);
+        let ranges: Vec<String> =
+            runs.map(|run| format!("sku BETWEEN {} AND {}", run[0].0, run[run.len() - 1].0)).collect();
+        self.stocks_where(&format!("WHERE {} ", ranges.join(" OR ")))
+    }
+
+    fn stocks_where(&mut self, condition: &str) -> Result<Vec<SkuRow>, LedgerError> {
         self.attempt(|session, parts| {
             let Parts { sales, .. } = parts;
             let mut script = Script::default();
-            script.push("SELECT sku, total, held, sold, orders, epoch FROM sku_stock ORDER BY sku");
+            script.push(format!(
+                "SELECT sku, total, held, sold, orders, epoch FROM sku_stock {condition}ORDER BY sku"
+            ));
             // After the stock, so that the sale of each SKU is known.
             script.push(events_after(sales.seen()));
             let sections = [Section::Skus, Section::Sales];

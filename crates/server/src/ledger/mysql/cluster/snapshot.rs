@@ -24,6 +24,8 @@ pub struct Raised {
     /// The latest entry that is in it.
     pub seq: Seq,
     pub stock: Stock,
+    /// That it has had, each with a mark.
+    pub orders: u64,
     pub limit: Option<u32>,
 }
 
@@ -35,10 +37,12 @@ pub struct LedgerMark {
     pub returned_at: Option<UnixMs>,
 }
 
-/// All marks of a SKU at that entry, portion by portion. It keeps its place, so a portion that failed can be asked for again.
+/// All marks of a SKU at that entry, or of several with numbers in a row, portion by portion. It keeps its place, so a
+/// portion that failed can be asked for again.
 #[derive(Clone, Debug)]
 pub struct Marks {
-    sku: SkuId,
+    first: SkuId,
+    last: SkuId,
     seq: Seq,
     portion: usize,
     /// Orders come first, then rejections.
@@ -50,12 +54,22 @@ pub struct Marks {
 impl Raised {
     /// Its marks, at most so many at a time.
     pub fn marks(&self, portion: usize) -> Marks {
-        assert!(portion > 0, "a portion of nothing never ends");
-        Marks { sku: self.sku, seq: self.seq, portion, rejections: false, after: None, done: false }
+        Marks::of_run(std::slice::from_ref(self), portion)
     }
 }
 
 impl Marks {
+    /// Of SKUs with numbers in a row, raised in one transaction.
+    ///
+    /// # Panics
+    /// If there is none, or a portion is to be empty.
+    pub fn of_run(run: &[Raised], portion: usize) -> Marks {
+        assert!(portion > 0, "a portion of nothing never ends");
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let (first, last, seq) = (first.sku, last.sku, first.seq);
+        Marks { first, last, seq, portion, rejections: false, after: None, done: false }
+    }
+
     /// The next portion, which may be empty; `None`: there are no more.
     ///
     /// # Errors
@@ -80,18 +94,18 @@ impl Marks {
         Ok(Some(found.into_iter().filter_map(|(_, mark)| mark).collect()))
     }
 
-    /// The ids of the SKU that come next: the primary key begins with it.
+    /// The ids that come next: the primary key begins with the SKU.
     fn range(&self) -> String {
         let mut text = "id >".to_owned();
         match self.after {
             Some(after) => hex(&mut text, &id_bytes(after)),
             None => {
                 text.push('=');
-                hex(&mut text, &id_bytes(OrderId { sku: self.sku, hash: 0 }));
+                hex(&mut text, &id_bytes(OrderId { sku: self.first, hash: 0 }));
             }
         }
         text.push_str(" AND id <= ");
-        hex(&mut text, &id_bytes(OrderId { sku: self.sku, hash: u128::MAX }));
+        hex(&mut text, &id_bytes(OrderId { sku: self.last, hash: u128::MAX }));
         format!("{text} ORDER BY id LIMIT {}", self.portion)
     }
 
@@ -155,8 +169,9 @@ impl SharedLedger {
             for sku in skus {
                 let Some(epoch) = set.raise_epoch(*sku) else { continue };
                 let stock = set.stock(*sku).expect("it has an epoch");
+                let orders = set.orders(*sku).expect("it has an epoch");
                 let limit = set.sales().terms(*sku).and_then(|terms| terms.limit);
-                raised.push(Raised { sku: *sku, epoch, seq, stock, limit });
+                raised.push(Raised { sku: *sku, epoch, seq, stock, orders, limit });
             }
             Ok(raised)
         })
