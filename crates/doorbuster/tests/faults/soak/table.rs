@@ -1,5 +1,6 @@
 //! What each round came to and what the processes used at its end, as it happens and in docs/soak.md.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -35,10 +36,21 @@ impl Usage {
     }
 }
 
+/// A round of one of those that sell.
+#[derive(Debug)]
+struct Line {
+    name: String,
+    minutes: f64,
+    text: String,
+}
+
+/// Between two rows of the file; the last one is there too.
+const MINUTES_PER_ROW: f64 = 15.0;
+
 #[derive(Debug)]
 pub(super) struct Table {
     began: Instant,
-    rows: Mutex<Vec<String>>,
+    rows: Mutex<Vec<Line>>,
 }
 
 impl Table {
@@ -56,13 +68,24 @@ impl Table {
         }
         let row = format!("{} |", row.trim_end_matches(';'));
         println!("{row}");
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+        let line = Line { name: name.to_owned(), minutes, text: row };
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
     pub(super) fn write(&self) {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let hours = self.began.elapsed().as_secs_f64() / 3600.0;
-        let text = format!("{HEAD}Lasted {hours:.1} hours.\n\n{COLUMNS}{}\n", rows.join("\n"));
+        let mut text = format!("{HEAD}Lasted {hours:.1} hours.\n\n{COLUMNS}");
+        let mut written: HashMap<&str, f64> = HashMap::new();
+        for (at, line) in rows.iter().enumerate() {
+            let due =
+                written.get(line.name.as_str()).is_none_or(|last| line.minutes >= last + MINUTES_PER_ROW);
+            let is_last = !rows[at + 1..].iter().any(|later| later.name == line.name);
+            if due || is_last {
+                written.insert(&line.name, line.minutes);
+                writeln!(text, "{}", line.text).unwrap();
+            }
+        }
         std::fs::write(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/soak.md"), text).unwrap();
     }
 }
@@ -77,7 +100,7 @@ frozen, cut off, wiped, and servers killed by SIGKILL, frozen and reloaded, seve
 minutes ends as a fault's test does: every attempt decided, every accepted order found in the ledger as it was answered,
 what is left bought up to the last unit and not one more, a clean audit; so a row is there only if all of it held.
 
-Orders, kills (of servers, by SIGKILL) and faults (of engines, and servers frozen) are totals since the start. Of each
+A row for each quarter of an hour, and the last one. Orders, kills (of servers, by SIGKILL) and faults (of engines, and servers frozen) are totals since the start. Of each
 process: resident memory, and open descriptors, at the end of the round. The last server of the cluster, and the embedded
 one that says so, are never killed. An embedded server keeps its orders in memory.
 
