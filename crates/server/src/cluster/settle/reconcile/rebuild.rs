@@ -350,3 +350,37 @@ fn log(logged: Instant) -> Instant {
     tracing::warn!("a rebuild waits for the queues to be consumed");
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skus(numbers: std::ops::Range<u32>) -> Vec<SkuId> {
+        numbers.map(SkuId).collect()
+    }
+
+    #[test]
+    fn those_that_somebody_waits_for_are_taken_first_and_the_others_in_portions() {
+        let mut rebuild = Rebuild::default();
+        let unhurried = u32::try_from(UNHURRIED_MAX).unwrap() + 5;
+        skus(0..unhurried).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Unhurried));
+        skus(2..4).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Awaited));
+        rebuild.ask(SkuId(3), Urgency::Unhurried);
+        assert_eq!(rebuild.take_asked(), skus(2..4));
+        assert!(!rebuild.gives_way);
+        assert_eq!(rebuild.take_asked().len(), UNHURRIED_MAX);
+        assert!(rebuild.gives_way);
+        assert_eq!(rebuild.take_asked(), skus(unhurried - 3..unhurried));
+        assert_eq!(rebuild.take_asked(), []);
+    }
+
+    #[test]
+    fn what_is_being_rebuilt_is_not_asked_for_again() {
+        let mut rebuild = Rebuild {
+            phase: Phase::Building { skus: skus(0..2).into_iter().collect() },
+            ..Rebuild::default()
+        };
+        skus(0..3).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Awaited));
+        assert_eq!(rebuild.take_asked(), skus(2..3));
+    }
+}
