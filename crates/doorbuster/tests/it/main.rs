@@ -14,6 +14,7 @@ mod clock;
 mod cluster;
 mod cluster_balance;
 mod cluster_gate;
+mod cluster_log;
 mod crash;
 mod dead_letters;
 mod edge;

@@ -9,6 +9,7 @@ use engine::{SaleId, SkuId};
 
 use super::counts::Counts;
 use super::sales::{Sales, Slot};
+use super::warnings::Warnings;
 use super::work::{Instruction, Question};
 use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
@@ -53,6 +54,7 @@ pub(super) struct Core {
     pub(super) admission: Arc<Admission>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) counts: Counts,
+    pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
     pub(super) publishing: WorkQueue<Publication>,
     pub(super) status: WorkQueue<Question>,
@@ -81,6 +83,7 @@ impl Core {
             counts: Counts::registered(&shared.metrics),
             clock: shared.clock,
             shelf: shared.shelf,
+            warnings: Warnings::default(),
             admission: shared.admission,
             metrics: shared.metrics,
             health,

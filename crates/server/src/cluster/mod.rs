@@ -20,6 +20,7 @@ mod place;
 mod sales;
 mod settle;
 mod start;
+mod warnings;
 mod work;
 
 use std::time::Duration;

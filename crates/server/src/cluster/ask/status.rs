@@ -13,6 +13,7 @@ use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Placement, Refu
 use crate::cluster::Core;
 use crate::cluster::answers::Answers;
 use crate::cluster::place::relay::order_of;
+use crate::cluster::warnings::Warnings;
 use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
 use crate::intake::Drained;
@@ -46,14 +47,18 @@ pub(in crate::cluster) enum Whereabouts {
 /// Finds orders: in the ledger first, then at the gate, and once more in the ledger if the gate says that it is
 /// there by now.
 pub(in crate::cluster) fn find(
+    warnings: &Warnings,
     ledger: &mut SharedLedger,
     gate: &mut Gate,
     ids: &[OrderId],
 ) -> Vec<Whereabouts> {
     let mut found = match look_up(ledger, ids) {
-        Ok(found) => found,
+        Ok(found) => {
+            warnings.reading.well();
+            found
+        }
         Err(error) => {
-            tracing::warn!(%error, "orders could not be read");
+            warnings.reading.met(&error);
             return ids.iter().map(|_| Whereabouts::Silent).collect();
         }
     };
@@ -129,7 +134,7 @@ impl<'a> Reading<'a> {
 
     fn batch(&mut self, batch: Vec<Question>, waiting: &mut Vec<Question>, closing: bool) {
         let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
-        let mut found = find(&mut self.ledger, &mut self.gate, &ids).into_iter();
+        let mut found = find(&self.core.warnings, &mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         for work in batch {
             let reply = match &work {
@@ -160,11 +165,12 @@ impl<'a> Reading<'a> {
                     let full = portion.len() == REFUNDS_PER_READ;
                     payments.extend(portion);
                     if !full {
+                        self.core.warnings.reading_refunds.well();
                         return Reply::RefundsDue(payments);
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the refunds that are due could not be read");
+                    self.core.warnings.reading_refunds.met(&error);
                     return Reply::Unknown;
                 }
             }

@@ -251,7 +251,7 @@ impl<'a> Relay<'a> {
         match order_of(open) {
             Ok(order) => self.publish(asked.to, &order, true, deadline),
             Err(error) => {
-                tracing::error!(%error, order = %asked.place.id, "an open reservation can't be read");
+                self.core.warnings.unreadable.met(&format_args!("order {}: {error}", asked.place.id));
                 self.answers.push(asked.to, Reply::Unknown);
             }
         }

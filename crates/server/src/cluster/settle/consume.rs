@@ -16,6 +16,7 @@ use crate::intake::Need;
 use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
+use crate::recurring::Recurring;
 
 /// Why a message that can be read is put aside: the ledger could not store it.
 const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
@@ -53,12 +54,12 @@ pub(in crate::cluster) struct Consuming<'a> {
     left_alone: Vec<(Queue, u64)>,
     /// Those whose messages are gone or damaged, until they are read again.
     broken: HashSet<Queue>,
+    /// The broker refused to give messages of one.
+    refused: Recurring,
     /// What the broker has stored as of a queue and does not have in it, if there is any.
     misplaced: HashMap<Queue, u64>,
     claimed_at: Option<Instant>,
     topics_made: bool,
-    /// It was logged that consumption pauses.
-    pausing: bool,
 }
 
 /// Why a round came to nothing.
@@ -85,10 +86,10 @@ impl<'a> Consuming<'a> {
             known: Vec::new(),
             left_alone: Vec::new(),
             broken: HashSet::new(),
+            refused: Recurring::new("a queue can't be read"),
             misplaced: HashMap::new(),
             claimed_at: None,
             topics_made: false,
-            pausing: false,
         }
     }
 
@@ -96,11 +97,9 @@ impl<'a> Consuming<'a> {
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
             match self.round() {
-                Ok(()) => self.pausing = false,
+                Ok(()) => self.core.warnings.consuming.well(),
                 Err(interrupted) => {
-                    if !std::mem::replace(&mut self.pausing, true) {
-                        tracing::warn!(%interrupted, "consumption pauses");
-                    }
+                    self.core.warnings.consuming.met(&interrupted);
                     self.note(&interrupted);
                     self.claimed_at = None;
                     std::thread::sleep(PAUSE);
@@ -140,6 +139,9 @@ impl<'a> Consuming<'a> {
 
     /// A queue that gives messages is read; so is each if nothing is wrong while there are none.
     fn note_read(&mut self, pulled: &[Pulled]) {
+        if self.left_alone.is_empty() {
+            self.refused.well();
+        }
         if pulled.is_empty() && self.left_alone.is_empty() {
             self.broken.clear();
         }
@@ -259,11 +261,12 @@ impl<'a> Consuming<'a> {
             }
             PullError::Unreachable(_) => return Err(error.into()),
         };
-        let is_new = error.is_retryable() || self.broken.insert(queue.clone());
-        if is_new {
-            tracing::error!(%error, "a queue can't be read");
-        }
-        if !error.is_retryable() {
+        if error.is_retryable() {
+            self.refused.met(&error);
+        } else {
+            if self.broken.insert(queue.clone()) {
+                tracing::error!(%error, "a queue can't be read");
+            }
             self.core.health.note(Need::QueueWhole, false);
         }
         if let Some(at) = self.owned.iter().position(|(owned, _)| *owned == queue) {

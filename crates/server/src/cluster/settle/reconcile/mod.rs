@@ -131,9 +131,12 @@ impl<'a> Reconciling<'a> {
     /// Runs until the server stops; then another server takes the lease at once.
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
-            if let Err(error) = self.round() {
-                tracing::warn!(%error, "reconciliation pauses");
-                self.lease = None;
+            match self.round() {
+                Ok(()) => self.core.warnings.reconciling.well(),
+                Err(error) => {
+                    self.core.warnings.reconciling.met(&error);
+                    self.lease = None;
+                }
             }
             if !self.rebuild.is_building() {
                 self.core.wait(INTERVAL);
@@ -246,7 +249,7 @@ impl<'a> Reconciling<'a> {
             match order_of(open) {
                 Ok(order) => orders.push(order),
                 Err(error) => {
-                    tracing::error!(%error, order = %open.id(), "an open reservation can't be read")
+                    self.core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id()));
                 }
             }
         }
