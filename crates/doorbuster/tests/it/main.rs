@@ -15,6 +15,7 @@ mod cluster;
 mod cluster_balance;
 mod cluster_gate;
 mod cluster_log;
+mod cluster_queues;
 mod crash;
 mod dead_letters;
 mod edge;

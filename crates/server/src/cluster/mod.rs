@@ -17,6 +17,7 @@ mod core;
 mod counts;
 mod pass_over;
 mod place;
+mod queues;
 mod sales;
 mod settle;
 mod start;
@@ -28,6 +29,7 @@ use std::time::Duration;
 pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
+pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
 pub use self::start::{Stages, StartError};
 
 fn ms(duration: Duration) -> u64 {

@@ -130,7 +130,7 @@ impl<'a> Relay<'a> {
     }
 
     fn publishable(&self) -> Result<(), NotServed> {
-        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
+        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::Backlog];
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
             return Err(NotServed::Unavailable);
         }

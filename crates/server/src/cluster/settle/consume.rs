@@ -181,7 +181,7 @@ impl<'a> Consuming<'a> {
             Err(error) if self.known.is_empty() => return Err(error.into()),
             Err(error) => tracing::debug!(%error, "the name servers do not answer"),
         }
-        let offered = self.look_at_queues()?;
+        let offered = self.queues_reached()?;
         if let Some(used) = self.engines.admin.disk_used() {
             let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
             self.core.health.note(Need::BrokerDisk, !full);
@@ -194,6 +194,7 @@ impl<'a> Consuming<'a> {
             .into_iter()
             .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
             .collect();
+        self.core.note_queue_rows(self.engines.ledger.queue_rows()?);
         self.core.health.note(Need::Ledger, true);
         self.left_alone.clear();
         let owned = &self.owned;
@@ -206,47 +207,33 @@ impl<'a> Consuming<'a> {
     }
 
     /// The queues that this server reaches, each with where it begins for who has never read it: only these are kept, the
-    /// others are left to servers that reach them. Notes what waits in this server's own on the way; more than the bound
-    /// refuses orders before they reserve.
-    fn look_at_queues(&mut self) -> Result<Vec<(String, u64)>, Interrupted> {
-        let (mut offered, mut backlog, mut failed) = (Vec::new(), 0, None);
+    /// others are left to servers that reach them.
+    fn queues_reached(&mut self) -> Result<Vec<(String, u64)>, Interrupted> {
+        let (mut offered, mut failed) = (Vec::new(), None);
         let mut silent: Option<String> = None;
         for queue in self.known.clone() {
             // One time-out for a broker is enough.
             if silent.as_ref() == Some(&queue.broker) {
                 continue;
             }
-            match self.ends_of(&queue) {
-                Ok((first, end)) => {
-                    let mut owned = self.owned.iter().chain(&self.left_alone);
-                    let owned = owned.find(|(owned, _)| *owned == queue);
-                    backlog += owned.map_or(0, |(_, offset)| end.saturating_sub(*offset));
-                    offered.push((queue.to_string(), first));
-                }
+            match self.beginning_of(&queue) {
+                Ok(first) => offered.push((queue.to_string(), first)),
                 Err(error) => {
                     silent = Some(queue.broker);
                     failed = Some(error);
                 }
             }
         }
-        self.core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
-        self.core.backlog.store(backlog, Ordering::Relaxed);
         match failed {
             Some(error) if offered.is_empty() => Err(error.into()),
             _ => Ok(offered),
         }
     }
 
-    fn ends_of(&mut self, queue: &Queue) -> Result<(u64, u64), PullError> {
-        let first = match self.first.get(queue) {
-            Some(first) => *first,
-            None => {
-                let first = self.engines.consumer.min_offset(queue)?;
-                self.first.insert(queue.clone(), first);
-                first
-            }
-        };
-        Ok((first, self.engines.consumer.max_offset(queue)?))
+    /// Of a queue whose broker answers at this moment.
+    fn beginning_of(&mut self, queue: &Queue) -> Result<u64, PullError> {
+        let now = self.engines.consumer.min_offset(queue)?;
+        Ok(*self.first.entry(queue.clone()).or_insert(now))
     }
 
     /// A queue that can't be read is left alone until the next claim; the others are read on.
@@ -313,6 +300,7 @@ impl<'a> Consuming<'a> {
         let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &orders)?;
         self.core.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         self.core.counts.consumed.inc_by(orders.len() as u64);
+        self.core.note_progress(&progress);
         for (owned, progressed) in places.into_iter().zip(progress) {
             self.owned[owned].1 = progressed.to;
         }

@@ -26,7 +26,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger};
-use crate::queue::Consumer;
+use crate::queue::Admin;
 
 /// The lease's name in the ledger.
 const LEASE: &str = "reconcile";
@@ -89,7 +89,7 @@ impl Renewal {
 pub(in crate::cluster) struct Engines {
     pub(in crate::cluster) ledger: SharedLedger,
     pub(in crate::cluster) gate: Gate,
-    pub(in crate::cluster) consumer: Consumer,
+    pub(in crate::cluster) admin: Admin,
 }
 
 /// The stage that reconciles. Lives on one thread.
