@@ -13,6 +13,7 @@ mod client;
 mod clock;
 mod cluster;
 mod cluster_balance;
+mod cluster_bounds;
 mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;
