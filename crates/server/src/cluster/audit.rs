@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use engine::SkuId;
 
+use super::queues::{self, Faults, LookError, QueueSight};
 use super::start::{StartError, gate_config, queue_options};
 use crate::clock::wall_clock;
 use crate::cluster::place::relay::order_of;
@@ -16,7 +17,7 @@ use crate::config::{Config, Secrets};
 use crate::gate::{Gate, GateError, Open};
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, SkuRow};
 use crate::ledger::{Audit, Source};
-use crate::queue::{Consumer, PullError};
+use crate::queue::{Admin, Consumer, PullError};
 
 /// Open reservations that are read at once.
 const OPEN_ROWS: usize = 1_000;
@@ -39,6 +40,12 @@ pub struct ThreeWay {
     pub backlog: u64,
     /// Rows that the gate has not heard of yet.
     pub outbox: u64,
+    /// Queues that an operator has retired.
+    pub retired: Vec<QueueSight>,
+    /// What an operator should know of the queues.
+    pub remarks: Vec<String>,
+    /// Why no server can rebuild a gate now.
+    pub rebuild_waits: Option<String>,
     /// Every invariant that does not hold, in words.
     pub broken: Vec<String>,
 }
@@ -81,6 +88,8 @@ pub enum AuditError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
+    Queues(#[from] LookError),
+    #[error(transparent)]
     Read(#[from] crate::ledger::OpenError),
     #[error("the gate (Redis) can't be read: {0}")]
     Gate(#[from] GateError),
@@ -97,6 +106,8 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let mut gate = Gate::new(gate_config(config, secrets)?);
     let mut consumer = Consumer::new(queue_options(config), &config.queue.topic);
     let backlog = backlog(&mut ledger, &mut consumer)?;
+    let queues = queues::look(&mut ledger, &mut Admin::new(queue_options(config)), &config.queue.topic)?;
+    let faults = Faults::of(&queues);
     let outbox = ledger.outbox_len(None)?;
     let audited = Source::MySql(Box::new(config.ledger.mysql_options(secrets))).audit()?;
     let mut broken = audited.broken.clone();
@@ -142,7 +153,19 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
     }
     let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
-    Ok(ThreeWay { ledger: audited, skus, moving, closed, over, backlog, outbox, broken })
+    Ok(ThreeWay {
+        ledger: audited,
+        skus,
+        moving,
+        closed,
+        over,
+        backlog,
+        outbox,
+        retired: queues.sights.into_iter().filter(QueueSight::is_retired).collect(),
+        remarks: faults.all(),
+        rebuild_waits: faults.blocking(),
+        broken,
+    })
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {

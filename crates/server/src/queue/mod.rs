@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 pub use message::NotAMessage;
-pub use rocketmq::{Admin, AdminError, Consumer, Producer};
+pub use rocketmq::{Admin, AdminError, BrokerQueues, Consumer, Producer, Survey};
 
 /// Most messages in one batch.
 pub const BATCH_MESSAGES_MAX: usize = 1024;

@@ -84,7 +84,10 @@ impl<'a> Commanding<'a> {
                         asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
                     }
                     Instruction::SetBalance { to, sale, balance } => {
-                        let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
+                        let reply = self.set_balance(sale, balance).unwrap_or_else(|error| {
+                            self.core.warnings.balancing.met(&error);
+                            not_done_by(&error)
+                        });
                         self.answers.push(to, reply);
                     }
                 }
@@ -108,12 +111,13 @@ impl<'a> Commanding<'a> {
         let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
         match self.execute(commands) {
             Ok(replies) => {
+                self.core.warnings.commanding.well();
                 for (asked, reply) in ready.into_iter().zip(replies) {
                     self.answers.push(asked.to, reply);
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, commands = ready.len(), "commands were not carried out");
+                self.core.warnings.commanding.met(&error);
                 for asked in ready {
                     self.answers.push(asked.to, not_done_by(&error));
                 }
@@ -182,7 +186,7 @@ impl<'a> Commanding<'a> {
                 Ok(Ok(executed)) => executed,
                 Ok(Err(why)) => return why.into(),
                 Err(error) => {
-                    tracing::warn!(%error, "what was claimed for was not carried out");
+                    self.core.warnings.claiming.met(&error);
                     return not_done_by(&error);
                 }
             },
@@ -212,7 +216,7 @@ impl<'a> Commanding<'a> {
             }
         }
         if returns && let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
-            tracing::warn!(%error, "returned units wait in the outbox");
+            self.core.warnings.returning.met(&error);
         }
         let unheard = match self.core.follow_sales(&mut self.ledger) {
             Ok(()) => {
@@ -222,7 +226,7 @@ impl<'a> Commanding<'a> {
                 unheard
             }
             Err(error) => {
-                tracing::warn!(%error, "the slots of changed sales have not heard of it yet");
+                self.core.warnings.telling_slots.met(&error);
                 sales
             }
         };
@@ -372,11 +376,6 @@ fn order_of(command: &Command) -> Option<OrderId> {
         Command::Cancel { order, .. } | Command::Pay(Pay { order, .. }) => Some(*order),
         _ => None,
     }
-}
-
-fn not_done(error: LedgerError) -> Reply {
-    tracing::warn!(%error, "a balance was not set");
-    not_done_by(&error)
 }
 
 fn not_done_by(error: &LedgerError) -> Reply {

@@ -160,7 +160,7 @@ impl Refreshing<'_> {
         for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
             match fenced {
                 Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
-                Err(error) => tracing::warn!(%error, sku = sku.0, "a gate could not be fenced"),
+                Err(error) => core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0)),
             }
         }
         unread

@@ -84,7 +84,9 @@ impl HttpService {
         if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
             return Err(Problem::unavailable(why));
         }
-        out.body(200, TEXT, b"ready\n");
+        // The first word is the answer; a line below is for people.
+        let remarks = self.shared.remarks().map_or_else(String::new, |remarks| format!("{remarks}\n"));
+        out.body(200, TEXT, format!("ready\n{remarks}").as_bytes());
         Ok(Answer::Ready)
     }
 

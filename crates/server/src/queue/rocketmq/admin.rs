@@ -22,7 +22,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 const REGISTER_PAUSE: Duration = Duration::from_millis(20);
 /// Every broker has it.
-const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
+pub(super) const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
 /// Queues of a topic that is made here, on each broker.
 const QUEUES: &str = "8";
 
@@ -30,8 +30,8 @@ const QUEUES: &str = "8";
 struct NoFields {}
 
 #[derive(Serialize)]
-struct TopicName<'a> {
-    topic: &'a str,
+pub(super) struct TopicName<'a> {
+    pub(super) topic: &'a str,
 }
 
 #[derive(Serialize)]
@@ -77,10 +77,10 @@ pub enum AdminError {
 #[derive(Debug)]
 pub struct Admin {
     options: Options,
-    name_servers: NameServers,
+    pub(super) name_servers: NameServers,
 }
 
-struct Broker {
+pub(super) struct Broker {
     name: String,
     connection: Connection,
     deadline: Instant,
@@ -152,12 +152,21 @@ impl Admin {
 
 impl Broker {
     fn open(name: String, address: &str) -> Result<Broker, AdminError> {
-        let deadline = Instant::now() + BROKER_TIMEOUT;
+        Broker::open_before(name, address, Instant::now() + BROKER_TIMEOUT)
+    }
+
+    /// The deadline is that of all its requests.
+    pub(super) fn open_before(name: String, address: &str, deadline: Instant) -> Result<Broker, AdminError> {
         let connection = Connection::open(address, deadline).map_err(|lost| unreachable(&name, &lost))?;
         Ok(Broker { name, connection, deadline, opaque: 0 })
     }
 
-    fn call<F: Serialize>(&mut self, code: i32, fields: &F, body: &[u8]) -> Result<Answer, AdminError> {
+    pub(super) fn call<F: Serialize>(
+        &mut self,
+        code: i32,
+        fields: &F,
+        body: &[u8],
+    ) -> Result<Answer, AdminError> {
         self.opaque += 1;
         self.connection
             .call(code, self.opaque, fields, body, self.deadline, drop)
@@ -194,7 +203,7 @@ impl Broker {
         self.check(made, || format!("make group {group}"))
     }
 
-    fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<(), AdminError> {
+    pub(super) fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<(), AdminError> {
         if answer.code == SUCCESS {
             return Ok(());
         }

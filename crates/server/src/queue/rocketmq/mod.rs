@@ -20,7 +20,9 @@ mod producer;
 mod pull;
 mod route;
 mod stored;
+mod survey;
 
 pub use admin::{Admin, AdminError};
 pub use consumer::Consumer;
 pub use producer::Producer;
+pub use survey::{BrokerQueues, Survey};

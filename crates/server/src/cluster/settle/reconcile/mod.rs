@@ -31,7 +31,7 @@ use crate::cluster::sales::Slot;
 use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger, SkuRow};
-use crate::queue::Consumer;
+use crate::queue::Admin;
 
 /// The lease's name in the ledger.
 const LEASE: &str = "reconcile";
@@ -104,7 +104,7 @@ impl Renewal {
 pub(in crate::cluster) struct Engines {
     pub(in crate::cluster) ledger: SharedLedger,
     pub(in crate::cluster) gate: Gate,
-    pub(in crate::cluster) consumer: Consumer,
+    pub(in crate::cluster) admin: Admin,
 }
 
 /// The stage that reconciles. Lives on one thread.
@@ -150,9 +150,12 @@ impl<'a> Reconciling<'a> {
     /// Runs until the server stops; then another server takes the lease at once.
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
-            if let Err(error) = self.round() {
-                tracing::warn!(%error, "reconciliation pauses");
-                self.lease = None;
+            match self.round() {
+                Ok(()) => self.core.warnings.reconciling.well(),
+                Err(error) => {
+                    self.core.warnings.reconciling.met(&error);
+                    self.lease = None;
+                }
             }
             if !self.rebuild.is_building() {
                 self.core.wait(INTERVAL);
@@ -309,7 +312,7 @@ impl<'a> Reconciling<'a> {
             match order_of(open) {
                 Ok(order) => orders.push(order),
                 Err(error) => {
-                    tracing::error!(%error, order = %open.id(), "an open reservation can't be read")
+                    self.core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id()));
                 }
             }
         }

@@ -17,13 +17,15 @@ use engine::{BuyerId, SkuId};
 
 use super::{Engines, Renewal};
 use crate::cluster::Core;
+use crate::cluster::queues::look;
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, GateError, limits};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, Raised, SharedLedger};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, SharedLedger};
 use crate::queue::Queue;
+use crate::recurring::Recurring;
 
-/// While consumption does not get there: how often that is logged.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Consumption gets there in this time; later that is logged.
+const DRAINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
 const BUILT_AT_ONCE: usize = 200;
@@ -51,17 +53,32 @@ enum Phase {
     /// What was accepted is in the ledger; these are left to build.
     Building { skus: BTreeSet<SkuId> },
     /// Everything that was accepted is in these queues before these offsets.
-    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, logged: Instant },
+    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, began: Instant },
 }
 
 /// The rebuild that goes on, and what asks for the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rebuild {
     awaited: BTreeSet<SkuId>,
     unhurried: BTreeSet<SkuId>,
     phase: Phase,
     /// Whether nobody waits for those of the phase.
     gives_way: bool,
+    waiting: Recurring,
+    failing: Recurring,
+}
+
+impl Default for Rebuild {
+    fn default() -> Rebuild {
+        Rebuild {
+            awaited: BTreeSet::new(),
+            unhurried: BTreeSet::new(),
+            phase: Phase::Idle,
+            gives_way: false,
+            waiting: Recurring::new("gates stay closed, for their rebuild waits"),
+            failing: Recurring::new("a gate could not be built; tried again"),
+        }
+    }
 }
 
 impl Rebuild {
@@ -92,27 +109,32 @@ impl Rebuild {
             self.unhurried.extend(phase.skus().into_iter().flatten());
         }
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Idle if self.awaited.is_empty() && self.unhurried.is_empty() => Phase::Idle,
+            Phase::Idle if self.awaited.is_empty() && self.unhurried.is_empty() => {
+                self.waiting.well();
+                self.failing.well();
+                Phase::Idle
+            }
             Phase::Idle => self.begin(engines)?,
             Phase::Fenced { skus, at } if at.elapsed() < core.options.fence_wait => {
                 Phase::Fenced { skus, at }
             }
-            Phase::Fenced { skus, at } => match ends(engines) {
-                Some(until) => Phase::Draining { skus, until, logged: Instant::now() },
-                None => Phase::Fenced { skus, at },
+            Phase::Fenced { skus, at } => match ends(core, engines) {
+                Ok(until) => Phase::Draining { skus, until, began: Instant::now() },
+                Err(why) => {
+                    self.waiting.met(&why);
+                    Phase::Fenced { skus, at }
+                }
             },
-            Phase::Draining { skus, until, logged } => {
-                let consumed = engines.ledger.queue_offsets()?;
-                let behind = |(queue, end): &(Queue, u64)| {
-                    *end > 0
-                        && !consumed
-                            .iter()
-                            .any(|(other, offset)| *other == queue.to_string() && offset >= end)
-                };
-                if until.iter().any(behind) {
-                    Phase::Draining { skus, until, logged: log(logged) }
-                } else {
-                    Phase::Building { skus }
+            Phase::Draining { skus, until, began } => {
+                let rows = engines.ledger.queue_rows()?;
+                match until.iter().find_map(|(queue, end)| behind(&rows, queue, *end)) {
+                    Some(why) => {
+                        if began.elapsed() >= DRAINS_WITHIN {
+                            self.waiting.met(&why);
+                        }
+                        Phase::Draining { skus, until, began }
+                    }
+                    None => Phase::Building { skus },
                 }
             }
             Phase::Building { skus } => self.build_some(core, engines, skus, lease)?,
@@ -235,7 +257,7 @@ impl Rebuild {
                     tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, sku = slot.sku.0, "a gate could not be built; tried again");
+                    self.failing.met(&format_args!("SKU {}: {error}", slot.sku.0));
                     self.again([slot.sku]);
                 }
             }
@@ -332,23 +354,23 @@ impl Counted {
     }
 }
 
-/// How far the broker's queues go now; `None`: it does not say.
-fn ends(engines: &mut Engines) -> Option<Vec<(Queue, u64)>> {
-    let queues = engines.consumer.queues().ok()?;
-    // The name servers forget a broker that died; its queues may hold orders still.
-    let known = engines.ledger.queue_offsets().ok()?;
-    if known.iter().any(|(name, _)| !queues.iter().any(|queue| queue.to_string() == *name)) {
-        return None;
-    }
-    queues.into_iter().map(|queue| engines.consumer.max_offset(&queue).ok().map(|end| (queue, end))).collect()
+/// How far the queues go now that may hold orders; or why that is not known. The name servers forget a broker that died,
+/// and its queues may hold orders still; one that was removed from the topic is waited for only if it holds some.
+fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, String> {
+    let Engines { ledger, admin, .. } = engines;
+    let queues = look(ledger, admin, &core.options.topics.orders).map_err(|error| error.to_string())?;
+    queues.ends().map_err(|faults| faults.blocking().unwrap_or_default())
 }
 
-fn log(logged: Instant) -> Instant {
-    if logged.elapsed() < LOG_INTERVAL {
-        return logged;
+/// Why a queue was not consumed as far as it must be, if it was not. One that was retired meanwhile is not waited for.
+fn behind(rows: &[QueueRow], queue: &Queue, end: u64) -> Option<String> {
+    let name = queue.to_string();
+    match rows.iter().find(|row| row.queue == name) {
+        Some(row) if row.next_offset >= end || row.is_retired() => None,
+        Some(row) => Some(format!("queue {name} is consumed up to {} of {end}", row.next_offset)),
+        None if end == 0 => None,
+        None => Some(format!("queue {name} is read by no server")),
     }
-    tracing::warn!("a rebuild waits for the queues to be consumed");
-    Instant::now()
 }
 
 #[cfg(test)]
