@@ -64,6 +64,8 @@ pub(super) struct Core {
     pub(super) stock: StockView,
     /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: AtomicU64,
+    /// A gate of a product that sells is closed for longer than a new one takes to be built, as this server sees it.
+    pub(super) live_gate_closed: AtomicBool,
     /// The stages that work on their own must end.
     pub(super) stopping: AtomicBool,
     sales: Mutex<Sales>,
@@ -98,6 +100,7 @@ impl Core {
             commands: WorkQueue::default(),
             stock: StockView::default(),
             backlog: AtomicU64::new(0),
+            live_gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             sales: Mutex::default(),
             queue_rows: Mutex::default(),
@@ -148,12 +151,6 @@ impl Core {
                 row.next_offset = progressed.to;
             }
         }
-    }
-
-    /// Whether this server found every gate open at its last look.
-    pub(super) fn all_gates_open(&self) -> bool {
-        usize::try_from(self.counts.gates_open.get())
-            .is_ok_and(|open| open >= self.shelf.current().skus.len())
     }
 
     /// Notes SKUs whose gate must be rebuilt. The server that reconciles finds others by itself: a gate that lost

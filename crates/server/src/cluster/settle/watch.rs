@@ -127,9 +127,9 @@ impl<'a> Watching<'a> {
             }
             self.missing_at = Some(Instant::now());
         }
-        // While all gates are open, nothing waits for what is missing; it is shown all the same.
+        // While what sells is open, nothing waits for what is missing; it is shown all the same.
         let (waits, shown) = match self.faults.blocking() {
-            Some(fault) if !self.core.all_gates_open() => (Some(fault), Vec::new()),
+            Some(fault) if self.core.live_gate_closed.load(Ordering::Relaxed) => (Some(fault), Vec::new()),
             _ => (None, self.faults.all()),
         };
         self.core.health.note_fault(Need::QueuesThere, waits);
