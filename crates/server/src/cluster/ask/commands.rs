@@ -15,6 +15,7 @@ use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
+use crate::cluster::looks::is_live;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Instruction;
@@ -353,9 +354,9 @@ impl<'a> Commanding<'a> {
         std::thread::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
         while !sales.is_empty() && committed.elapsed() < BUILT_WITHIN {
             sales.retain(|sale| {
-                // What is over has no gate before somebody asks for it.
+                // What is over has no gate before somebody asks for it, and what is far off has the time to get one.
                 let now = self.core.clock.now();
-                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| !slot.is_over(now));
+                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| is_live(slot, now));
                 let skus: Vec<_> = slots.map(|slot| slot.sku).collect();
                 let open = |state: &Result<Option<gate::GateState>, _>| {
                     matches!(state, Ok(Some(state)) if state.closed.is_none())

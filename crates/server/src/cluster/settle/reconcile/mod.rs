@@ -118,6 +118,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     looks: Looks,
     looked_at: Option<Instant>,
     looked_at_all: Option<Instant>,
+    /// At the next time that is allowed.
+    look_at_all: bool,
     /// How many there were at the last round: a new one has no gate yet.
     skus: usize,
     /// Since when no slot has answered.
@@ -139,6 +141,7 @@ impl<'a> Reconciling<'a> {
             looks: Looks::new(OTHERS_PER_LOOK),
             looked_at: None,
             looked_at_all: None,
+            look_at_all: false,
             skus: 0,
             silent_since: None,
             shunned_until: None,
@@ -260,14 +263,15 @@ impl<'a> Reconciling<'a> {
                     }
                 }
                 Ok(_) => {
-                    let is_new = epoch == Some(0);
-                    if looks::is_live(slot, now) || wanted.contains(&slot.sku) {
-                        self.rebuild.ask(slot.sku, Urgency::Awaited);
-                        lost |= !is_new;
-                    } else if !slot.is_over(now) {
-                        let urgency = if is_new { Urgency::Awaited } else { Urgency::Unhurried };
-                        self.rebuild.ask(slot.sku, urgency);
-                    }
+                    let needed = looks::is_live(slot, now) || wanted.contains(&slot.sku);
+                    let urgency = match epoch {
+                        _ if slot.is_over(now) && !needed => continue,
+                        _ if needed => Urgency::Selling,
+                        Some(0) => Urgency::New,
+                        _ => Urgency::Unhurried,
+                    };
+                    self.rebuild.ask(slot.sku, urgency);
+                    lost |= needed && epoch != Some(0);
                 }
                 // A gate that does not answer is asked again; nothing is known to be wrong with it.
                 Err(_) => {}
@@ -275,7 +279,9 @@ impl<'a> Reconciling<'a> {
         }
         drop(self.engines.gate.set_sale(&stale));
         // Where one was lost others were.
-        if lost && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
+        self.look_at_all |= lost;
+        if self.look_at_all && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
+            self.look_at_all = false;
             self.looked_at_all = Some(Instant::now());
             self.looks.begin_anew();
         }

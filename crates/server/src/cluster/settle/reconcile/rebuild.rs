@@ -6,8 +6,8 @@
 //! it if units are free, and the new gate hears it by the outbox.
 //!
 //! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
-//! SKUs: those that somebody waits for come first, all at once, and the others after them in portions. A portion of the
-//! others gives way when somebody waits for a gate again.
+//! SKUs: those that sell come first, all at once, then new ones, and the others in portions. What is rebuilt gives way to
+//! what is needed sooner.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::recurring::Recurring;
 const DRAINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
-const BUILT_AT_ONCE: usize = 200;
+const BUILT_AT_ONCE: usize = 1_000;
 /// Orders of gates that are built together, unless one alone has more: their marks are in memory.
 const ORDERS_AT_ONCE: u64 = 50_000;
 /// Gates in one rebuild that nobody waits for.
@@ -36,13 +36,17 @@ const UNHURRIED_MAX: usize = 10_000;
 /// Marks in one read of the ledger.
 const MARKS_PER_READ: usize = 5_000;
 
-/// Whether somebody waits for a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How soon a gate is needed, the soonest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// It sells, will soon, was never built, or was asked for.
-    Awaited,
+    /// It sells, will soon, or was asked for.
+    Selling,
+    /// It was never built: nothing was accepted by it, so there is nothing to wait for.
+    New,
     Unhurried,
 }
+
+const URGENCIES: [Urgency; 3] = [Urgency::Selling, Urgency::New, Urgency::Unhurried];
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -59,11 +63,11 @@ enum Phase {
 /// The rebuild that goes on, and what asks for the next.
 #[derive(Debug)]
 pub(super) struct Rebuild {
-    awaited: BTreeSet<SkuId>,
-    unhurried: BTreeSet<SkuId>,
+    /// By their urgency, and none in two.
+    asked: [BTreeSet<SkuId>; URGENCIES.len()],
     phase: Phase,
-    /// Whether nobody waits for those of the phase.
-    gives_way: bool,
+    /// Of those of the phase.
+    urgency: Urgency,
     waiting: Recurring,
     failing: Recurring,
 }
@@ -71,10 +75,9 @@ pub(super) struct Rebuild {
 impl Default for Rebuild {
     fn default() -> Rebuild {
         Rebuild {
-            awaited: BTreeSet::new(),
-            unhurried: BTreeSet::new(),
+            asked: Default::default(),
             phase: Phase::Idle,
-            gives_way: false,
+            urgency: Urgency::Unhurried,
             waiting: Recurring::new("gates stay closed, for their rebuild waits"),
             failing: Recurring::new("a gate could not be built; tried again"),
         }
@@ -84,17 +87,22 @@ impl Default for Rebuild {
 impl Rebuild {
     /// Asks for the gate of a SKU to be rebuilt. Asking twice is asking once.
     pub(super) fn ask(&mut self, sku: SkuId, urgency: Urgency) {
-        match urgency {
-            _ if self.phase.skus().is_some_and(|skus| skus.contains(&sku)) => {}
-            Urgency::Awaited => {
-                self.unhurried.remove(&sku);
-                self.awaited.insert(sku);
+        if let Some(skus) = self.phase.skus()
+            && skus.contains(&sku)
+        {
+            if self.urgency <= urgency {
+                return;
             }
-            Urgency::Unhurried if self.awaited.contains(&sku) => {}
-            Urgency::Unhurried => {
-                self.unhurried.insert(sku);
-            }
+            skus.remove(&sku);
         }
+        let (sooner, later) = self.asked.split_at_mut(urgency as usize);
+        if sooner.iter().any(|asked| asked.contains(&sku)) {
+            return;
+        }
+        for asked in later.iter_mut() {
+            asked.remove(&sku);
+        }
+        later[0].insert(sku);
     }
 
     /// Goes as far as it can without waiting.
@@ -104,12 +112,12 @@ impl Rebuild {
         engines: &mut Engines,
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
-        if self.gives_way && !self.awaited.is_empty() {
-            let phase = std::mem::take(&mut self.phase);
-            self.unhurried.extend(phase.skus().into_iter().flatten());
+        if self.next().is_some_and(|next| next < self.urgency) {
+            let phase = std::mem::take(&mut self.phase).skus().map(std::mem::take);
+            self.again(phase.unwrap_or_default());
         }
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Idle if self.awaited.is_empty() && self.unhurried.is_empty() => {
+            Phase::Idle if self.next().is_none() => {
                 self.waiting.well();
                 self.failing.well();
                 Phase::Idle
@@ -147,18 +155,24 @@ impl Rebuild {
         matches!(self.phase, Phase::Building { .. })
     }
 
+    /// The soonest that is asked for.
+    fn next(&self) -> Option<Urgency> {
+        URGENCIES.into_iter().find(|urgency| !self.asked[*urgency as usize].is_empty())
+    }
+
     /// Those of the next rebuild.
     fn take_asked(&mut self) -> Vec<SkuId> {
-        self.gives_way = self.awaited.is_empty();
-        if !self.gives_way {
-            return std::mem::take(&mut self.awaited).into_iter().collect();
+        self.urgency = self.next().unwrap_or(Urgency::Unhurried);
+        let asked = &mut self.asked[self.urgency as usize];
+        match self.urgency {
+            Urgency::Unhurried => std::iter::from_fn(|| asked.pop_first()).take(UNHURRIED_MAX).collect(),
+            _ => std::mem::take(asked).into_iter().collect(),
         }
-        std::iter::from_fn(|| self.unhurried.pop_first()).take(UNHURRIED_MAX).collect()
     }
 
     /// Asked for once more, as urgently as before.
     fn again(&mut self, skus: impl IntoIterator<Item = SkuId>) {
-        if self.gives_way { self.unhurried.extend(skus) } else { self.awaited.extend(skus) }
+        self.asked[self.urgency as usize].extend(skus);
     }
 
     fn begin(&mut self, engines: &mut Engines) -> Result<Phase, LedgerError> {
@@ -272,7 +286,7 @@ impl Rebuild {
 }
 
 impl Phase {
-    fn skus(&self) -> Option<&BTreeSet<SkuId>> {
+    fn skus(&mut self) -> Option<&mut BTreeSet<SkuId>> {
         match self {
             Phase::Idle => None,
             Phase::Fenced { skus, .. } | Phase::Draining { skus, .. } | Phase::Building { skus } => {
@@ -382,27 +396,29 @@ mod tests {
     }
 
     #[test]
-    fn those_that_somebody_waits_for_are_taken_first_and_the_others_in_portions() {
+    fn what_sells_is_taken_first_then_what_is_new_and_the_others_in_portions() {
         let mut rebuild = Rebuild::default();
         let unhurried = u32::try_from(UNHURRIED_MAX).unwrap() + 5;
         skus(0..unhurried).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Unhurried));
-        skus(2..4).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Awaited));
+        skus(4..6).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::New));
+        skus(2..4).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Selling));
         rebuild.ask(SkuId(3), Urgency::Unhurried);
-        assert_eq!(rebuild.take_asked(), skus(2..4));
-        assert!(!rebuild.gives_way);
-        assert_eq!(rebuild.take_asked().len(), UNHURRIED_MAX);
-        assert!(rebuild.gives_way);
-        assert_eq!(rebuild.take_asked(), skus(unhurried - 3..unhurried));
+        assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(2..4), Urgency::Selling));
+        assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(4..6), Urgency::New));
+        assert_eq!((rebuild.take_asked().len(), rebuild.urgency), (UNHURRIED_MAX, Urgency::Unhurried));
+        assert_eq!(rebuild.take_asked(), skus(unhurried - 1..unhurried));
         assert_eq!(rebuild.take_asked(), []);
     }
 
     #[test]
-    fn what_is_being_rebuilt_is_not_asked_for_again() {
-        let mut rebuild = Rebuild {
-            phase: Phase::Building { skus: skus(0..2).into_iter().collect() },
-            ..Rebuild::default()
-        };
-        skus(0..3).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Awaited));
+    fn what_is_being_rebuilt_is_asked_for_again_only_if_it_is_needed_sooner() {
+        let phase = Phase::Building { skus: skus(0..3).into_iter().collect() };
+        let mut rebuild = Rebuild { phase, urgency: Urgency::New, ..Rebuild::default() };
+        rebuild.ask(SkuId(0), Urgency::Unhurried);
+        rebuild.ask(SkuId(1), Urgency::New);
+        rebuild.ask(SkuId(2), Urgency::Selling);
+        assert_eq!(rebuild.phase.skus().unwrap().iter().copied().collect::<Vec<_>>(), skus(0..2));
+        assert_eq!(rebuild.next(), Some(Urgency::Selling));
         assert_eq!(rebuild.take_asked(), skus(2..3));
     }
 }
