@@ -28,6 +28,8 @@ pub(crate) enum Need {
 }
 
 const NEEDS: [(Need, &str); 8] = [
+    // Before the next one, whose cause it may be.
+    (Need::QueuesThere, "gates stay closed, for their rebuild waits for a queue"),
     (Need::Gate, "the stock gate (Redis) can't be used"),
     (Need::GateKeepsKeys, "the stock gate may evict keys: set Redis' maxmemory-policy to noeviction"),
     (Need::Broker, "the broker (RocketMQ) takes no messages"),
@@ -35,7 +37,6 @@ const NEEDS: [(Need, &str); 8] = [
     (Need::QueueWhole, "the broker has deleted messages that were not consumed: orders may be missing"),
     (Need::Ledger, "the ledger (MySQL) does not answer"),
     (Need::Backlog, "it is not known how many messages wait at the broker (cluster.backlog_max)"),
-    (Need::QueuesThere, "gates stay closed, for their rebuild waits for a queue"),
 ];
 
 /// What a server that has just started does not know yet.
@@ -169,7 +170,13 @@ mod tests {
         health.note(Need::Ledger, false);
         health.note(Need::Broker, false);
         assert_eq!(health.why_not_ready().as_deref(), Some("the broker (RocketMQ) takes no messages"));
-        health.note(Need::Broker, true);
+        health.note(Need::Gate, false);
+        health.note(Need::QueuesThere, false);
+        let cause = "gates stay closed, for their rebuild waits for a queue";
+        assert_eq!(health.why_not_ready().as_deref(), Some(cause), "what it causes comes behind it");
+        for need in [Need::Gate, Need::QueuesThere, Need::Broker] {
+            health.note(need, true);
+        }
         assert!(!health.is_met(Need::Ledger) && health.is_met(Need::Broker));
         health.note(Need::Ledger, true);
         assert_eq!(health.why_not_ready(), None);
