@@ -8,7 +8,7 @@ use server::config::{Config, Environment};
 
 use crate::audit_report::report;
 use crate::failure::Failure;
-use crate::output::{self, numbers, words};
+use crate::output::{self, numbers, plain, words};
 
 /// SKUs that are shown one by one; of more, only those that are not at rest.
 const ROWS_MAX: usize = 50;
@@ -18,6 +18,7 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
     let found = audit(config, &secrets).map_err(Failure::unavailable)?;
     output::print(&report(&found.ledger))?;
     output::print(&gate_report(&found))?;
+    output::print(&settings_report(&found))?;
     if found.broken.is_empty() {
         return check_compared(&found);
     }
@@ -35,6 +36,11 @@ fn check_compared(found: &ThreeWay) -> Result<(), Failure> {
         found.closed,
         found.skus.len()
     )))
+}
+
+/// What an accepted order survives, as the engines are set now.
+fn settings_report(found: &ThreeWay) -> String {
+    found.settings.iter().map(|server| format!("{}\n", plain(&server.to_string()))).collect()
 }
 
 fn gate_report(found: &ThreeWay) -> String {

@@ -17,6 +17,7 @@ pub mod pages;
 pub mod queue;
 pub mod secret;
 mod serve;
+mod tls_fault;
 
 pub use config::Secrets;
 pub use serve::{Listeners, Reloader, Running, ServeError, check_demo, run};

@@ -14,9 +14,10 @@ use crate::clock::wall_clock;
 use crate::cluster::place::relay::order_of;
 use crate::config::{Config, Secrets};
 use crate::gate::{Gate, GateError, Open};
+use crate::intake::EngineSettings;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, SkuRow};
 use crate::ledger::{Audit, Source};
-use crate::queue::{Consumer, PullError};
+use crate::queue::{Admin, AdminError, Consumer, PullError};
 
 /// Open reservations that are read at once.
 const OPEN_ROWS: usize = 1_000;
@@ -39,6 +40,8 @@ pub struct ThreeWay {
     pub backlog: u64,
     /// Rows that the gate has not heard of yet.
     pub outbox: u64,
+    /// Of each engine's servers, what decides what an accepted order survives.
+    pub settings: Vec<EngineSettings>,
     /// Every invariant that does not hold, in words.
     pub broken: Vec<String>,
 }
@@ -86,6 +89,8 @@ pub enum AuditError {
     Gate(#[from] GateError),
     #[error("the queue (RocketMQ) can't be read: {0}")]
     Queue(#[from] PullError),
+    #[error("the brokers (RocketMQ) can't be asked for their settings: {0}")]
+    Brokers(#[from] AdminError),
 }
 
 /// Reads all three. Nothing is changed. Costs what replaying the ledger costs, and a pass over the gate's marks.
@@ -95,8 +100,11 @@ pub enum AuditError {
 pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError> {
     let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets)).map_err(StartError::from)?;
     let mut gate = Gate::new(gate_config(config, secrets)?);
-    let mut consumer = Consumer::new(queue_options(config), &config.queue.topic);
+    let mut consumer = Consumer::new(queue_options(config, secrets)?, &config.queue.topic);
     let backlog = backlog(&mut ledger, &mut consumer)?;
+    let mut settings: Vec<_> = gate.health().into_iter().map(|node| node.settings).collect();
+    settings.extend(Admin::new(queue_options(config, secrets)?).settings()?);
+    settings.push(ledger.settings()?);
     let outbox = ledger.outbox_len(None)?;
     let audited = Source::MySql(Box::new(config.ledger.mysql_options(secrets))).audit()?;
     let mut broken = audited.broken.clone();
@@ -142,7 +150,7 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
     }
     let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
-    Ok(ThreeWay { ledger: audited, skus, moving, closed, over, backlog, outbox, broken })
+    Ok(ThreeWay { ledger: audited, skus, moving, closed, over, backlog, outbox, settings, broken })
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {

@@ -136,6 +136,11 @@ impl Shared {
         self.health.why_not_ready()
     }
 
+    /// What the engines said of their settings, a line for each server of them.
+    pub(super) fn engine_settings(&self) -> String {
+        self.health.settings()
+    }
+
     /// Whether new requests should be sent here: not to a server that stops, although what comes is answered
     /// still. A server that has not started yet, or whose ledger failed, answers nothing at all.
     pub(super) fn is_ready(&self) -> bool {

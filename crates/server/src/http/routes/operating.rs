@@ -84,7 +84,8 @@ impl HttpService {
         if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
             return Err(Problem::unavailable(why));
         }
-        out.body(200, TEXT, b"ready\n");
+        let text = format!("ready\n{}", self.shared.engine_settings());
+        out.body(200, TEXT, text.as_bytes());
         Ok(Answer::Ready)
     }
 

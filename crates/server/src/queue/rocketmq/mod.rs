@@ -20,6 +20,7 @@ mod producer;
 mod pull;
 mod route;
 mod stored;
+mod wire;
 
 pub use admin::{Admin, AdminError};
 pub use consumer::Consumer;

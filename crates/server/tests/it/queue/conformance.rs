@@ -168,6 +168,17 @@ fn the_broker_says_how_full_its_disk_is() {
 }
 
 #[test]
+fn the_broker_says_what_its_messages_survive() {
+    let engines = Engines::shared(&["rocketmq"]);
+    let address = engines.address("rocketmq-broker");
+    let shown: Vec<_> = Admin::new(options(engines)).settings().unwrap();
+    let shown: Vec<_> = shown.iter().map(ToString::to_string).collect();
+    let expected =
+        format!("rocketmq broker-a {address}: flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER");
+    assert_eq!(shown, [expected]);
+}
+
+#[test]
 fn the_group_is_made_where_brokers_make_none_by_themselves() {
     let engines = Engines::shared(&["rocketmq"]);
     let (mut producer, _) = topic(engines, "groups");

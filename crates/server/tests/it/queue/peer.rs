@@ -10,7 +10,7 @@ use server::Secrets;
 use server::cluster::{PassOverError, pass_over};
 use server::config::Sources;
 use server::ledger::{self, mysql::cluster::SharedLedger};
-use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError};
+use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError, Terms};
 
 use super::PATIENCE;
 use crate::places::Database;
@@ -60,7 +60,12 @@ impl Peer {
     }
 
     fn options(&self) -> Options {
-        Options { name_servers: vec![self.address.clone()], group: "g".into(), send_timeout: PATIENCE }
+        Options {
+            name_servers: vec![self.address.clone()],
+            group: "g".into(),
+            send_timeout: PATIENCE,
+            terms: Terms::default(),
+        }
     }
 
     fn close_connections(&self) {
