@@ -100,8 +100,9 @@ impl Tls {
                     .map_err(TlsError::Pair)?
             }
         };
-        let name =
-            |text: &str| ServerName::try_from(text.to_owned()).map_err(|_| TlsError::ServerName(text.into()));
+        let name = |text: &str| {
+            ServerName::try_from(text.to_owned()).map_err(|_invalid| TlsError::ServerName(text.into()))
+        };
         let server_name = (!server_name.is_empty()).then(|| name(server_name)).transpose()?;
         Ok(Tls { config: Arc::new(config), server_name })
     }

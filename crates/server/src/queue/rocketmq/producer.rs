@@ -93,14 +93,9 @@ impl Producer {
     /// Whether a send has somewhere to go: a broker of the topic that answered on the connection to it, which is
     /// still open. Takes a system call for each broker while one is up; otherwise at most 20 ms, and once in half a
     /// second the time that the name servers take. To be called before units are taken, or at least each 200 ms.
-    pub fn is_available(&mut self, topic: &str) -> bool {
-        self.look(topic).is_ok()
-    }
-
-    /// The same, with why not.
     ///
     /// # Errors
-    /// See [`Unavailable`].
+    /// Why not, see [`Unavailable`].
     pub fn look(&mut self, topic: &str) -> Result<(), Unavailable> {
         self.reach(topic, AVAILABLE_WAIT, AVAILABLE_WAIT).map(drop)
     }

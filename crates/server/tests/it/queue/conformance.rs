@@ -150,14 +150,14 @@ fn a_missing_topic_and_an_oversized_batch_are_not_sent() {
     let error = producer.send("no-such-topic", &[b"x"]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
     assert!(error.to_string().contains("no-such-topic"), "{error}");
-    assert!(!producer.is_available("no-such-topic"));
+    assert!(producer.look("no-such-topic").is_err());
 
     let error = producer.send("sizes", &[vec![0; BATCH_BYTES_MAX + 1]]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
     producer.send("sizes", &[vec![0; BATCH_BYTES_MAX]]).unwrap();
     producer.send("sizes", &vec![[0_u8; 1024]; 1024]).unwrap();
     producer.send("sizes", &[[0_u8; 1]; 0]).unwrap();
-    assert!(producer.is_available("sizes"));
+    assert!(producer.look("sizes").is_ok());
 }
 
 #[test]
