@@ -13,6 +13,7 @@ use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
+use crate::queues::QueuesArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
 
@@ -46,6 +47,7 @@ pub(crate) enum CommandGroup {
     Backup(BackupArguments),
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
+    Queues(QueuesArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
     Bench(BenchArguments),

@@ -3,12 +3,13 @@
 //! Must not: change any of them.
 
 use server::Secrets;
-use server::cluster::{SkuSight, ThreeWay, audit};
+use server::cluster::{QueueSight, SkuSight, ThreeWay, audit};
 use server::config::{Config, Environment};
 
 use crate::audit_report::report;
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
+use crate::queues::retired_at;
 
 /// SKUs that are shown one by one; of more, only those that are not at rest.
 const ROWS_MAX: usize = 50;
@@ -19,6 +20,7 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
     output::print(&report(&found.ledger))?;
     output::print(&gate_report(&found))?;
     output::print(&settings_report(&found))?;
+    output::print(&queue_report(&found))?;
     if found.broken.is_empty() {
         return check_compared(&found);
     }
@@ -30,9 +32,13 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
 fn check_compared(found: &ThreeWay) -> Result<(), Failure> {
     let closed = found.skus.iter().filter(|sku| !sku.over).find_map(|sku| sku.closed);
     let Some(why) = closed else { return Ok(()) };
+    let what_to_do = match &found.rebuild_waits {
+        None => "run a server, it rebuilds them".to_owned(),
+        Some(waits) => format!("no server can rebuild them, for {waits}"),
+    };
     Err(Failure::unavailable(format!(
-        "no invariant is broken, but the gates of {} of {} SKUs are closed ({why}), so they can't be audited now: run a \
-         server, it rebuilds them",
+        "no invariant is broken, but the gates of {} of {} SKUs are closed ({why}), so they can't be audited now: \
+         {what_to_do}",
         found.closed,
         found.skus.len()
     )))
@@ -41,6 +47,18 @@ fn check_compared(found: &ThreeWay) -> Result<(), Failure> {
 /// What an accepted order survives, as the engines are set now.
 fn settings_report(found: &ThreeWay) -> String {
     found.settings.iter().map(|server| format!("{}\n", plain(&server.to_string()))).collect()
+}
+
+/// What there is to say of queues that were removed, or are missing.
+fn queue_report(found: &ThreeWay) -> String {
+    let mut text: String =
+        found.remarks.iter().map(|remark| format!("queues: {}\n", plain(remark))).collect();
+    for QueueSight { queue, row, .. } in &found.retired {
+        if let Some((row, at)) = row.as_ref().and_then(|row| Some((row, retired_at(row)?))) {
+            text.push_str(&format!("queue {queue} was retired at offset {} on {at}\n", row.next_offset));
+        }
+    }
+    text
 }
 
 fn gate_report(found: &ThreeWay) -> String {

@@ -17,6 +17,7 @@ mod ledger;
 mod live;
 mod logging;
 mod output;
+mod queues;
 mod reload;
 mod sale;
 mod serve;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Orders(arguments) => ledger::orders(&arguments, &environment),
         CommandGroup::Backup(arguments) => ledger::backup(&arguments, &environment),
         CommandGroup::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
+        CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
     }

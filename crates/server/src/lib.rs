@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod net;
 pub mod pages;
 pub mod queue;
+mod recurring;
 pub mod secret;
 mod serve;
 mod tls_fault;

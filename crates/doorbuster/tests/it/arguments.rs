@@ -18,12 +18,19 @@ fn help_and_version_are_no_errors() {
         &["sale", "restock", "--help"],
         &["demo", "load", "--help"],
         &["config", "--help"],
+        &["queues", "--help"],
+        &["queues", "retire", "--help"],
     ] {
         let (code, stdout, stderr) = run(directory.path(), arguments);
         assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
         assert!(!stdout.is_empty(), "{arguments:?}");
     }
     assert!(run(directory.path(), &["--help"]).1.contains("Exit codes: 0 done; 1 "));
+    let help = run(directory.path(), &["queues", "--help"]).1;
+    assert!(
+        help.contains("its broker is down: start it") && help.contains("mqadmin updateTopic -w"),
+        "{help}"
+    );
 }
 
 #[test]

@@ -24,22 +24,44 @@ pub(crate) fn configure(directory: &Path, name: &str, more: &str) {
 
 /// The same on a Redis of the test's own.
 pub(crate) fn configure_on(redis: &str, directory: &Path, name: &str, more: &str) {
-    let engines = Engines::shared(&["mariadb", "rocketmq"]);
-    let mariadb = engines.address("mariadb");
-    let name_server = engines.address("rocketmq-namesrv");
-    let (host, port) = mariadb.rsplit_once(':').unwrap();
-    let made = Command::new("mariadb")
-        .args(["--no-defaults", "--protocol=tcp", "--user=root", "--host", host, "--port", port])
-        .args(["--execute", &format!("CREATE DATABASE {name}")])
-        .status()
-        .unwrap();
-    assert!(made.success());
+    let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
+    configure_with(redis, &mariadb, directory, name, more);
+}
+
+/// The same on a Redis and a MariaDB of the test's own.
+pub(crate) fn configure_with(redis: &str, mariadb: &str, directory: &Path, name: &str, more: &str) {
+    let name_server = Engines::shared(&["rocketmq"]).address("rocketmq-namesrv");
+    sql(mariadb, &format!("CREATE DATABASE {name}"));
     let config = format!(
         "[cluster]\nenabled = true\nservers = 2\n[gate]\naddresses = [\"{redis}\"]\nprefix = \"{name}\"\n\
          [queue]\nname_servers = [\"{name_server}\"]\ntopic = \"{name}\"\nbroker_disk_percent_max = 100\n\
          [ledger]\nmysql_address = \"{mariadb}\"\nmysql_user = \"root\"\nmysql_database = \"{name}\"\n{more}"
     );
     std::fs::write(directory.join("doorbuster.toml"), config).unwrap();
+}
+
+/// Carries out statements on a MariaDB.
+pub(crate) fn sql(mariadb: &str, statements: &str) {
+    let (host, port) = mariadb.rsplit_once(':').unwrap();
+    let done = Command::new("mariadb")
+        .args(["--no-defaults", "--protocol=tcp", "--user=root", "--host", host, "--port", port])
+        .args(["--execute", statements])
+        .status()
+        .unwrap();
+    assert!(done.success());
+}
+
+/// Takes everything from the gates of one installation.
+pub(crate) fn wipe_gates(name: &str) {
+    let redis = Engines::shared(&["redis"]).address("redis");
+    let (host, port) = redis.rsplit_once(':').unwrap();
+    let script = format!(
+        "local keys = redis.call('KEYS', '{{{name}:*') for _, key in ipairs(keys) do redis.call('DEL', key) end return #keys"
+    );
+    let wiped =
+        Command::new("redis-cli").args(["-h", host, "-p", port, "EVAL", &script, "0"]).output().unwrap();
+    let wiped: u64 = String::from_utf8_lossy(&wiped.stdout).trim().parse().expect("how many keys there were");
+    assert!(wiped > 0);
 }
 
 pub(crate) fn serve(directory: &Path) -> Serving {
@@ -235,14 +257,7 @@ fn a_buyer_who_lets_units_go_waits_and_a_wiped_gate_forgets_nothing() {
         }
     };
     waits("4");
-    let redis = Engines::shared(&["redis"]).address("redis");
-    let (host, port) = redis.rsplit_once(':').unwrap();
-    let script = "local keys = redis.call('KEYS', '{cooling:*') for _, key in ipairs(keys) do redis.call('DEL', key) end \
-                  return #keys";
-    let wiped =
-        Command::new("redis-cli").args(["-h", host, "-p", port, "EVAL", script, "0"]).output().unwrap();
-    let wiped: u64 = String::from_utf8_lossy(&wiped.stdout).trim().parse().expect("how many keys there were");
-    assert!(wiped > 0);
+    wipe_gates("cooling");
     waits("5");
     accepted(&server, 2, "k", 30);
     audit(dir.path());

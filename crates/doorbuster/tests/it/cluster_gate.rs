@@ -19,7 +19,7 @@ const BROKER_NOT_READY: &str = "not ready: the broker";
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server whose log goes into a file.
-fn serve_logged(directory: &Path, password: &str) -> Serving {
+pub(crate) fn serve_logged(directory: &Path, password: &str) -> Serving {
     let mut command = Command::new("/bin/sh");
     command.current_dir(directory).env_clear().envs(gate_password(password));
     command.args(["-c", "exec \"$0\" \"$@\" 2>>log", env!("CARGO_BIN_EXE_doorbuster")]);
@@ -33,7 +33,7 @@ fn gate_password(password: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Lines of the log that hold this.
-fn logged(directory: &Path, text: &str) -> Vec<String> {
+pub(crate) fn logged(directory: &Path, text: &str) -> Vec<String> {
     let log = std::fs::read_to_string(directory.join("log")).unwrap();
     log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
@@ -48,7 +48,7 @@ fn redis(engines: &Engines, command: &str) {
 }
 
 /// Asks until the answer is as it should be.
-fn until(what: &str, mut look: impl FnMut() -> (bool, String)) {
+pub(crate) fn until(what: &str, mut look: impl FnMut() -> (bool, String)) {
     let started = Instant::now();
     loop {
         let (is, text) = look();
@@ -60,12 +60,12 @@ fn until(what: &str, mut look: impl FnMut() -> (bool, String)) {
     }
 }
 
-fn get(server: &Serving, path: &str) -> (u16, String) {
+pub(crate) fn get(server: &Serving, path: &str) -> (u16, String) {
     let response = ask_once(server, "GET", path, &[], "");
     (response.status, response.body)
 }
 
-fn until_ready(server: &Serving) {
+pub(crate) fn until_ready(server: &Serving) {
     until("it is ready", || {
         let (status, body) = get(server, "/readyz");
         (status == 200, body)

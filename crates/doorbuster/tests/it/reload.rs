@@ -2,22 +2,18 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::doorbuster;
 use crate::exchange::Connection;
 use crate::serving::Serving;
+use crate::tls::{connect, file};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const OLD: &str = "the-old-secret-of-the-shop-0123456789";
@@ -122,24 +118,9 @@ fn a_secret_is_changed_without_turning_anybody_away_and_a_wrong_file_changes_not
     assert_eq!(shop.serving.stop(), 0);
 }
 
-fn certificate(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data").join(name)
-}
-
 /// Whether the server shows this certificate.
 fn shows(address: SocketAddr, name: &str) -> bool {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(certificate(name)).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-    let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut stream = StreamOwned::new(session, socket);
+    let mut stream = connect(address, name);
     let asked = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let mut answer = String::new();
     asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok_and(|_| answer.starts_with("HTTP/1.1 200"))
@@ -154,8 +135,8 @@ fn a_renewed_certificate_is_shown_from_the_next_handshake_on() {
     fs::write(path.join("token"), OLD).unwrap();
     fs::write(path.join("doorbuster.toml"), settings).unwrap();
     let put = |name: &str| {
-        fs::copy(certificate(&format!("{name}.cert.pem")), path.join("cert.pem")).unwrap();
-        fs::copy(certificate(&format!("{name}.key.pem")), path.join("key.pem")).unwrap();
+        fs::copy(file(&format!("{name}.cert.pem")), path.join("cert.pem")).unwrap();
+        fs::copy(file(&format!("{name}.key.pem")), path.join("key.pem")).unwrap();
     };
     put("localhost");
     let mut command = doorbuster(path);
@@ -165,10 +146,10 @@ fn a_renewed_certificate_is_shown_from_the_next_handshake_on() {
     let at = shop.serving.address;
     assert!(shows(at, "localhost.cert.pem") && !shows(at, "localhost-renewed.cert.pem"));
     // A certificate that does not fit its key: the old pair stays.
-    fs::copy(certificate("localhost-renewed.cert.pem"), shop.directory.path().join("cert.pem")).unwrap();
+    fs::copy(file("localhost-renewed.cert.pem"), shop.directory.path().join("cert.pem")).unwrap();
     shop.hang_up("nothing is reloaded");
     assert!(shows(at, "localhost.cert.pem"));
-    fs::copy(certificate("localhost-renewed.key.pem"), shop.directory.path().join("key.pem")).unwrap();
+    fs::copy(file("localhost-renewed.key.pem"), shop.directory.path().join("key.pem")).unwrap();
     shop.hang_up("reloaded the secrets");
     assert!(!shows(at, "localhost.cert.pem") && shows(at, "localhost-renewed.cert.pem"));
     assert_eq!(shop.serving.stop(), 0);

@@ -1,7 +1,7 @@
 //! TLS through the real program: the operator's commands and a buyer, over the certificate of `server`'s tests.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use serde_json::Value;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
-fn file(name: &str) -> PathBuf {
+/// One of `server`'s tests.
+pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/data").join(name)
 }
 
-/// Sends one request on a connection of its own and reads the status and the body.
-fn exchange(serving: &Serving, request: &str) -> (String, Value) {
+/// Of a client that trusts this certificate alone.
+pub(crate) fn connect(address: SocketAddr, trusted: &str) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(file("localhost.cert.pem")).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(file(trusted)).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -29,9 +30,14 @@ fn exchange(serving: &Serving, request: &str) -> (String, Value) {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-    let socket = TcpStream::connect(serving.address).unwrap();
+    let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut stream = StreamOwned::new(session, socket);
+    StreamOwned::new(session, socket)
+}
+
+/// Sends one request on a connection of its own and reads the status and the body.
+fn exchange(serving: &Serving, request: &str) -> (String, Value) {
+    let mut stream = connect(serving.address, "localhost.cert.pem");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use engine::SkuId;
 
+use super::queues::{self, Faults, LookError, QueueSight};
 use super::start::{StartError, gate_config, queue_options};
 use crate::clock::wall_clock;
 use crate::cluster::place::relay::order_of;
@@ -42,6 +43,12 @@ pub struct ThreeWay {
     pub outbox: u64,
     /// Of each engine's servers, what decides what an accepted order survives.
     pub settings: Vec<EngineSettings>,
+    /// Queues that an operator has retired.
+    pub retired: Vec<QueueSight>,
+    /// What an operator should know of the queues.
+    pub remarks: Vec<String>,
+    /// Why no server can rebuild a gate now.
+    pub rebuild_waits: Option<String>,
     /// Every invariant that does not hold, in words.
     pub broken: Vec<String>,
 }
@@ -84,6 +91,8 @@ pub enum AuditError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
+    Queues(#[from] LookError),
+    #[error(transparent)]
     Read(#[from] crate::ledger::OpenError),
     #[error("the gate (Redis) can't be read: {0}")]
     Gate(#[from] GateError),
@@ -102,9 +111,12 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let mut gate = Gate::new(gate_config(config, secrets)?);
     let mut consumer = Consumer::new(queue_options(config, secrets)?, &config.queue.topic);
     let backlog = backlog(&mut ledger, &mut consumer)?;
+    let mut admin = Admin::new(queue_options(config, secrets)?);
     let mut settings: Vec<_> = gate.health().into_iter().map(|node| node.settings).collect();
-    settings.extend(Admin::new(queue_options(config, secrets)?).settings()?);
+    settings.extend(admin.settings()?);
     settings.push(ledger.settings()?);
+    let queues = queues::look(&mut ledger, &mut admin, &config.queue.topic)?;
+    let faults = Faults::of(&queues);
     let outbox = ledger.outbox_len(None)?;
     let audited = Source::MySql(Box::new(config.ledger.mysql_options(secrets))).audit()?;
     let mut broken = audited.broken.clone();
@@ -150,7 +162,20 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
     }
     let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
-    Ok(ThreeWay { ledger: audited, skus, moving, closed, over, backlog, outbox, settings, broken })
+    Ok(ThreeWay {
+        ledger: audited,
+        skus,
+        moving,
+        closed,
+        over,
+        backlog,
+        outbox,
+        settings,
+        retired: queues.sights.into_iter().filter(QueueSight::is_retired).collect(),
+        remarks: faults.all(),
+        rebuild_waits: faults.blocking(),
+        broken,
+    })
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {

@@ -10,6 +10,7 @@ use engine::{SaleId, SkuId};
 
 use super::counts::Counts;
 use super::sales::{Sales, Slot};
+use super::warnings::Warnings;
 use super::work::{Instruction, Question};
 use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
@@ -20,7 +21,7 @@ use crate::intake::Mailbox;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, Progress, QueueRow, SharedLedger};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
 
@@ -55,16 +56,21 @@ pub(super) struct Core {
     pub(super) admission: Arc<Admission>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) counts: Counts,
+    pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
     pub(super) publishing: WorkQueue<Publication>,
     pub(super) status: WorkQueue<Question>,
     pub(super) commands: WorkQueue<Instruction>,
     pub(super) stock: StockView,
-    /// Messages in this server's queues that were not consumed at its last look.
+    /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: AtomicU64,
+    /// A gate of a product that sells is closed for longer than a new one takes to be built, as this server sees it.
+    pub(super) live_gate_closed: AtomicBool,
     /// The stages that work on their own must end.
     pub(super) stopping: AtomicBool,
     sales: Mutex<Sales>,
+    /// The queues as the ledger has them; `None`: not read since the start.
+    queue_rows: Mutex<Option<Vec<QueueRow>>>,
     /// SKUs whose gate this server has seen going backwards.
     suspects: Mutex<Vec<SkuId>>,
     /// SKUs whose gate was needed here and is closed.
@@ -83,6 +89,7 @@ impl Core {
             options,
             mailbox,
             counts: Counts::registered(&shared.metrics),
+            warnings: Warnings::default(),
             clock: shared.clock,
             shelf: shared.shelf,
             admission: shared.admission,
@@ -93,8 +100,10 @@ impl Core {
             commands: WorkQueue::default(),
             stock: StockView::default(),
             backlog: AtomicU64::new(0),
+            live_gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             sales: Mutex::default(),
+            queue_rows: Mutex::default(),
             suspects: Mutex::default(),
             needed: Mutex::default(),
             stopped: Default::default(),
@@ -123,6 +132,25 @@ impl Core {
 
     pub(super) fn slots_of(&self, sale: SaleId) -> Vec<Slot> {
         self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots_of(sale)
+    }
+
+    /// The queues as the ledger had them when this server last read or changed them.
+    pub(super) fn queue_rows(&self) -> Option<Vec<QueueRow>> {
+        self.queue_rows.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn note_queue_rows(&self, rows: Vec<QueueRow>) {
+        *self.queue_rows.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+    }
+
+    /// Notes how far this server has consumed its own since.
+    pub(super) fn note_progress(&self, progress: &[Progress]) {
+        let mut rows = self.queue_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows.iter_mut().flatten() {
+            if let Some(progressed) = progress.iter().find(|progressed| progressed.queue == row.queue) {
+                row.next_offset = progressed.to;
+            }
+        }
     }
 
     /// Notes SKUs whose gate must be rebuilt. The server that reconciles finds others by itself: a gate that lost

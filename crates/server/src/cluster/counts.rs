@@ -21,7 +21,7 @@ pub(super) struct Counts {
     pub(super) publish_queue: Gauge,
     /// Orders that this server took from the broker into the ledger.
     pub(super) consumed: Counter,
-    /// Messages in this server's queues that were not consumed at its last look.
+    /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: Gauge,
     /// Messages that the broker has stored as of this server's queues, and that are not in them.
     pub(super) misplaced: Gauge,
@@ -105,7 +105,11 @@ impl Counts {
                 r.register(format!("doorbuster_{name}"), help, gauge.clone());
             };
             gauge("publish_queue", "Messages that wait in this server for the broker", &self.publish_queue);
-            gauge("backlog", "Messages in this server's queues that were not consumed", &self.backlog);
+            gauge(
+                "backlog",
+                "Messages in all queues that were not consumed at this server's last look",
+                &self.backlog,
+            );
             let misplaced =
                 "Messages that the broker stored as of this server's queues and does not have in them";
             gauge("messages_misplaced", misplaced, &self.misplaced);

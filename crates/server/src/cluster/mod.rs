@@ -18,9 +18,11 @@ mod counts;
 mod looks;
 mod pass_over;
 mod place;
+mod queues;
 mod sales;
 mod settle;
 mod start;
+mod warnings;
 mod work;
 
 use std::time::Duration;
@@ -28,6 +30,7 @@ use std::time::Duration;
 pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
+pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
 pub use self::start::{Stages, StartError, queue_options};
 
 fn ms(duration: Duration) -> u64 {

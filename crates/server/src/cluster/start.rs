@@ -19,6 +19,7 @@ use crate::cluster::place::publish;
 use crate::cluster::place::relay::Relay;
 use crate::cluster::settle::consume::{self, Consuming};
 use crate::cluster::settle::reconcile::{self, Reconciling};
+use crate::cluster::settle::watch::{self, Watching};
 use crate::config::{Config, GateMode, Secrets};
 use crate::gate::{Gate, GateConfig, GateTls};
 use crate::intake::Health;
@@ -149,10 +150,16 @@ impl Stages {
                 },
             );
             let consume = spawn(scope, stop, "consume", move || consuming.run());
-            let engines =
-                reconcile::Engines { ledger: ledger.another(), gate: new_gate(), consumer: new_consumer() };
+            let engines = reconcile::Engines {
+                ledger: ledger.another(),
+                gate: new_gate(),
+                admin: Admin::new(queue.clone()),
+            };
             let reconciling = Reconciling::new(core, engines);
             let reconcile = spawn(scope, stop, "reconcile", move || reconciling.run());
+            let engines = watch::Engines { admin: Admin::new(queue.clone()), consumer: new_consumer() };
+            let watching = Watching::new(core, engines);
+            let watch = spawn(scope, stop, "watch", move || watching.run());
             let (gate, fresh) = (new_gate(), ledger.another());
             let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
             let mut ended = vec![relay.join()];
@@ -161,7 +168,7 @@ impl Stages {
             core.commands.close();
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
-            ended.extend([consume, reconcile, refresh].map(ScopedJoinHandle::join));
+            ended.extend([consume, reconcile, watch, refresh].map(ScopedJoinHandle::join));
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);

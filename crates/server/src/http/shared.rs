@@ -141,6 +141,11 @@ impl Shared {
         self.health.settings()
     }
 
+    /// What an operator should know although the server is ready.
+    pub(super) fn remarks(&self) -> Option<String> {
+        self.health.remarks()
+    }
+
     /// Whether new requests should be sent here: not to a server that stops, although what comes is answered
     /// still. A server that has not started yet, or whose ledger failed, answers nothing at all.
     pub(super) fn is_ready(&self) -> bool {

@@ -26,9 +26,13 @@ pub(crate) enum Need {
     QueueWhole,
     /// The shared ledger answers.
     Ledger,
+    /// It is known how many messages wait at the broker.
+    Backlog,
+    /// No gate waits for a queue that is not there.
+    QueuesThere,
 }
 
-const NEEDS: [(Need, &str); 7] = [
+const NEEDS: [(Need, &str); 9] = [
     (Need::Gate, "the stock gate (Redis) can't be used"),
     (Need::GateKeepsKeys, "the stock gate may evict keys: set Redis' maxmemory-policy to noeviction"),
     // Before the next one, whose cause it may be.
@@ -37,6 +41,8 @@ const NEEDS: [(Need, &str); 7] = [
     (Need::BrokerDisk, "the broker's disk is nearly full (queue.broker_disk_percent_max)"),
     (Need::QueueWhole, "the broker has deleted messages that were not consumed: orders may be missing"),
     (Need::Ledger, "the ledger (MySQL) does not answer"),
+    (Need::Backlog, "it is not known how many messages wait at the broker (cluster.backlog_max)"),
+    (Need::QueuesThere, "gates stay closed, for their rebuild waits for a queue"),
 ];
 
 /// What a server that has just started does not know yet.
@@ -50,6 +56,8 @@ pub struct Health {
     standing: Mutex<[Standing; NEEDS.len()]>,
     /// As they were read last.
     settings: Mutex<BTreeMap<Engine, Vec<EngineSettings>>>,
+    /// What an operator should know although orders are taken.
+    remark: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,10 +71,10 @@ enum Standing {
 }
 
 impl Health {
-    /// Of a server that has reached neither the gate nor the broker yet.
+    /// Of a server of a cluster that has reached neither the gate nor the broker yet.
     pub(crate) fn starting() -> Health {
         let health = Health::default();
-        for need in [Need::Gate, Need::Broker] {
+        for need in [Need::Gate, Need::Broker, Need::Backlog] {
             let (index, _) = place(need);
             health.lock()[index] = Standing::NotYet;
             health.unmet[index].store(true, Ordering::Release);
@@ -155,6 +163,24 @@ impl Health {
         known.values().flatten().map(|server| format!("{server}\n")).collect()
     }
 
+    /// Notes what an operator should know although orders are taken; a change is logged once.
+    pub(crate) fn remark(&self, remark: Option<String>) {
+        let mut known = self.remark.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == remark {
+            return;
+        }
+        match (&*known, &remark) {
+            (_, Some(remark)) => tracing::warn!("{remark}"),
+            (Some(known), None) => tracing::info!("over: {known}"),
+            (None, None) => {}
+        }
+        *known = remark;
+    }
+
+    pub(crate) fn remarks(&self) -> Option<String> {
+        self.remark.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,6 +249,7 @@ mod tests {
         assert!(!health.is_met(Need::Gate) && !health.is_met(Need::Broker) && health.is_met(Need::Ledger));
         assert!(health.why_not_ready().unwrap().ends_with(NOT_YET));
         assert!(!health.note(Need::Gate, true) && !health.note(Need::Broker, true));
+        assert!(health.why_not_ready().is_some() && !health.note(Need::Backlog, true));
         assert_eq!(health.why_not_ready(), None);
         assert!(Health::starting().note(Need::Broker, false));
     }

@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 pub use message::NotAMessage;
-pub use rocketmq::{Admin, AdminError, Consumer, Producer};
+pub use rocketmq::{Admin, AdminError, BrokerQueues, Consumer, Producer, Survey};
 pub use terms::{Credentials, Terms, Tls, TlsError};
 
 /// Most messages in one batch.

@@ -90,7 +90,7 @@ impl Commanding<'_> {
             Ok(_) => {
                 self.end_claims(&taken, Verdict::ClaimKept);
                 if let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
-                    tracing::warn!(%error, "units of a balance wait in the outbox");
+                    self.core.warnings.returning.met(&error);
                 }
                 self.show_stock(&skus, &[]);
                 Ok(Reply::BalanceSet { items: skus.len() })

@@ -15,6 +15,7 @@ use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::ask::refresh::look_at_ledger;
 use crate::cluster::ask::status::{Whereabouts, find};
+use crate::cluster::looks::is_live;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Instruction;
@@ -84,7 +85,10 @@ impl<'a> Commanding<'a> {
                         asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
                     }
                     Instruction::SetBalance { to, sale, balance } => {
-                        let reply = self.set_balance(sale, balance).unwrap_or_else(not_done);
+                        let reply = self.set_balance(sale, balance).unwrap_or_else(|error| {
+                            self.core.warnings.balancing.met(&error);
+                            not_done_by(&error)
+                        });
                         self.answers.push(to, reply);
                     }
                 }
@@ -108,12 +112,13 @@ impl<'a> Commanding<'a> {
         let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
         match self.execute(commands) {
             Ok(replies) => {
+                self.core.warnings.commanding.well();
                 for (asked, reply) in ready.into_iter().zip(replies) {
                     self.answers.push(asked.to, reply);
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, commands = ready.len(), "commands were not carried out");
+                self.core.warnings.commanding.met(&error);
                 for asked in ready {
                     self.answers.push(asked.to, not_done_by(&error));
                 }
@@ -182,7 +187,7 @@ impl<'a> Commanding<'a> {
                 Ok(Ok(executed)) => executed,
                 Ok(Err(why)) => return why.into(),
                 Err(error) => {
-                    tracing::warn!(%error, "what was claimed for was not carried out");
+                    self.core.warnings.claiming.met(&error);
                     return not_done_by(&error);
                 }
             },
@@ -212,7 +217,7 @@ impl<'a> Commanding<'a> {
             }
         }
         if returns && let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
-            tracing::warn!(%error, "returned units wait in the outbox");
+            self.core.warnings.returning.met(&error);
         }
         let unheard = match self.core.follow_sales(&mut self.ledger) {
             Ok(()) => {
@@ -222,7 +227,7 @@ impl<'a> Commanding<'a> {
                 unheard
             }
             Err(error) => {
-                tracing::warn!(%error, "the slots of changed sales have not heard of it yet");
+                self.core.warnings.telling_slots.met(&error);
                 sales
             }
         };
@@ -349,9 +354,9 @@ impl<'a> Commanding<'a> {
         std::thread::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
         while !sales.is_empty() && committed.elapsed() < BUILT_WITHIN {
             sales.retain(|sale| {
-                // What is over has no gate before somebody asks for it.
+                // What is over has no gate before somebody asks for it, and what is far off has the time to get one.
                 let now = self.core.clock.now();
-                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| !slot.is_over(now));
+                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| is_live(slot, now));
                 let skus: Vec<_> = slots.map(|slot| slot.sku).collect();
                 let open = |state: &Result<Option<gate::GateState>, _>| {
                     matches!(state, Ok(Some(state)) if state.closed.is_none())
@@ -372,11 +377,6 @@ fn order_of(command: &Command) -> Option<OrderId> {
         Command::Cancel { order, .. } | Command::Pay(Pay { order, .. }) => Some(*order),
         _ => None,
     }
-}
-
-fn not_done(error: LedgerError) -> Reply {
-    tracing::warn!(%error, "a balance was not set");
-    not_done_by(&error)
 }
 
 fn not_done_by(error: &LedgerError) -> Reply {

@@ -87,6 +87,8 @@ impl Refreshing<'_> {
             self.core.publish_sales(&mut self.ledger);
             let slots = self.looks.pick(&self.core.slots(), self.core.clock.now());
             let unread = self.look_at_gate(&slots);
+            let closed = self.closed_since(&slots).flatten().any(|since| since.elapsed() >= BUILT_WITHIN);
+            self.core.live_gate_closed.store(closed, Ordering::Relaxed);
             self.ask_for_needed();
             let slowly = looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL);
             if slowly || unread.is_some() || !self.core.health.is_met(Need::Gate) {
@@ -128,10 +130,15 @@ impl Refreshing<'_> {
     /// For how long nothing can be sold although something should, if so. One closed gate among others keeps nobody from
     /// the others.
     fn all_closed(&self, slots: &[Slot]) -> Option<Duration> {
-        let now = self.core.clock.now();
-        let selling = slots.iter().filter(|slot| is_live(slot, now));
-        let since: Option<Vec<Instant>> = selling.map(|slot| self.closed.get(&slot.sku).copied()).collect();
+        let since: Option<Vec<Instant>> = self.closed_since(slots).collect();
         since?.into_iter().max().map(|since| since.elapsed())
+    }
+
+    /// Of each product that sells, since when its gate is closed; `None`: it is open.
+    fn closed_since(&self, slots: &[Slot]) -> impl Iterator<Item = Option<Instant>> {
+        let now = self.core.clock.now();
+        let selling = slots.iter().filter(move |slot| is_live(slot, now));
+        selling.map(|slot| self.closed.get(&slot.sku).copied())
     }
 
     /// Reads the stock of these SKUs. Returns why one could not be read, if so; a gate that is closed is read.
@@ -164,7 +171,7 @@ impl Refreshing<'_> {
         for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
             match fenced {
                 Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
-                Err(error) => tracing::warn!(%error, sku = sku.0, "a gate could not be fenced"),
+                Err(error) => core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0)),
             }
         }
         unread

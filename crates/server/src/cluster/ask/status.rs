@@ -52,9 +52,12 @@ pub(in crate::cluster) fn find(
     ids: &[OrderId],
 ) -> Vec<Whereabouts> {
     let mut found = match look_up(ledger, ids) {
-        Ok(found) => found,
+        Ok(found) => {
+            core.warnings.reading.well();
+            found
+        }
         Err(error) => {
-            tracing::warn!(%error, "orders could not be read");
+            core.warnings.reading.met(&error);
             return ids.iter().map(|_| Whereabouts::Silent).collect();
         }
     };
@@ -164,11 +167,12 @@ impl<'a> Reading<'a> {
                     let full = portion.len() == REFUNDS_PER_READ;
                     payments.extend(portion);
                     if !full {
+                        self.core.warnings.reading_refunds.well();
                         return Reply::RefundsDue(payments);
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the refunds that are due could not be read");
+                    self.core.warnings.reading_refunds.met(&error);
                     return Reply::Unknown;
                 }
             }

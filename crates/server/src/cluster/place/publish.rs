@@ -115,6 +115,7 @@ fn send(
     match sent {
         Ok(()) => {
             core.health.note(Need::Broker, true);
+            core.warnings.publishing.well();
             core.counts.publish_seconds.observe((now - started).as_secs_f64());
             core.counts.published.inc_by(count as u64);
             for publication in batch.drain(..count) {
@@ -126,9 +127,8 @@ fn send(
         }
         Err(error) => {
             core.counts.publishes_failed.inc();
-            if core.health.note_passing(Need::Broker, error.to_string()) {
-                tracing::warn!(%error, messages = batch.len(), "the broker did not acknowledge a batch");
-            }
+            core.health.note_passing(Need::Broker, error.to_string());
+            core.warnings.publishing.met(&error);
             give_up(batch, now, &error, answers);
             false
         }

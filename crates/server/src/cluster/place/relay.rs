@@ -130,7 +130,7 @@ impl<'a> Relay<'a> {
     }
 
     fn publishable(&self) -> Result<(), NotServed> {
-        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole];
+        let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::Backlog];
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
             return Err(NotServed::Unavailable);
         }
@@ -254,7 +254,7 @@ impl<'a> Relay<'a> {
         match order_of(open) {
             Ok(order) => self.publish(asked.to, &order, true, deadline),
             Err(error) => {
-                tracing::error!(%error, order = %asked.place.id, "an open reservation can't be read");
+                self.core.warnings.unreadable.met(&format_args!("order {}: {error}", asked.place.id));
                 self.answers.push(asked.to, Reply::Unknown);
             }
         }

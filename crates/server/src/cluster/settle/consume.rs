@@ -16,6 +16,7 @@ use crate::intake::{Engine, Need};
 use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
+use crate::recurring::Recurring;
 
 /// Why a message that can be read is put aside: the ledger could not store it.
 const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
@@ -55,13 +56,13 @@ pub(in crate::cluster) struct Consuming<'a> {
     left_alone: Vec<(Queue, u64)>,
     /// Those whose messages are gone or damaged, until they are read again.
     broken: HashSet<Queue>,
+    /// The broker refused to give messages of one.
+    refused: Recurring,
     /// What the broker has stored as of a queue and does not have in it, if there is any.
     misplaced: HashMap<Queue, u64>,
     claimed_at: Option<Instant>,
     settings_read_at: Option<Instant>,
     topics_made: bool,
-    /// It was logged that consumption pauses.
-    pausing: bool,
 }
 
 /// Why a round came to nothing.
@@ -88,11 +89,11 @@ impl<'a> Consuming<'a> {
             known: Vec::new(),
             left_alone: Vec::new(),
             broken: HashSet::new(),
+            refused: Recurring::new("a queue can't be read"),
             misplaced: HashMap::new(),
             claimed_at: None,
             settings_read_at: None,
             topics_made: false,
-            pausing: false,
         }
     }
 
@@ -100,11 +101,9 @@ impl<'a> Consuming<'a> {
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
             match self.round() {
-                Ok(()) => self.pausing = false,
+                Ok(()) => self.core.warnings.consuming.well(),
                 Err(interrupted) => {
-                    if !std::mem::replace(&mut self.pausing, true) {
-                        tracing::warn!(%interrupted, "consumption pauses");
-                    }
+                    self.core.warnings.consuming.met(&interrupted);
                     self.note(&interrupted);
                     self.claimed_at = None;
                     std::thread::sleep(PAUSE);
@@ -150,6 +149,9 @@ impl<'a> Consuming<'a> {
 
     /// A queue that gives messages is read; so is each if nothing is wrong while there are none.
     fn note_read(&mut self, pulled: &[Pulled]) {
+        if self.left_alone.is_empty() {
+            self.refused.well();
+        }
         if pulled.is_empty() && self.left_alone.is_empty() {
             self.broken.clear();
         }
@@ -190,7 +192,7 @@ impl<'a> Consuming<'a> {
             Err(error) if self.known.is_empty() => return Err(error.into()),
             Err(error) => tracing::debug!(%error, "the name servers do not answer"),
         }
-        let offered = self.look_at_queues()?;
+        let offered = self.queues_reached()?;
         if let Some(used) = self.engines.admin.disk_used() {
             let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
             self.core.health.note(Need::BrokerDisk, !full);
@@ -204,6 +206,7 @@ impl<'a> Consuming<'a> {
             .into_iter()
             .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
             .collect();
+        self.core.note_queue_rows(self.engines.ledger.queue_rows()?);
         self.core.health.note(Need::Ledger, true);
         self.left_alone.clear();
         let owned = &self.owned;
@@ -232,47 +235,33 @@ impl<'a> Consuming<'a> {
     }
 
     /// The queues that this server reaches, each with where it begins for who has never read it: only these are kept, the
-    /// others are left to servers that reach them. Notes what waits in this server's own on the way; more than the bound
-    /// refuses orders before they reserve.
-    fn look_at_queues(&mut self) -> Result<Vec<(String, u64)>, Interrupted> {
-        let (mut offered, mut backlog, mut failed) = (Vec::new(), 0, None);
+    /// others are left to servers that reach them.
+    fn queues_reached(&mut self) -> Result<Vec<(String, u64)>, Interrupted> {
+        let (mut offered, mut failed) = (Vec::new(), None);
         let mut silent: Option<String> = None;
         for queue in self.known.clone() {
             // One time-out for a broker is enough.
             if silent.as_ref() == Some(&queue.broker) {
                 continue;
             }
-            match self.ends_of(&queue) {
-                Ok((first, end)) => {
-                    let mut owned = self.owned.iter().chain(&self.left_alone);
-                    let owned = owned.find(|(owned, _)| *owned == queue);
-                    backlog += owned.map_or(0, |(_, offset)| end.saturating_sub(*offset));
-                    offered.push((queue.to_string(), first));
-                }
+            match self.beginning_of(&queue) {
+                Ok(first) => offered.push((queue.to_string(), first)),
                 Err(error) => {
                     silent = Some(queue.broker);
                     failed = Some(error);
                 }
             }
         }
-        self.core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
-        self.core.backlog.store(backlog, Ordering::Relaxed);
         match failed {
             Some(error) if offered.is_empty() => Err(error.into()),
             _ => Ok(offered),
         }
     }
 
-    fn ends_of(&mut self, queue: &Queue) -> Result<(u64, u64), PullError> {
-        let first = match self.first.get(queue) {
-            Some(first) => *first,
-            None => {
-                let first = self.engines.consumer.min_offset(queue)?;
-                self.first.insert(queue.clone(), first);
-                first
-            }
-        };
-        Ok((first, self.engines.consumer.max_offset(queue)?))
+    /// Of a queue whose broker answers at this moment.
+    fn beginning_of(&mut self, queue: &Queue) -> Result<u64, PullError> {
+        let now = self.engines.consumer.min_offset(queue)?;
+        Ok(*self.first.entry(queue.clone()).or_insert(now))
     }
 
     /// A queue that can't be read is left alone until the next claim; the others are read on.
@@ -287,11 +276,12 @@ impl<'a> Consuming<'a> {
             }
             PullError::Unreachable(_) => return Err(error.into()),
         };
-        let is_new = error.is_retryable() || self.broken.insert(queue.clone());
-        if is_new {
-            tracing::error!(%error, "a queue can't be read");
-        }
-        if !error.is_retryable() {
+        if error.is_retryable() {
+            self.refused.met(&error);
+        } else {
+            if self.broken.insert(queue.clone()) {
+                tracing::error!(%error, "a queue can't be read");
+            }
             self.core.health.note(Need::QueueWhole, false);
         }
         if let Some(at) = self.owned.iter().position(|(owned, _)| *owned == queue) {
@@ -338,6 +328,7 @@ impl<'a> Consuming<'a> {
         let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &orders)?;
         self.core.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         self.core.counts.consumed.inc_by(orders.len() as u64);
+        self.core.note_progress(&progress);
         for (owned, progressed) in places.into_iter().zip(progress) {
             self.owned[owned].1 = progressed.to;
         }

@@ -5,6 +5,7 @@
 
 pub(super) mod consume;
 pub(super) mod reconcile;
+pub(super) mod watch;
 
 use engine::handover::{Reservation, Settle, Verdict};
 use engine::working_set::Outcome;

@@ -15,6 +15,7 @@ use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
+use crate::recurring::Recurring;
 use timekeeping::Timekeeper;
 
 /// The longest that the writer waits for commands before it looks after holds and the ledger again.
@@ -76,8 +77,9 @@ pub struct Writer {
     read_only: Option<Instant>,
     write_pause: Duration,
     writable_since: Instant,
-    /// When it was last reported that the ledger takes no write yet.
-    refusal_logged: Option<Instant>,
+    refusals: Recurring,
+    checkpoints: Recurring,
+    purges: Recurring,
 }
 
 impl Writer {
@@ -113,7 +115,9 @@ impl Writer {
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
-            refusal_logged: None,
+            refusals: Recurring::new("the ledger takes no writes yet; reads only"),
+            checkpoints: Recurring::new("a checkpoint failed"),
+            purges: Recurring::new("addresses could not be purged; tried again later"),
         };
         if writer.ledger.is_full() {
             writer.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
@@ -304,7 +308,6 @@ impl Writer {
         match self.ledger.settle_rolled_back() {
             Ok(()) => {
                 self.read_only = None;
-                self.refusal_logged = None;
                 self.writable_since = Instant::now();
                 self.mailbox.set_read_only(false);
                 tracing::info!("the ledger takes writes again");
@@ -312,10 +315,7 @@ impl Writer {
             }
             Err(error) if error.is_retryable() => {
                 self.read_only = Some(Instant::now() + self.write_pause);
-                if self.refusal_logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
-                    self.refusal_logged = Some(Instant::now());
-                    tracing::warn!(%error, "the ledger takes no writes yet; reads only");
-                }
+                self.refusals.met(&error);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -402,7 +402,10 @@ impl Writer {
                 self.shared.metrics.checkpoint_seconds.observe(checkpoint.took.as_secs_f64());
                 tracing::debug!(took = ?checkpoint.took, complete = checkpoint.complete, "checkpoint");
             }
-            Ok(None) => {}
+            Ok(None) => {
+                self.refusals.well();
+                self.checkpoints.well();
+            }
             Err(AppendError::Away(error)) => {
                 tracing::error!(%error, "the ledger's server is away; reads only");
                 self.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
@@ -410,7 +413,7 @@ impl Writer {
                 return Ok(());
             }
             // The WAL keeps what could not be copied; the next checkpoint tries again.
-            Err(error) if error.is_retryable() => tracing::warn!(%error, "a checkpoint failed"),
+            Err(error) if error.is_retryable() => self.checkpoints.met(&error),
             Err(error) => return Err(error),
         }
         if !self.timekeeper.may_purge(self.shared.clock.now()) {
@@ -421,7 +424,7 @@ impl Writer {
             .portion(&shared.clock, &shared.metrics, |cutoff, max| ledger.purge_addresses(cutoff.0, max));
         match purged {
             Err(error) if error.is_retryable() => {
-                tracing::warn!(%error, "addresses could not be purged; tried again later");
+                self.purges.met(&error);
                 Ok(())
             }
             purged => purged,

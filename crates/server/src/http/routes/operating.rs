@@ -84,7 +84,9 @@ impl HttpService {
         if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
             return Err(Problem::unavailable(why));
         }
-        let text = format!("ready\n{}", self.shared.engine_settings());
+        // The first word is the answer; the lines below are for people.
+        let remarks = self.shared.remarks().map_or_else(String::new, |remarks| format!("{remarks}\n"));
+        let text = format!("ready\n{remarks}{}", self.shared.engine_settings());
         out.body(200, TEXT, text.as_bytes());
         Ok(Answer::Ready)
     }

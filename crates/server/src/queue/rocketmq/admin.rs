@@ -24,7 +24,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 const REGISTER_PAUSE: Duration = Duration::from_millis(20);
 /// Every broker has it.
-const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
+pub(super) const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
 /// Queues of a topic that is made here, on each broker.
 const QUEUES: &str = "8";
 
@@ -32,8 +32,8 @@ const QUEUES: &str = "8";
 struct NoFields {}
 
 #[derive(Serialize)]
-struct TopicName<'a> {
-    topic: &'a str,
+pub(super) struct TopicName<'a> {
+    pub(super) topic: &'a str,
 }
 
 #[derive(Serialize)]
@@ -89,12 +89,12 @@ impl AdminError {
 #[derive(Debug)]
 pub struct Admin {
     options: Options,
-    name_servers: NameServers,
+    pub(super) name_servers: NameServers,
 }
 
-struct Broker {
+pub(super) struct Broker {
     /// With its address, for people.
-    name: String,
+    pub(super) name: String,
     connection: Connection,
     deadline: Instant,
     opaque: i32,
@@ -168,7 +168,16 @@ impl Admin {
     }
 
     fn open(&self, name: &str, address: &str) -> Result<Broker, AdminError> {
-        let deadline = Instant::now() + BROKER_TIMEOUT;
+        self.open_before(name, address, Instant::now() + BROKER_TIMEOUT)
+    }
+
+    /// The deadline is that of all requests to this broker.
+    pub(super) fn open_before(
+        &self,
+        name: &str,
+        address: &str,
+        deadline: Instant,
+    ) -> Result<Broker, AdminError> {
         let name = format!("{name} at {address}");
         let connection = Connection::open(address, &self.options.terms, deadline)
             .map_err(|lost| unreachable(&name, &lost))?;
@@ -187,7 +196,12 @@ impl Admin {
 }
 
 impl Broker {
-    fn call<F: Serialize>(&mut self, code: i32, fields: &F, body: &[u8]) -> Result<Answer, AdminError> {
+    pub(super) fn call<F: Serialize>(
+        &mut self,
+        code: i32,
+        fields: &F,
+        body: &[u8],
+    ) -> Result<Answer, AdminError> {
         self.opaque += 1;
         self.connection
             .call(code, self.opaque, fields, body, self.deadline, drop)
@@ -224,7 +238,7 @@ impl Broker {
         self.check(made, || format!("make group {group}")).map(drop)
     }
 
-    fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<Answer, AdminError> {
+    pub(super) fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<Answer, AdminError> {
         if answer.code == SUCCESS {
             return Ok(answer);
         }

@@ -20,8 +20,10 @@ mod producer;
 mod pull;
 mod route;
 mod stored;
+mod survey;
 mod wire;
 
 pub use admin::{Admin, AdminError};
 pub use consumer::Consumer;
 pub use producer::Producer;
+pub use survey::{BrokerQueues, Survey};

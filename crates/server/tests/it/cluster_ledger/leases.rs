@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use engine::UnixMs;
-use server::ledger::mysql::cluster::{LedgerError, QUEUE_LEASE_MS, SharedLedger};
+use server::ledger::mysql::cluster::{Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, SharedLedger};
 use server::ledger::mysql::{MySqlLedger, OpenError};
 
 use super::{START, assert_sound, one_sku, open, orders, progress};
@@ -82,6 +82,40 @@ fn queues_are_shared_and_taken_over_from_a_server_that_is_gone() {
     assert_eq!(first.heartbeat(1, "a:1").unwrap(), 1);
     assert_eq!(first.claim_queues(1, &queues, 1).unwrap().len(), 8, "free at once");
     assert_sound(&database);
+}
+
+#[test]
+fn a_retired_queue_is_taken_from_its_reader_and_goes_on_where_it_stood_when_it_is_back() {
+    let (mut server, database) = open();
+    one_sku(&mut server, 100, None);
+    let both = [("broker/0".to_owned(), 0), ("broker/1".to_owned(), 0)];
+    let mine = server.claim_queues(1, &both, 1).unwrap();
+    server.consume(NOW, &[progress(&mine[1], 1, 0, 3)], &orders(0..3)).unwrap();
+    let mut operator = server.another();
+    let row = |ledger: &mut SharedLedger| ledger.queue_rows().unwrap().remove(1);
+    let held = row(&mut operator);
+    assert_eq!((held.queue.as_str(), held.next_offset), ("broker/1", 3));
+    assert!(matches!(held.holder, Holder::Server(_)), "{held:?}");
+    assert!(!operator.retire_queue(&held).unwrap(), "a server reads it");
+
+    // The topic has only the other one now: its reader keeps that, and this lease runs out.
+    let (free, _) = until(|| {
+        server.claim_queues(1, &both[..1], 1).unwrap();
+        Some(row(&mut operator)).filter(|row| row.holder == Holder::Nobody)
+    });
+    let stale = QueueRow { next_offset: 2, ..free.clone() };
+    assert!(!operator.retire_queue(&stale).unwrap(), "it stands elsewhere");
+    assert!(operator.retire_queue(&free).unwrap());
+    assert!(operator.retire_queue(&free).unwrap(), "as after a lost answer");
+    assert!(row(&mut operator).is_retired());
+    let refused = server.consume(NOW, &[progress(&mine[1], 1, 3, 4)], &orders(3..4));
+    assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
+
+    let (back, _) = until(|| Some(server.claim_queues(1, &both, 1).unwrap()).filter(|mine| mine.len() == 2));
+    assert_eq!(back[1].next_offset, 3);
+    server.consume(NOW, &[progress(&back[1], 1, 3, 4)], &orders(3..4)).unwrap();
+    assert!(matches!(row(&mut operator).holder, Holder::Server(_)));
+    assert_eq!(assert_sound(&database).orders, 4);
 }
 
 #[test]

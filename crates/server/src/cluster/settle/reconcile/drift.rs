@@ -58,7 +58,7 @@ impl Drift {
             if before == Some(sight) && at_rest(engines, row.sku)? {
                 tracing::error!(sku = row.sku.0, units, "the gate has this many units more than the ledger");
                 differing.proven += units.unsigned_abs();
-                rebuild.ask(row.sku, Urgency::Awaited);
+                rebuild.ask(row.sku, Urgency::Selling);
             }
             self.seen.insert(row.sku, sight);
             differing.close.push(row.sku);

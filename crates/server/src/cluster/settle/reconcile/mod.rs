@@ -31,7 +31,7 @@ use crate::cluster::sales::Slot;
 use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger, SkuRow};
-use crate::queue::Consumer;
+use crate::queue::Admin;
 
 /// The lease's name in the ledger.
 const LEASE: &str = "reconcile";
@@ -104,7 +104,7 @@ impl Renewal {
 pub(in crate::cluster) struct Engines {
     pub(in crate::cluster) ledger: SharedLedger,
     pub(in crate::cluster) gate: Gate,
-    pub(in crate::cluster) consumer: Consumer,
+    pub(in crate::cluster) admin: Admin,
 }
 
 /// The stage that reconciles. Lives on one thread.
@@ -118,6 +118,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     looks: Looks,
     looked_at: Option<Instant>,
     looked_at_all: Option<Instant>,
+    /// At the next time that is allowed.
+    look_at_all: bool,
     /// How many there were at the last round: a new one has no gate yet.
     skus: usize,
     /// Since when no slot has answered.
@@ -139,6 +141,7 @@ impl<'a> Reconciling<'a> {
             looks: Looks::new(OTHERS_PER_LOOK),
             looked_at: None,
             looked_at_all: None,
+            look_at_all: false,
             skus: 0,
             silent_since: None,
             shunned_until: None,
@@ -150,9 +153,12 @@ impl<'a> Reconciling<'a> {
     /// Runs until the server stops; then another server takes the lease at once.
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
-            if let Err(error) = self.round() {
-                tracing::warn!(%error, "reconciliation pauses");
-                self.lease = None;
+            match self.round() {
+                Ok(()) => self.core.warnings.reconciling.well(),
+                Err(error) => {
+                    self.core.warnings.reconciling.met(&error);
+                    self.lease = None;
+                }
             }
             if !self.rebuild.is_building() {
                 self.core.wait(INTERVAL);
@@ -257,14 +263,15 @@ impl<'a> Reconciling<'a> {
                     }
                 }
                 Ok(_) => {
-                    let is_new = epoch == Some(0);
-                    if looks::is_live(slot, now) || wanted.contains(&slot.sku) {
-                        self.rebuild.ask(slot.sku, Urgency::Awaited);
-                        lost |= !is_new;
-                    } else if !slot.is_over(now) {
-                        let urgency = if is_new { Urgency::Awaited } else { Urgency::Unhurried };
-                        self.rebuild.ask(slot.sku, urgency);
-                    }
+                    let needed = looks::is_live(slot, now) || wanted.contains(&slot.sku);
+                    let urgency = match epoch {
+                        _ if slot.is_over(now) && !needed => continue,
+                        _ if needed => Urgency::Selling,
+                        Some(0) => Urgency::New,
+                        _ => Urgency::Unhurried,
+                    };
+                    self.rebuild.ask(slot.sku, urgency);
+                    lost |= needed && epoch != Some(0);
                 }
                 // A gate that does not answer is asked again; nothing is known to be wrong with it.
                 Err(_) => {}
@@ -272,7 +279,9 @@ impl<'a> Reconciling<'a> {
         }
         drop(self.engines.gate.set_sale(&stale));
         // Where one was lost others were.
-        if lost && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
+        self.look_at_all |= lost;
+        if self.look_at_all && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
+            self.look_at_all = false;
             self.looked_at_all = Some(Instant::now());
             self.looks.begin_anew();
         }
@@ -309,7 +318,7 @@ impl<'a> Reconciling<'a> {
             match order_of(open) {
                 Ok(order) => orders.push(order),
                 Err(error) => {
-                    tracing::error!(%error, order = %open.id(), "an open reservation can't be read")
+                    self.core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id()));
                 }
             }
         }

@@ -6,8 +6,8 @@
 //! it if units are free, and the new gate hears it by the outbox.
 //!
 //! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
-//! SKUs: those that somebody waits for come first, all at once, and the others after them in portions. A portion of the
-//! others gives way when somebody waits for a gate again.
+//! SKUs: those that sell come first, all at once, then new ones, and the others in portions. What is rebuilt gives way to
+//! what is needed sooner.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -17,16 +17,18 @@ use engine::{BuyerId, SkuId};
 
 use super::{Engines, Renewal};
 use crate::cluster::Core;
+use crate::cluster::queues::look;
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, GateError, limits};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, Raised, SharedLedger};
+use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, SharedLedger};
 use crate::queue::Queue;
+use crate::recurring::Recurring;
 
-/// While consumption does not get there: how often that is logged.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Consumption gets there in this time; later that is logged.
+const DRAINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
-const BUILT_AT_ONCE: usize = 200;
+const BUILT_AT_ONCE: usize = 1_000;
 /// Orders of gates that are built together, unless one alone has more: their marks are in memory.
 const ORDERS_AT_ONCE: u64 = 50_000;
 /// Gates in one rebuild that nobody waits for.
@@ -34,13 +36,17 @@ const UNHURRIED_MAX: usize = 10_000;
 /// Marks in one read of the ledger.
 const MARKS_PER_READ: usize = 5_000;
 
-/// Whether somebody waits for a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How soon a gate is needed, the soonest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// It sells, will soon, was never built, or was asked for.
-    Awaited,
+    /// It sells, will soon, or was asked for.
+    Selling,
+    /// It was never built: nothing was accepted by it, so there is nothing to wait for.
+    New,
     Unhurried,
 }
+
+const URGENCIES: [Urgency; 3] = [Urgency::Selling, Urgency::New, Urgency::Unhurried];
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -51,33 +57,52 @@ enum Phase {
     /// What was accepted is in the ledger; these are left to build.
     Building { skus: BTreeSet<SkuId> },
     /// Everything that was accepted is in these queues before these offsets.
-    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, logged: Instant },
+    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, began: Instant },
 }
 
 /// The rebuild that goes on, and what asks for the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rebuild {
-    awaited: BTreeSet<SkuId>,
-    unhurried: BTreeSet<SkuId>,
+    /// By their urgency, and none in two.
+    asked: [BTreeSet<SkuId>; URGENCIES.len()],
     phase: Phase,
-    /// Whether nobody waits for those of the phase.
-    gives_way: bool,
+    /// Of those of the phase.
+    urgency: Urgency,
+    waiting: Recurring,
+    failing: Recurring,
+}
+
+impl Default for Rebuild {
+    fn default() -> Rebuild {
+        Rebuild {
+            asked: Default::default(),
+            phase: Phase::Idle,
+            urgency: Urgency::Unhurried,
+            waiting: Recurring::new("gates stay closed, for their rebuild waits"),
+            failing: Recurring::new("a gate could not be built; tried again"),
+        }
+    }
 }
 
 impl Rebuild {
     /// Asks for the gate of a SKU to be rebuilt. Asking twice is asking once.
     pub(super) fn ask(&mut self, sku: SkuId, urgency: Urgency) {
-        match urgency {
-            _ if self.phase.skus().is_some_and(|skus| skus.contains(&sku)) => {}
-            Urgency::Awaited => {
-                self.unhurried.remove(&sku);
-                self.awaited.insert(sku);
+        if let Some(skus) = self.phase.skus()
+            && skus.contains(&sku)
+        {
+            if self.urgency <= urgency {
+                return;
             }
-            Urgency::Unhurried if self.awaited.contains(&sku) => {}
-            Urgency::Unhurried => {
-                self.unhurried.insert(sku);
-            }
+            skus.remove(&sku);
         }
+        let (sooner, later) = self.asked.split_at_mut(urgency as usize);
+        if sooner.iter().any(|asked| asked.contains(&sku)) {
+            return;
+        }
+        for asked in later.iter_mut() {
+            asked.remove(&sku);
+        }
+        later[0].insert(sku);
     }
 
     /// Goes as far as it can without waiting.
@@ -87,32 +112,37 @@ impl Rebuild {
         engines: &mut Engines,
         lease: Option<&Lease>,
     ) -> Result<(), LedgerError> {
-        if self.gives_way && !self.awaited.is_empty() {
-            let phase = std::mem::take(&mut self.phase);
-            self.unhurried.extend(phase.skus().into_iter().flatten());
+        if self.next().is_some_and(|next| next < self.urgency) {
+            let phase = std::mem::take(&mut self.phase).skus().map(std::mem::take);
+            self.again(phase.unwrap_or_default());
         }
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Idle if self.awaited.is_empty() && self.unhurried.is_empty() => Phase::Idle,
+            Phase::Idle if self.next().is_none() => {
+                self.waiting.well();
+                self.failing.well();
+                Phase::Idle
+            }
             Phase::Idle => self.begin(engines)?,
             Phase::Fenced { skus, at } if at.elapsed() < core.options.fence_wait => {
                 Phase::Fenced { skus, at }
             }
-            Phase::Fenced { skus, at } => match ends(engines) {
-                Some(until) => Phase::Draining { skus, until, logged: Instant::now() },
-                None => Phase::Fenced { skus, at },
+            Phase::Fenced { skus, at } => match ends(core, engines) {
+                Ok(until) => Phase::Draining { skus, until, began: Instant::now() },
+                Err(why) => {
+                    self.waiting.met(&why);
+                    Phase::Fenced { skus, at }
+                }
             },
-            Phase::Draining { skus, until, logged } => {
-                let consumed = engines.ledger.queue_offsets()?;
-                let behind = |(queue, end): &(Queue, u64)| {
-                    *end > 0
-                        && !consumed
-                            .iter()
-                            .any(|(other, offset)| *other == queue.to_string() && offset >= end)
-                };
-                if until.iter().any(behind) {
-                    Phase::Draining { skus, until, logged: log(logged) }
-                } else {
-                    Phase::Building { skus }
+            Phase::Draining { skus, until, began } => {
+                let rows = engines.ledger.queue_rows()?;
+                match until.iter().find_map(|(queue, end)| behind(&rows, queue, *end)) {
+                    Some(why) => {
+                        if began.elapsed() >= DRAINS_WITHIN {
+                            self.waiting.met(&why);
+                        }
+                        Phase::Draining { skus, until, began }
+                    }
+                    None => Phase::Building { skus },
                 }
             }
             Phase::Building { skus } => self.build_some(core, engines, skus, lease)?,
@@ -125,18 +155,24 @@ impl Rebuild {
         matches!(self.phase, Phase::Building { .. })
     }
 
+    /// The soonest that is asked for.
+    fn next(&self) -> Option<Urgency> {
+        URGENCIES.into_iter().find(|urgency| !self.asked[*urgency as usize].is_empty())
+    }
+
     /// Those of the next rebuild.
     fn take_asked(&mut self) -> Vec<SkuId> {
-        self.gives_way = self.awaited.is_empty();
-        if !self.gives_way {
-            return std::mem::take(&mut self.awaited).into_iter().collect();
+        self.urgency = self.next().unwrap_or(Urgency::Unhurried);
+        let asked = &mut self.asked[self.urgency as usize];
+        match self.urgency {
+            Urgency::Unhurried => std::iter::from_fn(|| asked.pop_first()).take(UNHURRIED_MAX).collect(),
+            _ => std::mem::take(asked).into_iter().collect(),
         }
-        std::iter::from_fn(|| self.unhurried.pop_first()).take(UNHURRIED_MAX).collect()
     }
 
     /// Asked for once more, as urgently as before.
     fn again(&mut self, skus: impl IntoIterator<Item = SkuId>) {
-        if self.gives_way { self.unhurried.extend(skus) } else { self.awaited.extend(skus) }
+        self.asked[self.urgency as usize].extend(skus);
     }
 
     fn begin(&mut self, engines: &mut Engines) -> Result<Phase, LedgerError> {
@@ -235,7 +271,7 @@ impl Rebuild {
                     tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, sku = slot.sku.0, "a gate could not be built; tried again");
+                    self.failing.met(&format_args!("SKU {}: {error}", slot.sku.0));
                     self.again([slot.sku]);
                 }
             }
@@ -250,7 +286,7 @@ impl Rebuild {
 }
 
 impl Phase {
-    fn skus(&self) -> Option<&BTreeSet<SkuId>> {
+    fn skus(&mut self) -> Option<&mut BTreeSet<SkuId>> {
         match self {
             Phase::Idle => None,
             Phase::Fenced { skus, .. } | Phase::Draining { skus, .. } | Phase::Building { skus } => {
@@ -332,21 +368,57 @@ impl Counted {
     }
 }
 
-/// How far the broker's queues go now; `None`: it does not say.
-fn ends(engines: &mut Engines) -> Option<Vec<(Queue, u64)>> {
-    let queues = engines.consumer.queues().ok()?;
-    // The name servers forget a broker that died; its queues may hold orders still.
-    let known = engines.ledger.queue_offsets().ok()?;
-    if known.iter().any(|(name, _)| !queues.iter().any(|queue| queue.to_string() == *name)) {
-        return None;
-    }
-    queues.into_iter().map(|queue| engines.consumer.max_offset(&queue).ok().map(|end| (queue, end))).collect()
+/// How far the queues go now that may hold orders; or why that is not known. The name servers forget a broker that died,
+/// and its queues may hold orders still; one that was removed from the topic is waited for only if it holds some.
+fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, String> {
+    let Engines { ledger, admin, .. } = engines;
+    let queues = look(ledger, admin, &core.options.topics.orders).map_err(|error| error.to_string())?;
+    queues.ends().map_err(|faults| faults.blocking().unwrap_or_default())
 }
 
-fn log(logged: Instant) -> Instant {
-    if logged.elapsed() < LOG_INTERVAL {
-        return logged;
+/// Why a queue was not consumed as far as it must be, if it was not. One that was retired meanwhile is not waited for.
+fn behind(rows: &[QueueRow], queue: &Queue, end: u64) -> Option<String> {
+    let name = queue.to_string();
+    match rows.iter().find(|row| row.queue == name) {
+        Some(row) if row.next_offset >= end || row.is_retired() => None,
+        Some(row) => Some(format!("queue {name} is consumed up to {} of {end}", row.next_offset)),
+        None if end == 0 => None,
+        None => Some(format!("queue {name} is read by no server")),
     }
-    tracing::warn!("a rebuild waits for the queues to be consumed");
-    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skus(numbers: std::ops::Range<u32>) -> Vec<SkuId> {
+        numbers.map(SkuId).collect()
+    }
+
+    #[test]
+    fn what_sells_is_taken_first_then_what_is_new_and_the_others_in_portions() {
+        let mut rebuild = Rebuild::default();
+        let unhurried = u32::try_from(UNHURRIED_MAX).unwrap() + 5;
+        skus(0..unhurried).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Unhurried));
+        skus(4..6).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::New));
+        skus(2..4).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Selling));
+        rebuild.ask(SkuId(3), Urgency::Unhurried);
+        assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(2..4), Urgency::Selling));
+        assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(4..6), Urgency::New));
+        assert_eq!((rebuild.take_asked().len(), rebuild.urgency), (UNHURRIED_MAX, Urgency::Unhurried));
+        assert_eq!(rebuild.take_asked(), skus(unhurried - 1..unhurried));
+        assert_eq!(rebuild.take_asked(), []);
+    }
+
+    #[test]
+    fn what_is_being_rebuilt_is_asked_for_again_only_if_it_is_needed_sooner() {
+        let phase = Phase::Building { skus: skus(0..3).into_iter().collect() };
+        let mut rebuild = Rebuild { phase, urgency: Urgency::New, ..Rebuild::default() };
+        rebuild.ask(SkuId(0), Urgency::Unhurried);
+        rebuild.ask(SkuId(1), Urgency::New);
+        rebuild.ask(SkuId(2), Urgency::Selling);
+        assert_eq!(rebuild.phase.skus().unwrap().iter().copied().collect::<Vec<_>>(), skus(0..2));
+        assert_eq!(rebuild.next(), Some(Urgency::Selling));
+        assert_eq!(rebuild.take_asked(), skus(2..3));
+    }
 }

@@ -117,6 +117,7 @@ impl MySqlLedger {
                     self.next_seq = next_seq;
                     self.in_doubt = false;
                     self.used_at = Instant::now();
+                    self.retries.well();
                     return Ok(());
                 }
                 Err(failure) => failure,
@@ -143,7 +144,7 @@ impl MySqlLedger {
                     AppendError::RolledBack(error)
                 });
             }
-            tracing::warn!(%error, commit_sent, "a transaction of the ledger is tried again");
+            self.retries.met(&error);
             std::thread::sleep(TRY_PAUSE);
         }
     }

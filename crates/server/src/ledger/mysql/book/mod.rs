@@ -19,6 +19,7 @@ use super::connect::{Meaning, Server};
 use super::profile;
 use super::sql::Script;
 use super::{OpenError, Options, open};
+use crate::recurring::Recurring;
 
 /// Between two tries to take over while the last server's transaction is still open.
 const TAKE_OVER_PAUSE: Duration = Duration::from_millis(250);
@@ -91,6 +92,7 @@ pub struct MySqlLedger {
     /// Whether the last transaction happened is not known.
     in_doubt: bool,
     statements: Script,
+    retries: Recurring,
 }
 
 /// Without the connection, which would show its password.
@@ -126,6 +128,7 @@ impl MySqlLedger {
             next_seq: row.next_seq,
             last_at: row.last_at.unsigned_abs(),
             in_doubt: false,
+            retries: Recurring::new("a transaction of the ledger is tried again"),
             statements,
         })
     }

@@ -22,6 +22,7 @@ mod expire;
 mod leases;
 mod lookup;
 mod outbox;
+mod queues;
 mod reads;
 mod sale_events;
 mod servers;
@@ -37,6 +38,7 @@ pub use consume::{Progress, fits};
 pub use leases::Lease;
 pub use lookup::{Recorded, SkuRow};
 pub use outbox::correction_id;
+pub use queues::{Holder, QueueRow};
 pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
 pub use snapshot::{LedgerMark, Marks, Raised};
 

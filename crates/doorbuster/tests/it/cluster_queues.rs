@@ -1,0 +1,211 @@
+//! Queues that the ledger knows and the topic no longer has, on a real broker: what operators see of them, when they
+//! keep gates closed, and what retires them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use server::queue::{Options, Producer, Terms};
+
+use crate::cluster::{accepted, ask_once, audit, configure, sql, wipe_gates};
+use crate::cluster_gate::{get, logged, serve_logged, until, until_ready};
+use crate::engines::Engines;
+use crate::run;
+use crate::serving::Serving;
+
+/// Number of the request that makes a topic, or changes it.
+const UPDATE_AND_CREATE_TOPIC: u32 = 17;
+const BROKER: &str = "broker-a";
+
+/// Gives a topic so many queues.
+pub(crate) fn resize(topic: &str, queues: u32) {
+    let address = Engines::shared(&["rocketmq"]).address("rocketmq-broker");
+    let header = format!(
+        "{{\"code\":{UPDATE_AND_CREATE_TOPIC},\"flag\":0,\"opaque\":1,\"extFields\":{{\"topic\":\"{topic}\",\
+         \"defaultTopic\":\"TBW102\",\"readQueueNums\":\"{queues}\",\"writeQueueNums\":\"{queues}\",\"perm\":\"6\",\
+         \"topicFilterType\":\"SINGLE_TAG\",\"topicSysFlag\":\"0\",\"order\":\"false\"}}}}"
+    );
+    let header_bytes = u32::try_from(header.len()).unwrap();
+    let frame = [&(header_bytes + 4).to_be_bytes(), &header_bytes.to_be_bytes(), header.as_bytes()].concat();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&frame).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.contains("\"code\":0"), "{answer}");
+}
+
+/// Messages that are no orders, one in each of the queues.
+fn fill(topic: &str, queues: usize) {
+    let name_servers = vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")];
+    let send_timeout = Duration::from_secs(10);
+    let options = Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() };
+    let mut producer = Producer::new(options);
+    for _ in 0..queues {
+        producer.send(topic, &[b"not an order"]).unwrap();
+    }
+}
+
+fn queues(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let (command, rest) = arguments.split_first().unwrap();
+    run(directory, &[&["queues", *command, "--config", "doorbuster.toml"], rest].concat())
+}
+
+/// Retires them once no server reads them any more.
+fn retire(directory: &Path, arguments: &[&str]) -> String {
+    let arguments = [&["retire"], arguments].concat();
+    let mut output = String::new();
+    until("they are retired", || {
+        let (code, out, errors) = queues(directory, &arguments);
+        output = out;
+        assert!(code == 0 || errors.contains("still reads"), "{code} {errors}");
+        (code == 0, errors)
+    });
+    output
+}
+
+fn metric(server: &Serving, name: &str) -> u64 {
+    let metrics = ask_once(server, "GET", "/metrics", &[], "").body;
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}: {metrics}")).parse().unwrap()
+}
+
+fn until_readiness_says(server: &Serving, status: u16, text: &str) {
+    until(text, || {
+        let (is, body) = get(server, "/readyz");
+        (is == status && body.contains(text), format!("{is} {body}"))
+    });
+}
+
+#[test]
+fn queues_that_were_consumed_and_removed_keep_no_gate_closed_and_are_reported_until_they_are_retired() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "shrunk", "");
+    let server = serve_logged(dir.path(), "");
+    until_ready(&server);
+    for member in 1..=40 {
+        accepted(&server, member, "k", 29);
+    }
+    audit(dir.path());
+    assert_eq!(get(&server, "/readyz"), (200, "ready\n".to_owned()));
+
+    resize("shrunk", 4);
+    until_readiness_says(&server, 200, "are no longer in the topic");
+    wipe_gates("shrunk");
+    accepted(&server, 41, "k", 29);
+    let removed: Vec<String> = (4..8).map(|number| format!("{BROKER}/{number}")).collect();
+    let (_, ready) = get(&server, "/readyz");
+    assert!(ready.contains(&removed.join(", ")) && ready.contains("doorbuster queues retire"), "{ready}");
+    assert_eq!(logged(dir.path(), "no longer in the topic").len(), 1);
+    let audited = audit(dir.path());
+    assert!(audited.contains(&format!("doorbuster queues retire {}", removed.join(" "))), "{audited}");
+
+    let (code, list, errors) = queues(dir.path(), &["list"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let states = |state: &str| list.lines().filter(|line| line.contains(state)).count();
+    assert_eq!((states("in the topic"), states("removed")), (4, 4), "{list}");
+    let (code, out, errors) = queues(dir.path(), &["retire", "broker-a/7", "broker-a/3"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("the topic still has queue broker-a/3: nothing was retired"), "{errors}");
+    let (code, _, errors) = queues(dir.path(), &["retire", "broker-a/17"]);
+    assert!(code == 1 && errors.contains("the ledger knows no queue broker-a/17"), "{errors}");
+
+    let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
+    assert_eq!(retire(dir.path(), &removed).lines().count(), 4);
+    until("it is ready", || {
+        let ready = get(&server, "/readyz");
+        (ready == (200, "ready\n".to_owned()), ready.1)
+    });
+    let (code, _, errors) = queues(dir.path(), &["retire", "broker-a/7"]);
+    assert!(code == 1 && errors.contains("was retired before"), "{errors}");
+    let audited = audit(dir.path());
+    assert!(audited.contains("queue broker-a/7 was retired at offset "), "{audited}");
+
+    // They come back as they were.
+    resize("shrunk", 8);
+    until("all are read again", || {
+        let (_, list, _) = queues(dir.path(), &["list"]);
+        (!list.contains("retired") && !list.contains("nobody"), list)
+    });
+    accepted(&server, 42, "k", 29);
+    audit(dir.path());
+}
+
+#[test]
+fn a_removed_queue_with_messages_keeps_gates_closed_until_it_is_back_or_retired() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "unread", "");
+    let server = serve_logged(dir.path(), "");
+    until_ready(&server);
+    accepted(&server, 1, "k", 29);
+    audit(dir.path());
+    assert_eq!(server.stop(), 0);
+    fill("unread", 8);
+    resize("unread", 4);
+    wipe_gates("unread");
+
+    let server = serve_logged(dir.path(), "");
+    until_readiness_says(&server, 503, "with 4 message(s) that were not consumed");
+    let (_, why) = get(&server, "/readyz");
+    assert!(why.contains("broker-a/4, broker-a/5, broker-a/6, broker-a/7"), "{why}");
+    assert!(why.contains("doorbuster queues retire --with-unread"), "{why}");
+    until("the log says what the rebuild waits for", || {
+        let lines = logged(dir.path(), "\"gates stay closed, for their rebuild waits\"");
+        (lines.iter().any(|line| line.contains("broker-a/4")), format!("{lines:?}"))
+    });
+    let (code, _, errors) = run(dir.path(), &["audit", "--config", "doorbuster.toml"]);
+    assert_eq!(code, 69, "{errors}");
+    assert!(errors.contains("no server can rebuild them") && errors.contains("broker-a/4"), "{errors}");
+    let (code, _, errors) = queues(dir.path(), &["retire", "broker-a/4"]);
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("1 message(s) of queue broker-a/4 were not consumed"), "{errors}");
+
+    let retired = retire(dir.path(), &["--with-unread", "broker-a/4", "broker-a/5", "broker-a/6"]);
+    assert!(retired.contains("with 1 message(s) unread"), "{retired}");
+    until_readiness_says(&server, 503, "queue broker-a/7 is no longer in the topic, with 1 message(s)");
+    retire(dir.path(), &["--with-unread", "broker-a/7"]);
+    until_ready(&server);
+    accepted(&server, 2, "k", 29);
+    let letters = || metric(&server, "doorbuster_dead_letters_total");
+    assert_eq!(letters(), 4, "those of the queues that stayed");
+
+    // What was given up is read after all when the queues come back.
+    resize("unread", 8);
+    until("they are read on", || (letters() == 8, letters().to_string()));
+    audit(dir.path());
+}
+
+#[test]
+fn a_broker_that_is_gone_keeps_its_queues_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "dead_broker", "");
+    let server = serve_logged(dir.path(), "");
+    until_ready(&server);
+    accepted(&server, 1, "k", 29);
+    audit(dir.path());
+    let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
+    sql(&mariadb, "INSERT INTO dead_broker.queue_offsets VALUES ('broker-z/0', 5, 0, 0, 1)");
+    // Sales go on, and whoever looks sees it.
+    until_readiness_says(&server, 200, "the broker broker-z, whose queues may hold orders, does not answer");
+    let audited = audit(dir.path());
+    assert!(audited.contains("broker-z") && audited.contains("start it"), "{audited}");
+    let (code, _, errors) = queues(dir.path(), &["retire", "--with-unread", "broker-z/0"]);
+    assert_eq!(code, 69, "{errors}");
+    assert!(errors.contains("nothing was retired") && errors.contains("start it"), "{errors}");
+
+    wipe_gates("dead_broker");
+    until_readiness_says(&server, 503, "the broker broker-z");
+    until("the log says so", || {
+        let lines = logged(dir.path(), "\"gates stay closed, for their rebuild waits\"");
+        (lines.iter().any(|line| line.contains("the broker broker-z")), format!("{lines:?}"))
+    });
+    // As when the broker is back, and has been read.
+    sql(&mariadb, "DELETE FROM dead_broker.queue_offsets WHERE queue = 'broker-z/0'");
+    until_ready(&server);
+    accepted(&server, 2, "k", 29);
+    audit(dir.path());
+}

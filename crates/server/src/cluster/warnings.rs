@@ -1,0 +1,39 @@
+//! What the stages of a cluster meet again and again while an engine is away, each kind logged as one fault.
+
+use crate::recurring::Recurring;
+
+/// One for each kind; threads of a stage share it.
+#[derive(Debug)]
+pub(super) struct Warnings {
+    pub(super) consuming: Recurring,
+    pub(super) reconciling: Recurring,
+    pub(super) publishing: Recurring,
+    pub(super) reading: Recurring,
+    pub(super) reading_refunds: Recurring,
+    pub(super) commanding: Recurring,
+    pub(super) claiming: Recurring,
+    pub(super) returning: Recurring,
+    pub(super) telling_slots: Recurring,
+    pub(super) balancing: Recurring,
+    pub(super) fencing: Recurring,
+    pub(super) unreadable: Recurring,
+}
+
+impl Default for Warnings {
+    fn default() -> Warnings {
+        Warnings {
+            consuming: Recurring::new("consumption pauses"),
+            reconciling: Recurring::new("reconciliation pauses"),
+            publishing: Recurring::new("the broker did not acknowledge a batch"),
+            reading: Recurring::new("orders could not be read"),
+            reading_refunds: Recurring::new("the refunds that are due could not be read"),
+            commanding: Recurring::new("commands were not carried out"),
+            claiming: Recurring::new("what was claimed for was not carried out"),
+            returning: Recurring::new("returned units wait in the outbox"),
+            telling_slots: Recurring::new("the slots of changed sales have not heard of it yet"),
+            balancing: Recurring::new("a balance was not set"),
+            fencing: Recurring::new("a gate could not be fenced"),
+            unreadable: Recurring::new("an open reservation can't be read"),
+        }
+    }
+}
