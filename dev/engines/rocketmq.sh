@@ -4,6 +4,9 @@
 
 rocketmq_flush=${DOORBUSTER_ROCKETMQ_FLUSH:-SYNC_FLUSH}
 rocketmq_options=$(tr ' ' '\n' <<<"${DOORBUSTER_ROCKETMQ_OPTIONS:-}") # more lines of the broker's settings
+# A folder with certificate.pem and key.pem: name server and broker take TLS alone. If it has a clients.pem, too, they take only
+# clients whose certificate that file vouches for, their own among them.
+rocketmq_tls_dir=${DOORBUSTER_ROCKETMQ_TLS_DIR:-}
 rocketmq_version=$(sed -n 's:.*<rocketmq.version>\(.*\)</rocketmq.version>.*:\1:p' "$repo/dev/rocketmq/pom.xml")
 rocketmq_lib=${DOORBUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbuster}/rocketmq-$rocketmq_version
 rocketmq_fetch_seconds_max=600
@@ -32,11 +35,24 @@ fetch_rocketmq() {
 	exec {lock_fd}>&-
 }
 
+# What a Java process of RocketMQ needs to take TLS alone, and to speak it to the others.
+rocketmq_tls_options() {
+	local dir=$rocketmq_tls_dir
+	[ -n "$dir" ] || return 0
+	printf '%s\n' -Dtls.server.mode=enforcing -Dtls.enable=true -Dtls.test.mode.enable=false \
+		-Dtls.server.certPath="$dir/certificate.pem" -Dtls.server.keyPath="$dir/key.pem" \
+		-Dtls.client.certPath="$dir/certificate.pem" -Dtls.client.keyPath="$dir/key.pem"
+	[ ! -e "$dir/clients.pem" ] || printf '%s\n' -Dtls.server.need.client.auth=require \
+		-Dtls.server.authClient=true -Dtls.server.trustCertPath="$dir/clients.pem"
+}
+
 launch_java() { # launch_java MEMBER MAIN_CLASS CONFIG_FILE JVM_OPTION...
 	local member=$1 main=$2 config=$3 dir=$dev_dir/$1
 	shift 3
+	local tls
+	mapfile -t tls < <(rocketmq_tls_options)
 	mkdir -p "$dir/home"
-	ROCKETMQ_HOME=$dir/home launch "$member" java "$@" -Duser.home="$dir/home" -cp "$rocketmq_lib/*" "$main" -c "$config"
+	ROCKETMQ_HOME=$dir/home launch "$member" java "$@" "${tls[@]}" -Duser.home="$dir/home" -cp "$rocketmq_lib/*" "$main" -c "$config"
 }
 
 launch_rocketmq_namesrv() {
@@ -84,11 +100,19 @@ launch_rocketmq_broker() {
 # tool would need 4 s.
 rocketmq_brokers() (
 	header='{"code":106,"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":0}'
-	exec {server}<>"/dev/tcp/127.0.0.1/$((port_base + 40))"
+	if [ -n "$rocketmq_tls_dir" ]; then
+		coproc tls { openssl s_client -quiet -connect "127.0.0.1:$((port_base + 40))" \
+			-cert "$rocketmq_tls_dir/certificate.pem" -key "$rocketmq_tls_dir/key.pem" 2>/dev/null; }
+		exec {server}<&"${tls[0]}" {client}>&"${tls[1]}"
+	else
+		exec {server}<>"/dev/tcp/127.0.0.1/$((port_base + 40))"
+		client=$server
+	fi
 	# Both lengths fit one byte: 4 + the header, and the header.
-	printf '\0\0\0%b\0\0\0%b%s' "\\x$(printf %02x $((${#header} + 4)))" "\\x$(printf %02x ${#header})" "$header" >&"$server"
+	printf '\0\0\0%b\0\0\0%b%s' "\\x$(printf %02x $((${#header} + 4)))" "\\x$(printf %02x ${#header})" "$header" >&"$client"
 	length=$(timeout "$check_seconds_max" head -c 4 <&"$server" | od -An -tx1 | tr -d ' \n')
 	timeout "$check_seconds_max" head -c "$((16#$length))" <&"$server" | tr -d '\0'
+	[ -z "$rocketmq_tls_dir" ] || kill "$tls_PID" 2>/dev/null || true
 )
 
 ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }

@@ -19,6 +19,7 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
     let found = audit(config, &secrets).map_err(Failure::unavailable)?;
     output::print(&report(&found.ledger))?;
     output::print(&gate_report(&found))?;
+    output::print(&settings_report(&found))?;
     output::print(&queue_report(&found))?;
     if found.broken.is_empty() {
         return check_compared(&found);
@@ -41,6 +42,11 @@ fn check_compared(found: &ThreeWay) -> Result<(), Failure> {
         found.closed,
         found.skus.len()
     )))
+}
+
+/// What an accepted order survives, as the engines are set now.
+fn settings_report(found: &ThreeWay) -> String {
+    found.settings.iter().map(|server| format!("{}\n", plain(&server.to_string()))).collect()
 }
 
 /// What there is to say of queues that were removed, or are missing.

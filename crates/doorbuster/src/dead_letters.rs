@@ -126,12 +126,12 @@ fn sources(arguments: &BrokerArguments) -> Sources {
 }
 
 fn brokers(arguments: &BrokerArguments, environment: &Environment) -> Result<Brokers, Failure> {
-    let queue = sources(arguments).environment(environment).load()?.queue;
-    let topics = Topics::new(&queue.topic);
-    let send_timeout = queue.timeout();
+    let config = sources(arguments).environment(environment).load()?;
+    let secrets = Secrets::load_for_ledger(&config, environment)?;
+    let options = cluster::queue_options(&config, &secrets).map_err(Failure::usage)?;
     Ok(Brokers {
-        options: Options { name_servers: queue.name_servers, group: GROUP.into(), send_timeout },
-        topics,
+        options: Options { group: GROUP.into(), ..options },
+        topics: Topics::new(&config.queue.topic),
     })
 }
 

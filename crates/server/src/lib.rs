@@ -18,6 +18,7 @@ pub mod queue;
 mod recurring;
 pub mod secret;
 mod serve;
+mod tls_fault;
 
 pub use config::Secrets;
 pub use serve::{Listeners, Reloader, Running, ServeError, check_demo, run};

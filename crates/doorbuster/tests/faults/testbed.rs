@@ -342,7 +342,7 @@ fn forgettable(forgets: Forgets, attempts: &[Attempt], began: Instant, ended: In
 
 #[cfg(test)]
 mod tests {
-    use server::queue::{Admin, Options, Producer};
+    use server::queue::{Admin, Options, Producer, Terms};
 
     use super::*;
 
@@ -355,6 +355,7 @@ mod tests {
             name_servers: vec![network.name_server.address.to_string()],
             group: "faults".to_owned(),
             send_timeout: Duration::from_secs(2),
+            terms: Terms::default(),
         };
         Admin::new(options.clone()).create_topics(&["proxied"]).unwrap();
         let mut producer = Producer::new(options);

@@ -206,7 +206,24 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     let cancelled = buyer(&a, 2, "POST", &format!("/api/v1/orders/{second}/cancel"));
     assert_eq!(cancelled.json()["status"], "cancelled", "{}", cancelled.body);
     accepted(&b, 2, "another", 30);
-    audit(dir.path());
+    check_settings(&a, &audit(dir.path()));
+}
+
+/// What accepted orders survive is shown, as the engines say themselves.
+fn check_settings(server: &Serving, audited: &str) {
+    let engines = Engines::shared(&["redis", "mariadb", "rocketmq"]);
+    let address = |member| engines.address(member);
+    let lines = [
+        format!("redis {}: appendonly = yes, appendfsync = everysec, min-replicas", address("redis")),
+        format!("rocketmq broker-a {}: flushDiskType = SYNC_FLUSH, broker", address("rocketmq-broker")),
+        format!("mysql {}: innodb_flush_log_at_trx_commit = 1, sync_binlog", address("mariadb")),
+    ];
+    let ready = ask(server, "GET", "/readyz", &[], "").body;
+    assert!(ready.starts_with("ready\n"), "{ready}");
+    for line in lines {
+        assert!(ready.contains(&line), "{ready}");
+        assert!(audited.contains(&line), "{audited}");
+    }
 }
 
 fn retry_after_s(response: &Response) -> u64 {

@@ -13,6 +13,8 @@ use crate::serving::Serving;
 
 /// How a fault of the gate begins in the log; what else a busy machine makes late is none of these tests' business.
 const GATE_NOT_READY: &str = "not ready: the stock gate";
+/// And one of the broker.
+const BROKER_NOT_READY: &str = "not ready: the broker";
 /// A start that takes longer is a fault.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -135,6 +137,28 @@ fn what_redis_says_reaches_the_operator_and_the_password_does_not() {
         assert!(matches!(&lines[..], [line] if line.contains(said)), "{lines:?}");
         assert!(password.is_empty() || logged(dir.path(), password).is_empty());
     }
+}
+
+#[test]
+fn what_the_name_server_means_reaches_the_operator_in_one_line() {
+    // By default RocketMQ takes TLS too, with a certificate that nobody vouches for.
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "unvouched", "");
+    let path = dir.path().join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/tests/data/localhost.cert.pem");
+    let tls = format!("[queue]\ntls = true\ntls_authority_file = \"{authority}\"\n");
+    std::fs::write(&path, config.replace("[queue]\n", &tls)).unwrap();
+    let server = serve_logged(dir.path(), "");
+    let address = Engines::shared(&["rocketmq"]).address("rocketmq-namesrv");
+    let told = |line: &str| line.contains(&address) && line.contains("check queue.tls_authority_file");
+    until("it says why", || {
+        let (status, body) = get(&server, "/readyz");
+        (status == 503 && told(&body), body)
+    });
+    assert_eq!(server.stop(), 0);
+    let lines = logged(dir.path(), BROKER_NOT_READY);
+    assert!(matches!(&lines[..], [line] if told(line)), "{lines:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::UnixMs;
 use server::queue::dead_letters::{BODY_BYTES_MAX, DeadLetter, Record};
-use server::queue::{Admin, Consumer, Options, Producer, Queue, Topics};
+use server::queue::{Admin, Consumer, Options, Producer, Queue, Terms, Topics};
 
 use crate::engines::Engines;
 use crate::run;
@@ -25,7 +25,12 @@ impl Shop {
             format!("[queue]\nname_servers = [\"{name_server}\"]\ntopic = \"{name}\"\ntimeout_ms = 5000\n");
         std::fs::write(directory.path().join("c.toml"), config).unwrap();
         let send_timeout = Duration::from_secs(5);
-        let options = Options { name_servers: vec![name_server], group: "test".into(), send_timeout };
+        let options = Options {
+            name_servers: vec![name_server],
+            group: "test".into(),
+            send_timeout,
+            terms: Terms::default(),
+        };
         let topics = Topics::new(name);
         Admin::new(options.clone()).create_topics(&[&topics.orders, &topics.dead_letters]).unwrap();
         Shop { directory, options, topics }

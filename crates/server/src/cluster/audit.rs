@@ -15,9 +15,10 @@ use crate::clock::wall_clock;
 use crate::cluster::place::relay::order_of;
 use crate::config::{Config, Secrets};
 use crate::gate::{Gate, GateError, Open};
+use crate::intake::EngineSettings;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, SkuRow};
 use crate::ledger::{Audit, Source};
-use crate::queue::{Admin, Consumer, PullError};
+use crate::queue::{Admin, AdminError, Consumer, PullError};
 
 /// Open reservations that are read at once.
 const OPEN_ROWS: usize = 1_000;
@@ -40,6 +41,8 @@ pub struct ThreeWay {
     pub backlog: u64,
     /// Rows that the gate has not heard of yet.
     pub outbox: u64,
+    /// Of each engine's servers, what decides what an accepted order survives.
+    pub settings: Vec<EngineSettings>,
     /// Queues that an operator has retired.
     pub retired: Vec<QueueSight>,
     /// What an operator should know of the queues.
@@ -95,6 +98,8 @@ pub enum AuditError {
     Gate(#[from] GateError),
     #[error("the queue (RocketMQ) can't be read: {0}")]
     Queue(#[from] PullError),
+    #[error("the brokers (RocketMQ) can't be asked for their settings: {0}")]
+    Brokers(#[from] AdminError),
 }
 
 /// Reads all three. Nothing is changed. Costs what replaying the ledger costs, and a pass over the gate's marks.
@@ -104,9 +109,13 @@ pub enum AuditError {
 pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError> {
     let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets)).map_err(StartError::from)?;
     let mut gate = Gate::new(gate_config(config, secrets)?);
-    let mut consumer = Consumer::new(queue_options(config), &config.queue.topic);
+    let mut consumer = Consumer::new(queue_options(config, secrets)?, &config.queue.topic);
     let backlog = backlog(&mut ledger, &mut consumer)?;
-    let queues = queues::look(&mut ledger, &mut Admin::new(queue_options(config)), &config.queue.topic)?;
+    let mut admin = Admin::new(queue_options(config, secrets)?);
+    let mut settings: Vec<_> = gate.health().into_iter().map(|node| node.settings).collect();
+    settings.extend(admin.settings()?);
+    settings.push(ledger.settings()?);
+    let queues = queues::look(&mut ledger, &mut admin, &config.queue.topic)?;
     let faults = Faults::of(&queues);
     let outbox = ledger.outbox_len(None)?;
     let audited = Source::MySql(Box::new(config.ledger.mysql_options(secrets))).audit()?;
@@ -161,6 +170,7 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         over,
         backlog,
         outbox,
+        settings,
         retired: queues.sights.into_iter().filter(QueueSight::is_retired).collect(),
         remarks: faults.all(),
         rebuild_waits: faults.blocking(),

@@ -31,7 +31,7 @@ pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
 pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
-pub use self::start::{Stages, StartError};
+pub use self::start::{Stages, StartError, queue_options};
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -42,7 +42,7 @@ pub fn pass_over(config: &Config, secrets: &Secrets, queue: &Queue) -> Result<Ra
     let offsets = ledger.queue_offsets()?;
     let next = offsets.into_iter().find(|(known, _)| *known == name).map(|(_, next)| next);
     let next = next.ok_or_else(|| PassOverError::Unknown(queue.clone()))?;
-    let mut consumer = Consumer::new(queue_options(config), &config.queue.topic);
+    let mut consumer = Consumer::new(queue_options(config, secrets)?, &config.queue.topic);
     let behind = match consumer.pull(&[(queue.clone(), next)], 1, WAIT) {
         Ok(_) => return Err(PassOverError::Sound { queue: queue.clone(), next }),
         Err(PullError::Deleted { first, .. }) => first,

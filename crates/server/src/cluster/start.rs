@@ -1,6 +1,8 @@
 //! Starts the stages of one server, runs them until the event loops have ended, and takes them down in the order of
 //! an order's path: what was accepted is published and answered before the stage behind it ends.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -41,8 +43,11 @@ pub enum StartError {
     Ledger(#[from] LedgerError),
     #[error("cannot prepare the sales: {0}")]
     Refused(Refusal),
-    #[error("gate.tls_authority_file can't be read: {0}")]
-    Authorities(#[source] std::io::Error),
+    /// A file that the configuration names by this key.
+    #[error("{0} = {1:?} can't be read: {2}")]
+    File(&'static str, PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    QueueTls(#[from] queue::TlsError),
 }
 
 /// One server's stages, not started yet.
@@ -71,7 +76,7 @@ impl Stages {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
         let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));
         core.follow_sales(&mut ledger)?;
-        let (gate, queue) = (gate_config(config, secrets)?, queue_options(config));
+        let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
         Ok(Stages { core, ledger, gate, queue, publish_threads: config.cluster.publish_threads })
     }
 
@@ -210,20 +215,54 @@ fn options(config: &Config, server_name: String) -> Options {
     }
 }
 
-pub(super) fn queue_options(config: &Config) -> queue::Options {
-    queue::Options {
-        name_servers: config.queue.name_servers.clone(),
+/// Where the queue is and on which terms, for stages and for tools.
+///
+/// # Errors
+/// If a file that is named can't be read or used.
+pub fn queue_options(config: &Config, secrets: &Secrets) -> Result<queue::Options, StartError> {
+    let queue = &config.queue;
+    let read = |key, path: &Option<PathBuf>| read_file(key, path.as_ref()).map(Option::unwrap_or_default);
+    let tls = if queue.tls {
+        let authority = read("queue.tls_authority_file", &queue.tls_authority_file)?;
+        let ours = match &queue.tls_certificate_file {
+            None => None,
+            certificate => Some((
+                read("queue.tls_certificate_file", certificate)?,
+                read("queue.tls_key_file", &queue.tls_key_file)?,
+            )),
+        };
+        let ours = ours.as_ref().map(|(certificate, key)| (certificate.as_slice(), key.as_slice()));
+        Some(queue::Tls::new(&authority, ours, &queue.tls_server_name)?)
+    } else {
+        None
+    };
+    let credentials = secrets.queue.clone().map(|secret_key| {
+        let security_token = secrets.queue_token.clone();
+        Arc::new(queue::Credentials { access_key: queue.access_key.clone(), secret_key, security_token })
+    });
+    Ok(queue::Options {
+        name_servers: queue.name_servers.clone(),
         group: GROUP.to_owned(),
-        send_timeout: config.queue.timeout(),
-    }
+        send_timeout: queue.timeout(),
+        terms: queue::Terms { credentials, tls },
+    })
+}
+
+fn read_file(key: &'static str, path: Option<&PathBuf>) -> Result<Option<Vec<u8>>, StartError> {
+    let read =
+        |path: &PathBuf| std::fs::read(path).map_err(|error| StartError::File(key, path.clone(), error));
+    path.map(read).transpose()
 }
 
 pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConfig, StartError> {
     let gate = &config.gate;
-    let read = |path: &std::path::PathBuf| std::fs::read(path).map_err(StartError::Authorities);
-    let tls = match (gate.tls, &gate.tls_authority_file) {
-        (false, _) => None,
-        (true, authority) => Some(GateTls { ca: authority.as_ref().map(read).transpose()?, client: None }),
+    let tls = if gate.tls {
+        let ca = read_file("gate.tls_authority_file", gate.tls_authority_file.as_ref())?;
+        let certificate = read_file("gate.tls_certificate_file", gate.tls_certificate_file.as_ref())?;
+        let key = read_file("gate.tls_key_file", gate.tls_key_file.as_ref())?;
+        Some(GateTls { ca, client: certificate.zip(key) })
+    } else {
+        None
     };
     let text = |secret: &crate::secret::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
     Ok(GateConfig {
@@ -249,5 +288,40 @@ impl Drop for AbortOnPanic<'_> {
         if thread::panicking() {
             self.0.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, Sources};
+
+    #[test]
+    fn the_queue_is_spoken_to_as_it_is_configured() {
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+        let certificate = format!("{data}/localhost.cert.pem");
+        let variables = [
+            ("DOORBUSTER_QUEUE_ACCESS_KEY", "shop"),
+            ("DOORBUSTER_QUEUE_SECRET_KEY", "hush"),
+            ("DOORBUSTER_QUEUE_TLS", "true"),
+            ("DOORBUSTER_QUEUE_TLS_AUTHORITY_FILE", &certificate),
+            ("DOORBUSTER_QUEUE_TLS_CERTIFICATE_FILE", &certificate),
+            ("DOORBUSTER_QUEUE_TLS_KEY_FILE", &format!("{data}/localhost.key.pem")),
+            ("DOORBUSTER_GATE_TLS", "true"),
+            ("DOORBUSTER_GATE_TLS_CERTIFICATE_FILE", &certificate),
+            ("DOORBUSTER_GATE_TLS_KEY_FILE", &certificate),
+        ];
+        let environment = Environment::from_pairs(variables);
+        let config = Sources::default().environment(&environment).load().unwrap();
+        let secrets = Secrets::load_for_ledger(&config, &environment).unwrap();
+        let terms = queue_options(&config, &secrets).unwrap().terms;
+        assert_eq!(terms.credentials.unwrap().access_key, "shop");
+        assert!(terms.tls.is_some());
+        assert!(gate_config(&config, &secrets).unwrap().tls.unwrap().client.is_some());
+        let variables = variables.map(|(name, value)| (name, value.trim_end_matches("key.pem")));
+        let config = Sources::default().environment(&Environment::from_pairs(variables)).load().unwrap();
+        let error = queue_options(&config, &secrets).unwrap_err().to_string();
+        assert!(error.starts_with("queue.tls_key_file = "), "{error}");
+        assert_eq!(queue_options(&Config::default(), &Secrets::default()).unwrap().name_servers.len(), 1);
     }
 }

@@ -7,6 +7,7 @@
 //! Must not: open anything but the configuration and secret files.
 
 mod clock;
+mod engines;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod http;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Deserializer};
 use crate::intake::admission::Limits;
 
 pub use clock::Clock;
+pub use engines::{Gate, GateMode, Queue};
 pub use http::Http;
 pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
@@ -160,50 +162,6 @@ impl Cluster {
 
     pub fn roll_forward_after(&self) -> Duration {
         Duration::from_millis(self.roll_forward_after_ms)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Gate {
-    pub addresses: Vec<String>,
-    pub mode: GateMode,
-    pub user: String,
-    #[serde(deserialize_with = "path_unless_empty")]
-    pub(crate) password_file: Option<PathBuf>,
-    pub tls: bool,
-    #[serde(deserialize_with = "path_unless_empty")]
-    pub tls_authority_file: Option<PathBuf>,
-    pub prefix: String,
-    pub batch_commands_max: usize,
-    timeout_ms: u64,
-}
-
-impl Gate {
-    pub fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateMode {
-    Single,
-    Cluster,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Queue {
-    pub name_servers: Vec<String>,
-    pub topic: String,
-    pub broker_disk_percent_max: u32,
-    timeout_ms: u64,
-}
-
-impl Queue {
-    pub fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms)
     }
 }
 
@@ -353,36 +311,12 @@ impl Config {
     }
 
     fn check_cluster(&self, problems: &mut Vec<Problem>) {
-        let named = |text: &str, more: &str| {
-            text.len() <= NAME_BYTES_MAX
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
-        };
-        if !named(&self.cluster.server_name, ".:-") {
+        if !is_named(&self.cluster.server_name, ".:-") {
             let message = "must have at most 64 letters, digits, dots, colons and dashes";
             problems.push(("cluster.server_name", message.into()));
         }
-        if self.queue.topic.is_empty() || !named(&self.queue.topic, "_-") {
-            let message = "must have 1 to 64 letters, digits, dashes and underscores";
-            problems.push(("queue.topic", message.into()));
-        }
-        if self.gate.prefix.is_empty() || !named(&self.gate.prefix, "_-.:") {
-            let message = "must have 1 to 64 letters, digits, dashes, underscores, dots and colons";
-            problems.push(("gate.prefix", message.into()));
-        }
-        let listed = |key, addresses: &[String], problems: &mut Vec<Problem>| {
-            if addresses.is_empty() {
-                problems.push((key, "is empty: name at least one address, host:port".into()));
-            }
-            for address in addresses.iter().filter(|address| !is_address(address)) {
-                problems.push((key, format!("holds {address:?}: write it as host:port")));
-            }
-        };
-        listed("gate.addresses", &self.gate.addresses, problems);
-        listed("queue.name_servers", &self.queue.name_servers, problems);
-        if self.gate.mode == GateMode::Single && self.gate.addresses.len() > 1 {
-            let message = "has more than one address: set gate.mode = \"cluster\", or name one";
-            problems.push(("gate.addresses", message.into()));
-        }
+        self.gate.check(problems);
+        self.queue.check(problems);
         if self.cluster.roll_forward_after_ms <= self.cluster.publish_timeout_ms {
             let message = "must be above cluster.publish_timeout_ms: a message may be on its way so long";
             problems.push(("cluster.roll_forward_after_ms", message.into()));
@@ -439,13 +373,10 @@ impl Config {
     }
 }
 
-/// A host and a port.
-fn is_address(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty()
-            && !host.contains(char::is_whitespace)
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    })
+/// A name of letters, digits and these other characters. It may be empty.
+fn is_named(text: &str, more: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
 }
 
 fn path_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {

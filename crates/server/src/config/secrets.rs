@@ -18,8 +18,15 @@ use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::secret::SecretBytes;
 
-pub(super) const SECRET_VARIABLES: [&str; 5] =
-    [TOKEN.variable, OPERATOR.variable, PAYMENT.variable, GATE.variable, MYSQL.variable];
+pub(super) const SECRET_VARIABLES: [&str; 7] = [
+    TOKEN.variable,
+    OPERATOR.variable,
+    PAYMENT.variable,
+    GATE.variable,
+    MYSQL.variable,
+    QUEUE.variable,
+    QUEUE_TOKEN.variable,
+];
 
 /// Bytes of entropy in a generated secret.
 const GENERATED_BYTES: usize = 32;
@@ -41,6 +48,9 @@ pub struct Secrets {
     pub gate: Option<SecretBytes>,
     /// The password at the ledger's server; without one, none is sent.
     pub mysql: Option<SecretBytes>,
+    /// What requests to RocketMQ are signed with, and the token of credentials that lapse.
+    pub queue: Option<SecretBytes>,
+    pub queue_token: Option<SecretBytes>,
     /// The certificate with its private key; without it, plain HTTP.
     pub tls: Option<net::Tls>,
 }
@@ -89,6 +99,18 @@ const MYSQL: Kind = Kind {
     ours: false,
     demo_file: None,
 };
+const QUEUE: Kind = Kind {
+    key: "queue.secret_key_file",
+    variable: "DOORBUSTER_QUEUE_SECRET_KEY",
+    ours: false,
+    demo_file: None,
+};
+const QUEUE_TOKEN: Kind = Kind {
+    key: "queue.security_token_file",
+    variable: "DOORBUSTER_QUEUE_SECURITY_TOKEN",
+    ours: false,
+    demo_file: None,
+};
 const GATE: Kind =
     Kind { key: "gate.password_file", variable: "DOORBUSTER_GATE_PASSWORD", ours: false, demo_file: None };
 
@@ -117,11 +139,10 @@ impl Secrets {
             token: read(&TOKEN, config.auth.token_secret_file.as_deref()),
             operator: read(&OPERATOR, config.auth.operator_token_file.as_deref()),
             payment: read(&PAYMENT, config.auth.payment_secret_file.as_deref()),
-            gate: read(&GATE, config.gate.password_file.as_deref()),
-            mysql: read(&MYSQL, config.ledger.mysql_password_file.as_deref()),
             tls,
             ..Self::default()
         };
+        secrets.read_engines(config, environment, &mut problems);
         secrets.read_previous(&config.auth, &mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
@@ -163,16 +184,40 @@ impl Secrets {
         }
     }
 
-    /// Reads only what opening the ledger and the gate takes: for tools that read them beside a server.
+    /// Reads only what opening the engines takes: for tools that read them beside a server.
     ///
     /// # Errors
     /// If the password's file can't be read.
     pub fn load_for_ledger(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
-        let password = MYSQL.read(environment, config.ledger.mysql_password_file.as_deref(), None);
-        let mysql = password.map_err(|problem| ConfigErrors(vec![problem]))?;
-        let password = GATE.read(environment, config.gate.password_file.as_deref(), None);
-        let gate = password.map_err(|problem| ConfigErrors(vec![problem]))?;
-        Ok(Self { mysql, gate, ..Self::default() })
+        let (mut secrets, mut problems) = (Self::default(), Vec::new());
+        secrets.read_engines(config, environment, &mut problems);
+        if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
+    }
+
+    /// Those of the engines.
+    fn read_engines(&mut self, config: &Config, environment: &Environment, problems: &mut Vec<String>) {
+        let queue = &config.queue;
+        for (kind, file, secret) in [
+            (&GATE, &config.gate.password_file, &mut self.gate),
+            (&MYSQL, &config.ledger.mysql_password_file, &mut self.mysql),
+            (&QUEUE, &queue.secret_key_file, &mut self.queue),
+            (&QUEUE_TOKEN, &queue.security_token_file, &mut self.queue_token),
+        ] {
+            match kind.read(environment, file.as_deref(), None) {
+                Ok(read) => *secret = read,
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() && self.queue.is_some() == queue.access_key.is_empty() {
+            let (missing, given) = match queue.access_key.is_empty() {
+                true => ("queue.access_key is empty", QUEUE.key),
+                false => ("there is no secret key", "queue.access_key"),
+            };
+            problems.push(format!(
+                "{missing}, but {given} is set: set queue.access_key, and {} or {}",
+                QUEUE.key, QUEUE.variable
+            ));
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const PREFIX: &str = "DOORBUSTER_";
 const CLIENT_VARIABLES: [&str; 2] = ["DOORBUSTER_SERVER", "DOORBUSTER_BENCH_REDIS_PASSWORD"];
 
 /// Read by the scripts in `dev/`: somebody who has exported one runs the server from the same shell.
-const DEV_VARIABLES: [&str; 14] = [
+const DEV_VARIABLES: [&str; 15] = [
     "DOORBUSTER_CACHE",
     "DOORBUSTER_DEV_ADVERTISED_HOST",
     "DOORBUSTER_DEV_DIR",
@@ -37,6 +37,7 @@ const DEV_VARIABLES: [&str; 14] = [
     "DOORBUSTER_REDIS_SAVE",
     "DOORBUSTER_ROCKETMQ_FLUSH",
     "DOORBUSTER_ROCKETMQ_OPTIONS",
+    "DOORBUSTER_ROCKETMQ_TLS_DIR",
 ];
 
 /// Below this likeness (0 to 1) a suggestion would rather mislead.

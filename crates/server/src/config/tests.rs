@@ -238,6 +238,37 @@ fn a_ledger_on_mysql_needs_an_address_a_user_and_a_database() {
 }
 
 #[test]
+fn what_signs_requests_and_what_encrypts_them_must_be_whole() {
+    check_errors(
+        "[queue]\ntls_key_file = \"key.pem\"\n",
+        &[],
+        &[
+            "doorbuster.toml:2: queue.tls_key_file has no effect without TLS: set queue.tls = true, or leave it empty",
+            "queue.tls_certificate_file is empty but the other one is set: set both, or neither",
+        ],
+    );
+    check_errors(
+        "[queue]\ntls = true\n",
+        &[],
+        &[
+            "queue.tls_authority_file is empty: with queue.tls = true, name the file of the authority that signed the \
+           brokers' certificates",
+        ],
+    );
+    let secret = [("DOORBUSTER_QUEUE_SECRET_KEY", "hush"), ("DOORBUSTER_QUEUE_SECURITY_TOKEN", "lapses")];
+    let environment = Environment::from_pairs(secret);
+    let half = load("", &secret).unwrap();
+    let error = Secrets::load_for_ledger(&half, &environment).unwrap_err().to_string();
+    assert!(error.starts_with("queue.access_key is empty, but queue.secret_key_file is set"), "{error}");
+    let whole = load("[queue]\naccess_key = \"shop\"\n", &secret).unwrap();
+    let error = Secrets::load_for_ledger(&whole, &Environment::default()).unwrap_err().to_string();
+    assert!(error.contains("set queue.access_key, and queue.secret_key_file or DOORBUSTER_QUEUE"), "{error}");
+    let secrets = Secrets::load_for_ledger(&whole, &environment).unwrap();
+    assert_eq!(secrets.queue.unwrap().as_bytes(), b"hush");
+    assert_eq!(secrets.queue_token.unwrap().as_bytes(), b"lapses");
+}
+
+#[test]
 fn a_jumped_clock_is_asked_about_unless_the_system_is_trusted() {
     let checks = |text| load(text, &[]).unwrap().clock.checks(false);
     let usual = checks("");

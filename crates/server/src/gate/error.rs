@@ -95,6 +95,8 @@ pub enum Why {
     OutOfMemory,
     /// Password, user or permission; the text is the server's.
     Denied(Box<str>),
+    /// Of the connection itself: what was wrong with it, and which key of the configuration to change.
+    Refused(Box<str>),
     /// A replica whose master is away.
     MasterDown,
     /// Fewer replicas than `min-replicas-to-write` are in touch.
@@ -109,26 +111,33 @@ pub enum Why {
     Unexpected(Box<str>),
 }
 
+/// What to do about a refusal of ours.
+const DENIED: &str = "check gate.user and gate.password_file, and what that user may do";
+
 /// For operators: what Redis said, in words.
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Unreachable => "no connection can be made",
+            Why::Unreachable => "no connection can be made (gate.addresses)",
             Why::TimedOut => "it does not answer in time",
             Why::ConnectionLost => "the connection was lost",
             Why::Loading => "it is loading its data (LOADING)",
-            Why::ReadOnly => "it is a replica",
+            Why::ReadOnly => "it is a replica: name its master in gate.addresses",
             Why::ClusterDown => "the cluster does not serve every slot (CLUSTERDOWN)",
             Why::SlotMoving => "a slot is being moved",
             Why::DiskError => "it refuses writes, because it can't save to its disk (MISCONF)",
             Why::Busy => "a script runs in it for too long (BUSY)",
             Why::OutOfMemory => "its memory is full: maxmemory is reached (OOM)",
-            Why::Denied(text) => return write!(f, "it refuses us: {text}"),
+            Why::Denied(text) => return write!(f, "it refuses us: {text}; {DENIED}"),
+            Why::Refused(text) => text,
             Why::MasterDown => "it is a replica whose master is away (MASTERDOWN)",
             Why::NoReplicas => "fewer replicas are in touch than min-replicas-to-write (NOREPLICAS)",
             Why::ScriptMissing => "the scripts can't be loaded",
             Why::RanBackwards => "it answered from an older state than was seen before",
             Why::Invalid(text) => return write!(f, "invalid: {text}"),
+            Why::Unexpected(text) if text.contains("cluster support disabled") => {
+                return write!(f, "{text}; set gate.mode = \"single\"");
+            }
             Why::Unexpected(text) => return write!(f, "unexpected answer: {text}"),
         })
     }

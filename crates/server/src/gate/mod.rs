@@ -18,6 +18,8 @@ use std::time::Duration;
 use engine::handover::{Claim, MarkState, SaleState};
 use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
+use crate::intake::EngineSettings;
+
 pub use self::redis::Gate;
 pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
@@ -286,9 +288,8 @@ pub struct NodeHealth {
     /// Why it can't serve, if it can't.
     pub fault: Option<String>,
     pub maxmemory_policy: String,
-    pub append_only: bool,
-    /// `None`: our user may not read the configuration.
-    pub append_fsync: Option<String>,
+    /// What it keeps on disk and on its replicas.
+    pub settings: EngineSettings,
     pub used_memory: u64,
     /// 0: no bound.
     pub maxmemory: u64,

@@ -136,6 +136,11 @@ impl Shared {
         self.health.why_not_ready()
     }
 
+    /// What the engines said of their settings, a line for each server of them.
+    pub(super) fn engine_settings(&self) -> String {
+        self.health.settings()
+    }
+
     /// What an operator should know although the server is ready.
     pub(super) fn remarks(&self) -> Option<String> {
         self.health.remarks()

@@ -3,8 +3,11 @@
 //! Each fact is written by the stage that learns it, and read by the readiness probe and by the relay, which takes
 //! no order that could not be published. Must not: ask an engine.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::settings::{Engine, EngineSettings};
 
 /// One thing that must hold for orders to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub(crate) enum Need {
     Gate,
     /// It never evicts a key: `maxmemory-policy` is `noeviction`.
     GateKeepsKeys,
+    /// The broker lets us make and describe our topics.
+    Topics,
     /// The broker takes messages.
     Broker,
     /// The broker's disk is not nearly full.
@@ -27,11 +32,13 @@ pub(crate) enum Need {
     QueuesThere,
 }
 
-const NEEDS: [(Need, &str); 8] = [
+const NEEDS: [(Need, &str); 9] = [
     // Before the next one, whose cause it may be.
     (Need::QueuesThere, "gates stay closed, for their rebuild waits for a queue"),
     (Need::Gate, "the stock gate (Redis) can't be used"),
     (Need::GateKeepsKeys, "the stock gate may evict keys: set Redis' maxmemory-policy to noeviction"),
+    // Before the next one, whose cause it may be.
+    (Need::Topics, "the topics (RocketMQ) can't be made or described"),
     (Need::Broker, "the broker (RocketMQ) takes no messages"),
     (Need::BrokerDisk, "the broker's disk is nearly full (queue.broker_disk_percent_max)"),
     (Need::QueueWhole, "the broker has deleted messages that were not consumed: orders may be missing"),
@@ -48,6 +55,8 @@ pub struct Health {
     /// Read for every order.
     unmet: [AtomicBool; NEEDS.len()],
     standing: Mutex<[Standing; NEEDS.len()]>,
+    /// As they were read last.
+    settings: Mutex<BTreeMap<Engine, Vec<EngineSettings>>>,
     /// What an operator should know although orders are taken.
     remark: Mutex<Option<String>>,
 }
@@ -91,6 +100,20 @@ impl Health {
         self.stand(need, fault.map_or(Standing::Met, |fault| Standing::Unmet(Some(fault))))
     }
 
+    /// As [`Health::note_fault`], with what is seen of a fault that may be over at the next try: it changes from try to
+    /// try, so it is logged only when the fault begins.
+    pub(crate) fn note_passing(&self, need: Need, fault: String) -> bool {
+        let (index, _) = place(need);
+        match &mut self.lock()[index] {
+            Standing::Unmet(known) => {
+                *known = Some(fault);
+                return false;
+            }
+            Standing::Met | Standing::NotYet => {}
+        }
+        self.note_fault(need, Some(fault))
+    }
+
     fn stand(&self, need: Need, now: Standing) -> bool {
         let (index, text) = place(need);
         if now == Standing::Met && self.is_met(need) {
@@ -119,6 +142,26 @@ impl Health {
         let standing = self.lock();
         let unmet = NEEDS.iter().zip(standing.iter()).find(|(_, standing)| **standing != Standing::Met);
         unmet.map(|((_, text), standing)| standing.reason(text))
+    }
+
+    /// Notes what an engine's settings are; a change is logged once, and what it may lose as a warning.
+    pub(crate) fn note_settings(&self, engine: Engine, settings: Vec<EngineSettings>) {
+        let mut known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.insert(engine, settings.clone()).unwrap_or_default();
+        drop(known);
+        for server in settings.iter().filter(|server| !before.contains(server)) {
+            if server.settings.iter().any(|setting| setting.weak.is_some()) {
+                tracing::warn!("what accepted orders survive is less than the safe settings give: {server}");
+            } else {
+                tracing::info!("what accepted orders survive depends on {server}");
+            }
+        }
+    }
+
+    /// What each engine said of its settings, a line for each of its servers.
+    pub(crate) fn settings(&self) -> String {
+        let known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().flatten().map(|server| format!("{server}\n")).collect()
     }
 
     /// Notes what an operator should know although orders are taken; a change is logged once.
@@ -193,6 +236,17 @@ mod tests {
         assert_eq!(reason.as_deref(), Some("the stock gate (Redis) can't be used: full"));
         assert!(health.note_fault(Need::Gate, fault("loading")));
         assert!(health.note_fault(Need::Gate, None) && !health.note_fault(Need::Gate, None));
+        assert_eq!(health.why_not_ready(), None);
+    }
+
+    #[test]
+    fn a_fault_that_changes_from_try_to_try_is_shown_and_logged_once() {
+        let health = Health::default();
+        assert!(health.note_passing(Need::Broker, "refused".into()));
+        assert!(!health.note_passing(Need::Broker, "closed".into()));
+        assert!(health.why_not_ready().unwrap().ends_with(": closed"));
+        assert!(health.note_fault(Need::Broker, Some("no such key".into())), "this one stays");
+        assert!(health.note(Need::Broker, true));
         assert_eq!(health.why_not_ready(), None);
     }
 

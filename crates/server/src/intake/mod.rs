@@ -10,6 +10,7 @@ mod health;
 mod mailbox;
 mod reply;
 mod request;
+mod settings;
 mod shares;
 mod work_queue;
 
@@ -21,6 +22,8 @@ pub(crate) use health::Need;
 pub use mailbox::{Client, Mailbox};
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};
+pub(crate) use settings::Engine;
+pub use settings::{EngineSettings, Setting};
 pub(crate) use work_queue::{Drained, WorkQueue};
 
 use crate::clock::Clock;

@@ -9,6 +9,7 @@
 pub mod dead_letters;
 pub mod message;
 mod rocketmq;
+mod terms;
 #[cfg(fuzzing)]
 pub use rocketmq::fuzzing;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use message::NotAMessage;
 pub use rocketmq::{Admin, AdminError, BrokerQueues, Consumer, Producer, Survey};
+pub use terms::{Credentials, Terms, Tls, TlsError};
 
 /// Most messages in one batch.
 pub const BATCH_MESSAGES_MAX: usize = 1024;
@@ -34,6 +36,7 @@ pub struct Options {
     pub group: String,
     /// Longest time that one send takes; then its outcome is unknown.
     pub send_timeout: Duration,
+    pub terms: Terms,
 }
 
 /// The topics of one installation.
@@ -97,6 +100,20 @@ pub enum SendError {
     /// It may have been stored, or be stored later: no answer came, or one that does not say.
     #[error("it may have been stored: {0}")]
     Unknown(String),
+}
+
+/// Why a send has nowhere to go.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The name servers know no broker of the topic: it may not be made yet.
+    #[error("no broker has the topic {0}")]
+    NoTopic(String),
+    /// It may be over at the next look.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It stays so until a configuration is changed: what was answered, and which key to change.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl SendError {

@@ -15,8 +15,8 @@ use crate::cluster::Core;
 use crate::cluster::looks::{Looks, is_live};
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
-use crate::intake::Need;
 use crate::intake::catalog::Catalog;
+use crate::intake::{Engine, Need};
 use crate::ledger::mysql::cluster::{SharedLedger, SkuRow};
 
 /// Between two looks at the gate.
@@ -108,6 +108,10 @@ impl Refreshing<'_> {
     fn judge_gate(&mut self, mut unread: Option<GateError>, slots: &[Slot]) {
         let (evicting, nodes): (Vec<_>, Vec<_>) = self.gate.health().into_iter().partition(evicts);
         let mut fault = crate::gate::fault(&nodes);
+        if fault.is_none() {
+            let settings = nodes.iter().map(|node| node.settings.clone());
+            self.core.health.note_settings(Engine::Gate, settings.collect());
+        }
         if fault.is_none() && unread.is_some() {
             // A connection that was lost is there again by now.
             unread = self.look_at_gate(slots);
@@ -202,7 +206,7 @@ pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger,
         }
         Err(error) => {
             tracing::debug!(%error, "the ledger's stock could not be read");
-            core.health.note(Need::Ledger, false);
+            core.health.note_passing(Need::Ledger, error.to_string());
         }
     }
 }

@@ -12,9 +12,10 @@ use engine::OrderView;
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo};
 use crate::intake::Drained;
+use crate::intake::Health;
 use crate::intake::Need;
 use crate::intake::Reply;
-use crate::queue::{Producer, SendError, batch_len};
+use crate::queue::{Producer, SendError, Unavailable, batch_len};
 
 /// The longest that a sender waits for work before it looks after the broker again.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -67,11 +68,10 @@ pub(in crate::cluster) fn run(core: &Core, mut producer: Producer) {
         }
         if orders.is_empty() && messages.is_empty() {
             // So a broker that dies is known before the next order reserves, and one that is back is found.
-            let available = producer.is_available(&topics.orders);
-            reached |= available;
-            if reached || started.elapsed() >= START_PATIENCE {
-                core.health.note(Need::Broker, available);
-            }
+            let looked = producer.look(&topics.orders);
+            reached |= looked.is_ok();
+            let patient = !reached && started.elapsed() < START_PATIENCE;
+            note_broker(&core.health, looked, patient);
             continue;
         }
         let sent = send(core, &mut producer, &topics.orders, &mut orders, &mut answers)
@@ -80,6 +80,18 @@ pub(in crate::cluster) fn run(core: &Core, mut producer: Producer) {
         if !sent {
             std::thread::sleep(RETRY_PAUSE);
         }
+    }
+}
+
+/// Whether the broker takes messages. What will not be over by itself is reported at once.
+fn note_broker(health: &Health, looked: Result<(), Unavailable>, patient: bool) {
+    match looked {
+        Ok(()) => drop(health.note(Need::Broker, true)),
+        Err(Unavailable::Refused(why)) => drop(health.note_fault(Need::Broker, Some(why))),
+        Err(_) if patient => {}
+        // Why it could not be made is for whoever makes it to say.
+        Err(Unavailable::NoTopic(_)) => drop(health.note(Need::Broker, false)),
+        Err(Unavailable::Unreachable(why)) => drop(health.note_passing(Need::Broker, why)),
     }
 }
 
@@ -115,7 +127,7 @@ fn send(
         }
         Err(error) => {
             core.counts.publishes_failed.inc();
-            core.health.note(Need::Broker, false);
+            core.health.note_passing(Need::Broker, error.to_string());
             core.warnings.publishing.met(&error);
             give_up(batch, now, &error, answers);
             false

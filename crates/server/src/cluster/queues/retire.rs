@@ -72,7 +72,7 @@ pub fn queues(config: &Config, secrets: &Secrets) -> Result<Vec<QueueSight>, Que
 
 fn open(config: &Config, secrets: &Secrets) -> Result<(SharedLedger, Queues), QueuesError> {
     let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets)).map_err(StartError::from)?;
-    let mut admin = Admin::new(queue_options(config));
+    let mut admin = Admin::new(queue_options(config, secrets)?);
     let queues = look(&mut ledger, &mut admin, &config.queue.topic)?;
     Ok((ledger, queues))
 }

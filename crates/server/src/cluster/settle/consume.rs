@@ -12,7 +12,7 @@ use crate::cluster::Core;
 use crate::cluster::core::Options;
 use crate::cluster::settle::tell_gate;
 use crate::gate::Gate;
-use crate::intake::Need;
+use crate::intake::{Engine, Need};
 use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
@@ -22,6 +22,8 @@ use crate::recurring::Recurring;
 const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
 /// How often a server says that it lives, and takes its share of the queues.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the settings of the broker and of the ledger are read again.
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the broker holds a pull that finds nothing.
 const PULL_WAIT: Duration = Duration::from_millis(100);
 /// While an engine fails: from one try to the next.
@@ -59,6 +61,7 @@ pub(in crate::cluster) struct Consuming<'a> {
     /// What the broker has stored as of a queue and does not have in it, if there is any.
     misplaced: HashMap<Queue, u64>,
     claimed_at: Option<Instant>,
+    settings_read_at: Option<Instant>,
     topics_made: bool,
 }
 
@@ -89,6 +92,7 @@ impl<'a> Consuming<'a> {
             refused: Recurring::new("a queue can't be read"),
             misplaced: HashMap::new(),
             claimed_at: None,
+            settings_read_at: None,
             topics_made: false,
         }
     }
@@ -112,8 +116,14 @@ impl<'a> Consuming<'a> {
     }
 
     fn note(&self, interrupted: &Interrupted) {
-        if let Interrupted::Ledger(_) = interrupted {
-            self.core.health.note(Need::Ledger, false);
+        match interrupted {
+            Interrupted::Ledger(error) => {
+                self.core.health.note_passing(Need::Ledger, error.to_string());
+            }
+            Interrupted::Topics(error) if error.is_lasting() => {
+                self.core.health.note_fault(Need::Topics, Some(error.to_string()));
+            }
+            Interrupted::Topics(_) | Interrupted::Pull(_) | Interrupted::DeadLetter(_) => {}
         }
     }
 
@@ -174,6 +184,7 @@ impl<'a> Consuming<'a> {
             let Topics { orders, messages, dead_letters } = &self.core.options.topics;
             self.engines.admin.create_topics(&[orders, messages, dead_letters])?;
             self.topics_made = true;
+            self.core.health.note(Need::Topics, true);
         }
         // The name servers may be away while the brokers are not: what was known serves on.
         match self.engines.consumer.queues() {
@@ -186,6 +197,7 @@ impl<'a> Consuming<'a> {
             let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
             self.core.health.note(Need::BrokerDisk, !full);
         }
+        self.read_settings()?;
         let Options { server_id, server_name, .. } = &self.core.options;
         let alive = self.engines.ledger.heartbeat(*server_id, server_name)?;
         let assigned = self.engines.ledger.claim_queues(*server_id, &offered, alive)?;
@@ -203,6 +215,22 @@ impl<'a> Consuming<'a> {
         self.misplaced.retain(|queue, _| is_owned(queue));
         self.tell_broken();
         self.claimed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// What the broker's messages and the ledger's commits survive.
+    fn read_settings(&mut self) -> Result<(), Interrupted> {
+        if self.settings_read_at.is_some_and(|at| at.elapsed() < SETTINGS_INTERVAL) {
+            return Ok(());
+        }
+        let ledger = self.engines.ledger.settings()?;
+        self.core.health.note_settings(Engine::Ledger, vec![ledger]);
+        // Without a name server consumption goes on, by what is known.
+        match self.engines.admin.settings() {
+            Ok(brokers) => self.core.health.note_settings(Engine::Broker, brokers),
+            Err(error) => tracing::debug!(%error, "the brokers' settings could not be read"),
+        }
+        self.settings_read_at = Some(Instant::now());
         Ok(())
     }
 

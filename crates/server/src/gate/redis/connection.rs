@@ -14,6 +14,7 @@ use redis::{
 use super::reply::{self, ErrorMeaning};
 use super::scripts;
 use crate::gate::{GateConfig, Why};
+use crate::tls_fault::{TlsKeys, explain};
 
 /// Which run of which master a state belongs to: 20 digits of the process's `run_id` and 20 of `master_replid2`. The run
 /// id shows a restart. The other is zeros until a replica is promoted, and then the id of the history that it had
@@ -22,6 +23,18 @@ use crate::gate::{GateConfig, Why};
 pub(super) type Run = String;
 
 const RUN_DIGITS: usize = 20;
+
+const KEYS: TlsKeys = TlsKeys {
+    off: "gate.tls = false",
+    authority: "gate.tls_authority_file",
+    name: "name it so in gate.addresses",
+    client: "check gate.tls_certificate_file and gate.tls_key_file",
+};
+const CLOSED_TLS: &str =
+    "it closed the connection in the TLS handshake: if it speaks no TLS, set gate.tls = false";
+const SILENT_TLS: &str = "it does not answer in TLS in time: if it speaks no TLS, set gate.tls = false";
+const CLOSED_PLAIN: &str =
+    "it closed the connection without an answer: if it takes TLS alone, set gate.tls = true";
 
 /// Times shorter than this can't be waited for by a socket.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -45,7 +58,7 @@ impl Connection {
     /// Connects, signs in, makes sure that a master is there, and loads the scripts into it.
     pub(super) fn open(config: &GateConfig, address: &str) -> Result<Connection, Why> {
         let mut connection = Connection::to_anybody(config, address)?;
-        connection.run = connection.identify()?;
+        connection.run = connection.identify().map_err(|why| unopened(why, config.tls.is_some()))?;
         connection.load_scripts()?;
         connection.wait_at_most(config.reply_timeout)?;
         Ok(connection)
@@ -53,9 +66,10 @@ impl Connection {
 
     /// Connects and signs in, whoever is there.
     fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
-        let client = client(config, address)?;
-        let socket =
-            client.get_connection_with_timeout(config.connect_timeout).map_err(|error| broken(&error))?;
+        let (client, tls) = (client(config, address)?, config.tls.is_some());
+        let socket = client
+            .get_connection_with_timeout(config.connect_timeout)
+            .map_err(|error| unopened(broken(&error), tls))?;
         let set = socket
             .set_read_timeout(Some(config.connect_timeout))
             .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
@@ -67,7 +81,7 @@ impl Connection {
             read_timeout: config.connect_timeout,
             idle_check: config.idle_check,
         };
-        connection.sign_in(config)?;
+        connection.sign_in(config).map_err(|why| unopened(why, tls))?;
         Ok(connection)
     }
 
@@ -175,7 +189,8 @@ impl Connection {
 
 /// One command over a connection of its own, to whoever is there.
 pub(super) fn ask_once(config: &GateConfig, address: &str, command: &Cmd) -> Result<Value, Why> {
-    Connection::to_anybody(config, address)?.ask(command)
+    let mut connection = Connection::to_anybody(config, address)?;
+    connection.ask(command).map_err(|why| unopened(why, config.tls.is_some()))
 }
 
 /// A field of INFO.
@@ -212,13 +227,26 @@ fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
 }
 
 fn broken(error: &RedisError) -> Why {
-    if error.is_timeout() {
+    let text = error.to_string();
+    if let Some(line) = explain(&text, &KEYS) {
+        Why::Refused(line.into())
+    } else if error.is_timeout() {
         Why::TimedOut
     } else if error.is_connection_refusal() {
         Why::Unreachable
     } else if error.is_io_error() {
         Why::ConnectionLost
     } else {
-        Why::Unexpected(error.to_string().into())
+        Why::Unexpected(text.into())
+    }
+}
+
+/// Of a connection on which nothing was answered yet: a server that closes it probably wants it otherwise.
+fn unopened(why: Why, tls: bool) -> Why {
+    match why {
+        Why::ConnectionLost if tls => Why::Refused(CLOSED_TLS.into()),
+        Why::TimedOut if tls => Why::Refused(SILENT_TLS.into()),
+        Why::ConnectionLost => Why::Refused(CLOSED_PLAIN.into()),
+        why => why,
     }
 }

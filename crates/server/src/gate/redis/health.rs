@@ -7,17 +7,24 @@ use super::connection::{Connection, field};
 use super::reply::{array, bytes};
 use super::scripts::Script;
 use crate::gate::{NodeHealth, ReplicaHealth, Why};
+use crate::intake::{EngineSettings, Setting};
+
+/// What the guarantee table's row of Redis depends on.
+const SETTINGS: [&str; 3] = ["appendonly", "appendfsync", "min-replicas-to-write"];
 
 impl Gate {
     /// Every master, as it is now. Asks each, so it is for a readiness check once in a while.
     pub fn health(&mut self) -> Vec<NodeHealth> {
+        let cluster = self.router.config().cluster;
         let mut nodes: Vec<NodeHealth> = self
             .router
             .masters()
             .into_iter()
-            .map(|(address, connection)| match connection.and_then(|connection| look(&address, connection)) {
-                Ok(health) => health,
-                Err(why) => faulty(address, why.to_string()),
+            .map(|(address, connection)| {
+                match connection.and_then(|connection| look(&address, connection, cluster)) {
+                    Ok(health) => health,
+                    Err(why) => faulty(address, why.to_string()),
+                }
             })
             .collect();
         if let Some(why) = self.router.uncovered() {
@@ -28,20 +35,24 @@ impl Gate {
     }
 }
 
+fn named(address: &str) -> String {
+    format!("redis {address}")
+}
+
 fn faulty(address: String, fault: String) -> NodeHealth {
+    let settings = SETTINGS.map(|name| Setting::new(name, Err(fault.clone()))).into();
     NodeHealth {
+        settings: EngineSettings { engine: named(&address), settings },
         address,
         fault: Some(fault),
         maxmemory_policy: String::new(),
-        append_only: false,
-        append_fsync: None,
         used_memory: 0,
         maxmemory: 0,
         replicas: Vec::new(),
     }
 }
 
-fn look(address: &str, connection: &mut Connection) -> Result<NodeHealth, Why> {
+fn look(address: &str, connection: &mut Connection, cluster: bool) -> Result<NodeHealth, Why> {
     let memory = connection.info("memory")?;
     let persistence = connection.info("persistence")?;
     let replication = connection.info("replication")?;
@@ -50,8 +61,10 @@ fn look(address: &str, connection: &mut Connection) -> Result<NodeHealth, Why> {
     let mut health = NodeHealth {
         address: address.to_owned(),
         fault: None,
-        append_only: field(&persistence, "aof_enabled") == Some("1"),
-        append_fsync: append_fsync(connection),
+        settings: EngineSettings {
+            engine: named(address),
+            settings: SETTINGS.map(|name| Setting::new(name, setting(connection, name))).into(),
+        },
         used_memory: number(&memory, "used_memory"),
         maxmemory: number(&memory, "maxmemory"),
         replicas: replicas(&replication),
@@ -62,6 +75,8 @@ fn look(address: &str, connection: &mut Connection) -> Result<NodeHealth, Why> {
         Some(format!("maxmemory-policy is {}, and must be noeviction", health.maxmemory_policy))
     } else if field(&replication, "role") != Some("master") {
         Some(Why::ReadOnly.to_string())
+    } else if !cluster && field(&connection.info("cluster")?, "cluster_enabled") == Some("1") {
+        Some("it is a member of a Redis Cluster: set gate.mode = \"cluster\"".to_owned())
     } else if field(&persistence, "loading") == Some("1") {
         Some(Why::Loading.to_string())
     } else {
@@ -84,12 +99,16 @@ fn probe(connection: &mut Connection) -> Result<(), Why> {
     }
 }
 
-fn append_fsync(connection: &mut Connection) -> Option<String> {
+/// As Redis says it, or why it does not: CONFIG may be forbidden or renamed.
+fn setting(connection: &mut Connection, name: &str) -> Result<String, String> {
     let mut command = redis::cmd("CONFIG");
-    command.arg("GET").arg("appendfsync");
-    let value = connection.ask(&command).ok()?;
-    let [_, value] = array(&value)? else { return None };
-    String::from_utf8(bytes(value)?.to_vec()).ok()
+    command.arg("GET").arg(name);
+    let value = connection.ask(&command).map_err(|why| why.to_string())?;
+    let text = array(&value).and_then(|pair| match pair {
+        [_, value] => String::from_utf8(bytes(value)?.to_vec()).ok(),
+        _ => None,
+    });
+    text.ok_or_else(|| "it has no such setting".to_owned())
 }
 
 /// Lines such as `slave0:ip=10.0.0.2,port=6379,state=online,offset=100,lag=0`.

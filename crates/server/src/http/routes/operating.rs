@@ -84,9 +84,10 @@ impl HttpService {
         if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
             return Err(Problem::unavailable(why));
         }
-        // The first word is the answer; a line below is for people.
+        // The first word is the answer; the lines below are for people.
         let remarks = self.shared.remarks().map_or_else(String::new, |remarks| format!("{remarks}\n"));
-        out.body(200, TEXT, format!("ready\n{remarks}").as_bytes());
+        let text = format!("ready\n{remarks}{}", self.shared.engine_settings());
+        out.body(200, TEXT, text.as_bytes());
         Ok(Answer::Ready)
     }
 

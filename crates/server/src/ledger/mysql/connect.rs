@@ -9,6 +9,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts};
 
+use crate::intake::{EngineSettings, Setting};
 use crate::secret::SecretBytes;
 
 /// Where the ledger's server is, and as whom it is spoken to.
@@ -25,8 +26,19 @@ pub struct Options {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mysql://{}@{}/{}", self.user, self.address(), self.database)
+    }
+}
+
+impl Options {
+    fn address(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        write!(f, "mysql://{}@{host}:{}/{}", self.user, self.port, self.database)
+        format!("{host}:{}", self.port)
+    }
+
+    /// Kind and address of the server, for people.
+    pub fn server(&self) -> String {
+        format!("mysql {}", self.address())
     }
 }
 
@@ -102,6 +114,22 @@ pub struct Server {
 }
 
 impl Server {
+    /// What the server's row of the guarantee table depends on.
+    pub fn settings(&self, server: String) -> EngineSettings {
+        let number = |name, value: u64| Setting::new(name, Ok(value.to_string()));
+        let loses = "a power cut may lose payments and the last orders";
+        let flush = number("innodb_flush_log_at_trx_commit", self.flush_log_at_commit).safe_if(&["1"], loses);
+        let mut sync = number("sync_binlog", self.sync_binlog);
+        if self.binlog {
+            sync = sync.safe_if(&["1"], loses);
+        }
+        let binlog = if self.binlog { "ON" } else { "OFF" };
+        EngineSettings {
+            engine: server,
+            settings: vec![flush, sync, Setting::new("log_bin", Ok(binlog.to_owned()))],
+        }
+    }
+
     /// Whether a commit that was answered survives a power cut of the server.
     pub fn is_durable(&self) -> bool {
         self.flush_log_at_commit == 1 && (self.sync_binlog == 1 || !self.binlog)
@@ -168,7 +196,11 @@ fn seconds(limit: Duration) -> u64 {
     limit.as_secs().max(1)
 }
 
-fn ask(connection: &mut Conn) -> Result<Server, mysql::Error> {
+/// What the server says of itself now.
+///
+/// # Errors
+/// If the connection is lost.
+pub fn ask(connection: &mut Conn) -> Result<Server, mysql::Error> {
     type Row = (String, u64, u64, u64, u64);
     let query =
         "SELECT VERSION(), @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin";

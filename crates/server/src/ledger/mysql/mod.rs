@@ -3,6 +3,7 @@
 //! Each transaction that appends locks and updates the one row of `writer` before anything else. It shows whether
 //! a commit whose answer was lost has happened, and it stops a server that another one has taken over from.
 
+mod advice;
 mod book;
 pub mod cluster;
 pub mod connect;
@@ -25,7 +26,7 @@ const PACKET_BYTES_MIN: usize = 16 << 20;
 /// Why a ledger could not be opened. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot reach the ledger at {address}: {source}")]
+    #[error("cannot reach the ledger at {address}: {}", advice::explained(source))]
     Connect { address: String, source: mysql::Error },
     #[error("there is no ledger in the database {database}; is ledger.mysql_database right?")]
     Missing { database: String },

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::codes::{
-    GET_BROKER_RUNTIME_INFO, GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, SUBSCRIPTION_GROUP_NOT_EXIST,
-    SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, UPDATE_AND_CREATE_TOPIC,
+    GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO, GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG,
+    SUBSCRIPTION_GROUP_NOT_EXIST, SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    UPDATE_AND_CREATE_TOPIC,
 };
 use super::connection::{Connection, Lost};
 use super::frame::Answer;
 use super::route::{NameServers, RouteError};
+use crate::intake::{EngineSettings, Setting};
 use crate::queue::Options;
 
 /// For all requests to one broker, and for each to a name server: nobody waits for an order here.
@@ -71,6 +73,16 @@ pub enum AdminError {
     Unreachable(String),
     #[error("broker {broker} refused to {what} with code {code}: {text}")]
     Refused { broker: String, what: String, code: i32, text: String },
+    /// Of whoever asks, whatever it is: what was answered, and which key to change.
+    #[error("{0}")]
+    Denied(String),
+}
+
+impl AdminError {
+    /// Whether it stays so until a configuration is changed.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, AdminError::Denied(_))
+    }
 }
 
 /// What has to be done to brokers beside sending and reading.
@@ -81,7 +93,8 @@ pub struct Admin {
 }
 
 pub(super) struct Broker {
-    name: String,
+    /// With its address, for people.
+    pub(super) name: String,
     connection: Connection,
     deadline: Instant,
     opaque: i32,
@@ -89,7 +102,7 @@ pub(super) struct Broker {
 
 impl Admin {
     pub fn new(options: Options) -> Admin {
-        let name_servers = NameServers::new(&options.name_servers, BROKER_TIMEOUT);
+        let name_servers = NameServers::new(&options, BROKER_TIMEOUT);
         Admin { options, name_servers }
     }
 
@@ -98,7 +111,7 @@ impl Admin {
     pub fn create_topics(&mut self, topics: &[&str]) -> Result<(), AdminError> {
         let masters = self.masters()?;
         for (name, address) in &masters {
-            let mut broker = Broker::open(name.clone(), address)?;
+            let mut broker = self.open(name, address)?;
             for topic in topics {
                 broker.create_topic(topic)?;
             }
@@ -133,17 +146,49 @@ impl Admin {
     pub fn disk_used(&mut self) -> Option<f64> {
         let mut fullest = 0.0;
         for (name, address) in self.masters().ok()? {
-            let mut broker = Broker::open(name, &address).ok()?;
+            let mut broker = self.open(&name, &address).ok()?;
             let answer = broker.call(GET_BROKER_RUNTIME_INFO, &NoFields {}, &[]).ok()?;
             fullest = f64::max(fullest, disk_ratio(&answer.body)?);
         }
         Some(fullest)
     }
 
+    /// What each master says of the settings that decide what its messages survive.
+    pub fn settings(&mut self) -> Result<Vec<EngineSettings>, AdminError> {
+        let masters = self.masters()?;
+        let settings = masters.into_iter().map(|(name, address)| {
+            let engine = format!("rocketmq {name} {address}");
+            let config = self.open(&name, &address).and_then(|mut broker| {
+                let answer = broker.call(GET_BROKER_CONFIG, &NoFields {}, &[])?;
+                broker.check(answer, || "show its settings".to_owned())
+            });
+            EngineSettings { engine, settings: broker_settings(config) }
+        });
+        Ok(settings.collect())
+    }
+
+    fn open(&self, name: &str, address: &str) -> Result<Broker, AdminError> {
+        self.open_before(name, address, Instant::now() + BROKER_TIMEOUT)
+    }
+
+    /// The deadline is that of all requests to this broker.
+    pub(super) fn open_before(
+        &self,
+        name: &str,
+        address: &str,
+        deadline: Instant,
+    ) -> Result<Broker, AdminError> {
+        let name = format!("{name} at {address}");
+        let connection = Connection::open(address, &self.options.terms, deadline)
+            .map_err(|lost| unreachable(&name, &lost))?;
+        Ok(Broker { name, connection, deadline, opaque: 0 })
+    }
+
     fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
         let route = self.name_servers.lookup(TOPIC_OF_ALL_BROKERS).map_err(|error| match error {
             RouteError::NoTopic(_) => AdminError::Unreachable("no broker has registered yet".into()),
             RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
+            RouteError::Refused(_) => AdminError::Denied(error.to_string()),
         })?;
         let master = |broker: super::route::BrokerRoute| Some((broker.broker, broker.master?));
         Ok(route.into_iter().filter_map(master).collect())
@@ -151,16 +196,6 @@ impl Admin {
 }
 
 impl Broker {
-    fn open(name: String, address: &str) -> Result<Broker, AdminError> {
-        Broker::open_before(name, address, Instant::now() + BROKER_TIMEOUT)
-    }
-
-    /// The deadline is that of all its requests.
-    pub(super) fn open_before(name: String, address: &str, deadline: Instant) -> Result<Broker, AdminError> {
-        let connection = Connection::open(address, deadline).map_err(|lost| unreachable(&name, &lost))?;
-        Ok(Broker { name, connection, deadline, opaque: 0 })
-    }
-
     pub(super) fn call<F: Serialize>(
         &mut self,
         code: i32,
@@ -176,7 +211,7 @@ impl Broker {
     fn create_topic(&mut self, topic: &str) -> Result<(), AdminError> {
         let known = self.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
         if known.code != TOPIC_NOT_EXIST {
-            return self.check(known, || format!("describe the topic {topic}"));
+            return self.check(known, || format!("describe the topic {topic}")).map(drop);
         }
         let fields = NewTopic {
             topic,
@@ -189,31 +224,55 @@ impl Broker {
             order: "false",
         };
         let made = self.call(UPDATE_AND_CREATE_TOPIC, &fields, &[])?;
-        self.check(made, || format!("make topic {topic}"))
+        self.check(made, || format!("make topic {topic}")).map(drop)
     }
 
     /// A broker may be set to make groups by itself, or not to.
     fn create_group(&mut self, group: &str) -> Result<(), AdminError> {
         let known = self.call(GET_SUBSCRIPTIONGROUP_CONFIG, &GroupName { group }, &[])?;
         if known.code != SUBSCRIPTION_GROUP_NOT_EXIST {
-            return self.check(known, || format!("describe the group {group}"));
+            return self.check(known, || format!("describe the group {group}")).map(drop);
         }
         let body = serde_json::to_vec(&NewGroup { group_name: group }).expect("a name is JSON");
         let made = self.call(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &NoFields {}, &body)?;
-        self.check(made, || format!("make group {group}"))
+        self.check(made, || format!("make group {group}")).map(drop)
     }
 
-    pub(super) fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<(), AdminError> {
+    pub(super) fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<Answer, AdminError> {
         if answer.code == SUCCESS {
-            return Ok(());
+            return Ok(answer);
         }
         let (broker, what) = (self.name.clone(), what());
+        if let Some(why) = self.connection.refusal(&answer) {
+            return Err(AdminError::Denied(format!("broker {broker} does not let us {what}: {why}")));
+        }
         Err(AdminError::Refused { broker, what, code: answer.code, text: answer.remark })
     }
 }
 
 fn unreachable(broker: &str, lost: &Lost) -> AdminError {
-    AdminError::Unreachable(format!("broker {broker}: {lost}"))
+    let text = format!("broker {broker}: {lost}");
+    if lost.is_lasting() { AdminError::Denied(text) } else { AdminError::Unreachable(text) }
+}
+
+/// From lines of NAME=VALUE.
+fn broker_settings(config: Result<Answer, AdminError>) -> Vec<Setting> {
+    let config = match &config {
+        Ok(answer) => Ok(String::from_utf8_lossy(&answer.body)),
+        Err(error) => Err(error.to_string()),
+    };
+    let read = |name: &'static str| {
+        let value = config.as_ref().map_err(Clone::clone).and_then(|config| {
+            let value = config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            value
+                .map(|value| value.trim().to_owned())
+                .ok_or_else(|| "the broker has no such setting".to_owned())
+        });
+        Setting::new(name, value)
+    };
+    let flush =
+        read("flushDiskType").safe_if(&["SYNC_FLUSH"], "a power cut may lose the last accepted orders");
+    vec![flush, read("brokerRole")]
 }
 
 /// The fullest of the disks that hold the broker's log.

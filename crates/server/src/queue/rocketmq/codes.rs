@@ -2,6 +2,7 @@
 
 pub(super) const PULL_MESSAGE: i32 = 11;
 pub(super) const UPDATE_AND_CREATE_TOPIC: i32 = 17;
+pub(super) const GET_BROKER_CONFIG: i32 = 26;
 pub(super) const GET_BROKER_RUNTIME_INFO: i32 = 28;
 pub(super) const GET_MAX_OFFSET: i32 = 30;
 pub(super) const GET_MIN_OFFSET: i32 = 31;
@@ -12,6 +13,7 @@ pub(super) const GET_TOPIC_CONFIG: i32 = 351;
 pub(super) const GET_SUBSCRIPTIONGROUP_CONFIG: i32 = 352;
 
 pub(super) const SUCCESS: i32 = 0;
+pub(super) const SYSTEM_ERROR: i32 = 1;
 pub(super) const SYSTEM_BUSY: i32 = 2;
 pub(super) const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
 pub(super) const MESSAGE_ILLEGAL: i32 = 13;
@@ -61,6 +63,19 @@ pub(super) fn verdict(code: i32) -> CodeMeaning {
         | GO_AWAY => CodeMeaning::Refused,
         _ => CodeMeaning::Unknown,
     }
+}
+
+/// What a refusal of whoever asks means, and the key to change. Brokers of 4.x answer it as any error of theirs.
+pub(super) fn refusal(code: i32, remark: &str, signed: bool) -> Option<String> {
+    if code != NO_PERMISSION && !(code == SYSTEM_ERROR && remark.contains("AclException")) {
+        return None;
+    }
+    let advice = if signed {
+        "check queue.access_key and queue.secret_key_file, and what that key may do"
+    } else {
+        "set queue.access_key and queue.secret_key_file"
+    };
+    Some(format!("it refuses us with code {code}: {remark}; {advice}"))
 }
 
 /// Whether the broker will say the same to the next batch, for a while.

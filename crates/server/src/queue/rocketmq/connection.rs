@@ -2,7 +2,7 @@
 //!
 //! Must not: wait beyond the deadline that it was given, or hide whether the first byte of a request left.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -12,14 +12,20 @@ use rustix::io::Errno;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::codes::refusal;
 use super::frame::{self, Answer, NotAFrame, Parsed};
+use super::wire::Wire;
+use crate::queue::Terms;
 
 /// Least space that a read from the socket has.
 const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    wire: Wire,
+    terms: Terms,
+    /// Something was answered on it.
+    answered: bool,
     /// Received bytes are those from `parsed` to `filled`. It only grows, so that no byte is cleared twice.
     buffer: Vec<u8>,
     parsed: usize,
@@ -36,6 +42,9 @@ pub(super) enum Lost {
     Protocol(#[from] NotAFrame),
     #[error("no answer in time")]
     TimedOut,
+    /// The server takes nothing of ours until its configuration or ours is changed: what it answered, and what to do.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A request that did not leave, or not whole.
@@ -46,29 +55,25 @@ pub(super) struct NotWritten {
     pub(super) lost: Lost,
 }
 
+impl Lost {
+    /// Whether it stays so until a configuration is changed.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Lost::Refused(_))
+    }
+}
+
 impl Connection {
     /// Begins to connect; [`Connection::is_established`] says how it went. A host name in `address` is looked up by
     /// the system, within the system's own time limits.
-    pub(super) fn start(address: &str) -> io::Result<Connection> {
-        let address: SocketAddr = match address.parse() {
-            Ok(address) => address,
-            Err(_not_a_number) => address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?,
-        };
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&address.into()) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
-            Err(error) => return Err(error),
-        }
+    pub(super) fn start(address: &str, terms: &Terms) -> Result<Connection, Lost> {
+        let wire = Wire::new(connect(address)?, address, terms.tls.as_ref())?;
         let (buffer, outgoing) = (Vec::new(), Vec::new());
-        Ok(Connection { stream: socket.into(), buffer, parsed: 0, filled: 0, outgoing })
+        Ok(Connection { wire, terms: terms.clone(), answered: false, buffer, parsed: 0, filled: 0, outgoing })
     }
 
     /// Connects, or fails, before the deadline.
-    pub(super) fn open(address: &str, deadline: Instant) -> Result<Connection, Lost> {
-        let connection = Connection::start(address)?;
+    pub(super) fn open(address: &str, terms: &Terms, deadline: Instant) -> Result<Connection, Lost> {
+        let connection = Connection::start(address, terms)?;
         while !connection.is_established()? {
             connection.wait(PollFlags::OUT, deadline)?;
         }
@@ -76,11 +81,11 @@ impl Connection {
     }
 
     pub(super) fn is_established(&self) -> io::Result<bool> {
-        let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
+        let mut fds = [PollFd::new(&self.wire, PollFlags::OUT)];
         if poll(&mut fds, Some(&Timespec::default()))? == 0 {
             return Ok(false);
         }
-        match self.stream.take_error()? {
+        match self.wire.stream().take_error()? {
             Some(error) => Err(error),
             None => Ok(true),
         }
@@ -95,23 +100,9 @@ impl Connection {
         body: &[u8],
         deadline: Instant,
     ) -> Result<(), NotWritten> {
-        frame::encode(&mut self.outgoing, code, opaque, fields, body);
-        let mut written = 0;
-        while written < self.outgoing.len() {
-            let result = match self.stream.write(&self.outgoing[written..]) {
-                Ok(bytes) => {
-                    written += bytes;
-                    Ok(())
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, deadline)
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-                Err(error) => Err(error.into()),
-            };
-            result.map_err(|lost| NotWritten { begun: written > 0, lost })?;
-        }
-        Ok(())
+        let credentials = self.terms.credentials.as_deref();
+        frame::encode(&mut self.outgoing, code, opaque, fields, body, credentials);
+        self.wire.write_all(&self.outgoing, |stream| wait(stream, PollFlags::OUT, deadline))
     }
 
     /// The next answer, if all of it has arrived. Never waits.
@@ -120,6 +111,7 @@ impl Connection {
             match frame::parse(&self.buffer[self.parsed..self.filled])? {
                 Parsed::Answer(answer, bytes) => {
                     self.parsed += bytes;
+                    self.answered = true;
                     return Ok(Some(answer));
                 }
                 Parsed::Other(bytes) => self.parsed += bytes,
@@ -133,26 +125,28 @@ impl Connection {
     }
 
     /// Reads what has arrived, if anything has.
-    fn fill(&mut self) -> io::Result<bool> {
+    fn fill(&mut self) -> Result<bool, Lost> {
         self.buffer.copy_within(self.parsed..self.filled, 0);
         self.filled -= self.parsed;
         self.parsed = 0;
         if self.buffer.len() < self.filled + READ_BYTES {
             self.buffer.resize(self.filled + READ_BYTES, 0);
         }
-        let result = loop {
-            match self.stream.read(&mut self.buffer[self.filled..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
+        match self.wire.read(&mut self.buffer[self.filled..]) {
+            Ok(bytes) => {
+                self.filled += bytes;
+                Ok(bytes > 0)
             }
-        };
-        self.filled += *result.as_ref().unwrap_or(&0);
-        match result {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+            Err(Lost::Io(error)) if !self.answered && is_end(&error) => {
+                Err(Lost::Refused(self.wire.why_closed().into()))
+            }
+            Err(lost) => Err(lost),
         }
+    }
+
+    /// What an answer says about whoever asks, if it is a refusal of that.
+    pub(super) fn refusal(&self, answer: &Answer) -> Option<String> {
+        refusal(answer.code, &answer.remark, self.terms.credentials.is_some())
     }
 
     /// Sends a request and waits for its answer; other answers that come are passed to `other`.
@@ -177,14 +171,41 @@ impl Connection {
 
     /// Waits until the socket is ready, or has failed (which the next operation on it reports).
     pub(super) fn wait(&self, what: PollFlags, deadline: Instant) -> Result<(), Lost> {
-        let mut fds = [PollFd::new(&self.stream, what)];
-        if wait_for(&mut fds, deadline)? { Ok(()) } else { Err(Lost::TimedOut) }
+        wait(&self.wire, what, deadline)
     }
+}
+
+/// Begins to connect, without waiting.
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let address: SocketAddr = match address.parse() {
+        Ok(address) => address,
+        Err(_not_a_number) => address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?,
+    };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}
+
+/// The server has closed the connection.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe)
+}
+
+fn wait(socket: impl AsFd, what: PollFlags, deadline: Instant) -> Result<(), Lost> {
+    let mut fds = [PollFd::new(&socket, what)];
+    if wait_for(&mut fds, deadline)? { Ok(()) } else { Err(Lost::TimedOut) }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.wire.as_fd()
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! Must not: panic, or take memory, because of what a server sent: lengths are checked against a bound first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::queue::Credentials;
 
 /// Longest frame that is accepted: the same bound that brokers have.
 pub(super) const FRAME_BYTES_MAX: usize = 16 << 20;
@@ -66,13 +68,26 @@ pub(super) fn text<T: Display, S: Serializer>(value: &T, serializer: S) -> Resul
     serializer.collect_str(value)
 }
 
-/// Replaces `out` by the request. Returns where the lengths of the body's parts must add up to.
-pub(super) fn encode<F: Serialize>(out: &mut Vec<u8>, code: i32, opaque: i32, fields: &F, body: &[u8]) {
+/// Replaces `out` by the request, signed if there are credentials.
+pub(super) fn encode<F: Serialize>(
+    out: &mut Vec<u8>,
+    code: i32,
+    opaque: i32,
+    fields: &F,
+    body: &[u8],
+    credentials: Option<&Credentials>,
+) {
     out.clear();
     out.extend_from_slice(&[0; 8]);
-    let header =
-        RequestHeader { code, language: "RUST", version: VERSION, opaque, flag: 0, ext_fields: fields };
-    serde_json::to_writer(&mut *out, &header).expect("a map of texts is JSON, and a Vec takes any length");
+    match credentials {
+        None => encode_header(out, code, opaque, fields),
+        Some(credentials) => {
+            let fields = serde_json::to_value(fields).and_then(serde_json::from_value);
+            let mut fields: BTreeMap<String, String> = fields.expect("the protocol's fields are texts");
+            credentials.sign(&mut fields, body);
+            encode_header(out, code, opaque, &fields);
+        }
+    }
     let header_bytes = length(out.len() - 8);
     assert!(header_bytes < 1 << 24, "a header has at most 16 MiB");
     out.extend_from_slice(body);
@@ -80,6 +95,12 @@ pub(super) fn encode<F: Serialize>(out: &mut Vec<u8>, code: i32, opaque: i32, fi
     let total_bytes = length(out.len() - 4);
     out[..4].copy_from_slice(&total_bytes.to_be_bytes());
     out[4..8].copy_from_slice(&header_bytes.to_be_bytes());
+}
+
+fn encode_header<F: Serialize>(out: &mut Vec<u8>, code: i32, opaque: i32, fields: &F) {
+    let header =
+        RequestHeader { code, language: "RUST", version: VERSION, opaque, flag: 0, ext_fields: fields };
+    serde_json::to_writer(out, &header).expect("a map of texts is JSON, and a Vec takes any length");
 }
 
 fn length(bytes: usize) -> u32 {
@@ -163,7 +184,7 @@ mod tests {
     #[test]
     fn a_request_has_its_lengths_its_header_and_its_body() {
         let mut out = vec![9; 3];
-        encode(&mut out, 30, -5, &Fields { number: 7 }, b"body");
+        encode(&mut out, 30, -5, &Fields { number: 7 }, b"body", None);
         let header =
             r#"{"code":30,"language":"RUST","version":513,"opaque":-5,"flag":0,"extFields":{"number":"7"}}"#;
         assert_eq!(out, frame(header, b"body"));

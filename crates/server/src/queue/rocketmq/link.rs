@@ -9,10 +9,13 @@ use serde::Serialize;
 
 use super::codes::GET_MAX_OFFSET;
 use super::connection::{Connection, Lost, wait_for};
+use crate::queue::Terms;
 
 /// Between two attempts to connect. The first one after a loss is made at once, unless what was lost was younger
 /// than this: a broker that closes every connection gets ten in a second, and no more.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// And after a refusal of whoever asks: it will be the same until somebody changes a configuration.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 /// For a connection to be accepted; then the next attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// For the first answer on it. A broker that is starting takes its time, and would only take longer if asked anew.
@@ -23,8 +26,8 @@ const PROBE_OPAQUE: i32 = -1;
 /// A question that any broker answers at once, whether or not the queue exists.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Probe {
-    topic: &'static str,
+struct Probe<'a> {
+    topic: &'a str,
     queue_id: &'static str,
 }
 
@@ -39,15 +42,26 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Link {
     address: String,
+    terms: Terms,
+    /// The one that the link is for: whoever asks may have no right to another.
+    topic: String,
     state: State,
     /// Why it was down last.
     reason: String,
+    /// It stays so until a configuration is changed.
+    lasting: bool,
 }
 
 impl Link {
-    pub(super) fn new(address: &str) -> Link {
-        let state = State::Down { retry_at: Instant::now() };
-        Link { address: address.into(), state, reason: "not connected yet".into() }
+    pub(super) fn new(address: &str, terms: &Terms, topic: &str) -> Link {
+        Link {
+            address: address.into(),
+            terms: terms.clone(),
+            topic: topic.into(),
+            state: State::Down { retry_at: Instant::now() },
+            reason: "not connected yet".into(),
+            lasting: false,
+        }
     }
 
     /// Does what can be done without waiting. Returns whether it is up.
@@ -57,10 +71,9 @@ impl Link {
             let down = State::Down { retry_at: now + RECONNECT_PAUSE };
             let step = match std::mem::replace(&mut self.state, down) {
                 state @ State::Down { retry_at } if retry_at > now => Ok((state, false)),
-                State::Down { .. } => Connection::start(&self.address)
-                    .map(|connection| (State::Connecting { connection, until: now + CONNECT_TIMEOUT }, true))
-                    .map_err(Lost::from),
-                State::Connecting { connection, until } => connecting(connection, until, now),
+                State::Down { .. } => Connection::start(&self.address, &self.terms)
+                    .map(|connection| (State::Connecting { connection, until: now + CONNECT_TIMEOUT }, true)),
+                State::Connecting { connection, until } => connecting(connection, &self.topic, until, now),
                 State::Probing { connection, until } => probing(connection, until, now),
                 state @ State::Up { .. } => Ok((state, false)),
             };
@@ -73,6 +86,10 @@ impl Link {
                 }
                 Err(lost) => {
                     self.reason = lost.to_string();
+                    self.lasting = lost.is_lasting();
+                    if self.lasting {
+                        self.state = State::Down { retry_at: now + REFUSED_PAUSE };
+                    }
                     return false;
                 }
             }
@@ -107,6 +124,7 @@ impl Link {
     /// Gives the connection up for a while.
     pub(super) fn fail_for(&mut self, reason: String, pause: Duration) {
         self.reason = reason;
+        self.lasting = false;
         self.state = State::Down { retry_at: Instant::now() + pause };
     }
 
@@ -118,6 +136,11 @@ impl Link {
     /// Broker and reason, for people.
     pub(super) fn why_down(&self) -> String {
         format!("{}: {}", self.address, self.reason)
+    }
+
+    /// Whether that stays so until a configuration is changed.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.is_up() && self.lasting
     }
 
     /// What to wait for: a socket, or a time.
@@ -135,7 +158,12 @@ impl Link {
     }
 }
 
-fn connecting(mut connection: Connection, until: Instant, now: Instant) -> Result<(State, bool), Lost> {
+fn connecting(
+    mut connection: Connection,
+    topic: &str,
+    until: Instant,
+    now: Instant,
+) -> Result<(State, bool), Lost> {
     if !connection.is_established()? {
         return if now < until {
             Ok((State::Connecting { connection, until }, false))
@@ -143,7 +171,7 @@ fn connecting(mut connection: Connection, until: Instant, now: Instant) -> Resul
             Err(Lost::TimedOut)
         };
     }
-    let probe = Probe { topic: "SELF_TEST_TOPIC", queue_id: "0" };
+    let probe = Probe { topic, queue_id: "0" };
     // A new socket's buffer takes a small request at once.
     connection
         .write(GET_MAX_OFFSET, PROBE_OPAQUE, &probe, &[], now)
@@ -153,7 +181,10 @@ fn connecting(mut connection: Connection, until: Instant, now: Instant) -> Resul
 
 fn probing(mut connection: Connection, until: Instant, now: Instant) -> Result<(State, bool), Lost> {
     match connection.receive()? {
-        Some(answer) if answer.opaque == PROBE_OPAQUE => Ok((State::Up { connection, since: now }, false)),
+        Some(answer) if answer.opaque == PROBE_OPAQUE => match connection.refusal(&answer) {
+            Some(why) => Err(Lost::Refused(why)),
+            None => Ok((State::Up { connection, since: now }, false)),
+        },
         Some(_) => Ok((State::Probing { connection, until }, true)),
         None if now < until => Ok((State::Probing { connection, until }, false)),
         None => Err(Lost::TimedOut),

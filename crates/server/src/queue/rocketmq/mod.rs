@@ -21,6 +21,7 @@ mod pull;
 mod route;
 mod stored;
 mod survey;
+mod wire;
 
 pub use admin::{Admin, AdminError};
 pub use consumer::Consumer;

@@ -13,9 +13,9 @@ use super::codes::{CodeMeaning, SEND_BATCH_MESSAGE, is_unwilling, verdict};
 use super::connection::Lost;
 use super::frame::{Answer, text};
 use super::link::{Link, wait_any};
-use super::route::{ANSWER_TIMEOUT, BrokerRoute, NameServers};
+use super::route::{ANSWER_TIMEOUT, BrokerRoute, NameServers, RouteError};
 use crate::clock::wall_clock;
-use crate::queue::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Options, Queue, SendError};
+use crate::queue::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Options, Queue, SendError, Unavailable};
 
 /// A known route is asked for again after this long: brokers come and go.
 const ROUTE_AGE_MAX: Duration = Duration::from_secs(30);
@@ -85,7 +85,7 @@ pub struct Producer {
 impl Producer {
     /// Connects to nothing yet.
     pub fn new(options: Options) -> Producer {
-        let name_servers = NameServers::new(&options.name_servers, ANSWER_TIMEOUT);
+        let name_servers = NameServers::new(&options, ANSWER_TIMEOUT);
         let (topics, links) = (HashMap::new(), HashMap::new());
         Producer { options, name_servers, topics, links, opaque: 0, batch: Vec::new() }
     }
@@ -93,8 +93,11 @@ impl Producer {
     /// Whether a send has somewhere to go: a broker of the topic that answered on the connection to it, which is
     /// still open. Takes a system call for each broker while one is up; otherwise at most 20 ms, and once in half a
     /// second the time that the name servers take. To be called before units are taken, or at least each 200 ms.
-    pub fn is_available(&mut self, topic: &str) -> bool {
-        self.reach(topic, AVAILABLE_WAIT, AVAILABLE_WAIT).is_ok()
+    ///
+    /// # Errors
+    /// Why not, see [`Unavailable`].
+    pub fn look(&mut self, topic: &str) -> Result<(), Unavailable> {
+        self.reach(topic, AVAILABLE_WAIT, AVAILABLE_WAIT).map(drop)
     }
 
     /// Sends one batch (see [`crate::queue::batch_len`]) to the next writable queue of a broker that answers, and
@@ -116,7 +119,7 @@ impl Producer {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let reached = self.reach(topic, REFUSED_WAIT.min(left), ANSWER_WAIT.min(left));
-            let queue = reached.map_err(SendError::NotSent)?;
+            let queue = reached.map_err(|why| SendError::NotSent(why.to_string()))?;
             if Instant::now() >= deadline {
                 return Err(SendError::NotSent("no time was left to send it".into()));
             }
@@ -177,7 +180,7 @@ impl Producer {
 
     /// The next writable queue of a broker that is up, after waiting for one: for so long if all are down, or if one
     /// may still answer.
-    fn reach(&mut self, topic: &str, if_down: Duration, if_pending: Duration) -> Result<Queue, String> {
+    fn reach(&mut self, topic: &str, if_down: Duration, if_pending: Duration) -> Result<Queue, Unavailable> {
         let start = Instant::now();
         let age_max = if self.topics.contains_key(topic) { ROUTE_AGE_MAX } else { Duration::ZERO };
         self.refresh(topic, age_max)?;
@@ -199,7 +202,7 @@ impl Producer {
 
     /// Asks for the route if what is known is older than this. What was known stays if there is no answer: a name
     /// server forgets a broker as soon as it dies, and a send needs no name server.
-    fn refresh(&mut self, topic: &str, age_max: Duration) -> Result<(), String> {
+    fn refresh(&mut self, topic: &str, age_max: Duration) -> Result<(), Unavailable> {
         let now = Instant::now();
         if self.topics.get(topic).is_some_and(|known| now.duration_since(known.asked_at) < age_max) {
             return Ok(());
@@ -214,14 +217,15 @@ impl Producer {
                 self.topics.insert(topic.into(), Topic { route, asked_at: now, turn: 0 });
             }
             (Err(_), Some(known)) => known.asked_at = now,
-            (Err(error), None) => return Err(error.to_string()),
+            (Err(error), None) => return Err(unavailable(error)),
         }
+        let terms = &self.options.terms;
         for broker in self.topics.get(topic).map_or(&[][..], |topic| &topic.route) {
             let Some(master) = &broker.master else { continue };
             match self.links.get_mut(&broker.broker) {
-                Some(link) if link.moves_to(master) => *link = Link::new(master),
+                Some(link) if link.moves_to(master) => *link = Link::new(master, terms, topic),
                 Some(_) => {}
-                None => drop(self.links.insert(broker.broker.clone(), Link::new(master))),
+                None => drop(self.links.insert(broker.broker.clone(), Link::new(master, terms, topic))),
             }
         }
         Ok(())
@@ -254,17 +258,29 @@ impl Producer {
         Some(queue)
     }
 
-    fn why_down(&self, topic: &str) -> String {
+    fn why_down(&self, topic: &str) -> Unavailable {
         let route = self.topics.get(topic).map_or(&[][..], |topic| &topic.route);
-        let reasons: Vec<String> = route
-            .iter()
-            .map(|broker| match self.links.get(&broker.broker) {
+        let mut refused = !route.is_empty();
+        let mut reasons = Vec::new();
+        for broker in route {
+            let link = self.links.get(&broker.broker);
+            refused &= link.is_some_and(Link::is_refused);
+            reasons.push(match link {
                 Some(link) if !link.is_up() => format!("{} at {}", broker.broker, link.why_down()),
                 Some(_) => format!("{} takes no writes on this topic", broker.broker),
                 None => format!("{} has no master", broker.broker),
-            })
-            .collect();
-        format!("no broker of the topic {topic} can be reached: {}", reasons.join("; "))
+            });
+        }
+        let text = format!("no broker of the topic {topic} can be reached: {}", reasons.join("; "));
+        if refused { Unavailable::Refused(text) } else { Unavailable::Unreachable(text) }
+    }
+}
+
+fn unavailable(error: RouteError) -> Unavailable {
+    match error {
+        RouteError::NoTopic(topic) => Unavailable::NoTopic(topic),
+        RouteError::NoNameServer(_) => Unavailable::Unreachable(error.to_string()),
+        RouteError::Refused(_) => Unavailable::Refused(error.to_string()),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Name servers: which brokers have a topic, and where their masters are.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::codes::{GET_ROUTEINFO_BY_TOPIC, SUCCESS, TOPIC_NOT_EXIST};
 use super::connection::{Connection, Lost};
+use crate::queue::{Options, Terms};
 
 /// For one name server to answer while orders wait for it; then the next one is asked.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -63,11 +65,15 @@ pub(super) enum RouteError {
     NoTopic(String),
     #[error("no name server answers: {0}")]
     NoNameServer(String),
+    /// It stays so until a configuration is changed.
+    #[error("no name server takes our requests: {0}")]
+    Refused(String),
 }
 
 #[derive(Debug)]
 pub(super) struct NameServers {
     addresses: Vec<String>,
+    terms: Terms,
     /// The one that answered last.
     first: usize,
     /// For each of them to answer.
@@ -75,48 +81,60 @@ pub(super) struct NameServers {
 }
 
 impl NameServers {
-    pub(super) fn new(addresses: &[String], timeout: Duration) -> NameServers {
-        NameServers { addresses: addresses.to_vec(), first: 0, timeout }
+    pub(super) fn new(options: &Options, timeout: Duration) -> NameServers {
+        let (addresses, terms) = (options.name_servers.clone(), options.terms.clone());
+        NameServers { addresses, terms, first: 0, timeout }
     }
 
     /// Asks one after the other until one knows the topic: one that has just started does not know all brokers yet.
     pub(super) fn lookup(&mut self, topic: &str) -> Result<Vec<BrokerRoute>, RouteError> {
         let mut reasons = Vec::new();
-        let mut unknown = false;
+        let (mut unknown, mut refused) = (false, true);
         for step in 0..self.addresses.len() {
             let index = (self.first + step) % self.addresses.len();
             let address = &self.addresses[index];
-            match ask(address, topic, Instant::now() + self.timeout) {
+            match ask(address, &self.terms, topic, Instant::now() + self.timeout) {
                 Ok(Some(route)) => {
                     self.first = index;
                     return Ok(route);
                 }
                 Ok(None) => unknown = true,
-                Err(reason) => reasons.push(format!("{address}: {reason}")),
+                Err(lost) => {
+                    refused &= lost.is_lasting();
+                    reasons.push(format!("{address}: {lost}"));
+                }
             }
         }
         if unknown {
             return Err(RouteError::NoTopic(topic.into()));
         }
-        Err(RouteError::NoNameServer(reasons.join("; ")))
+        let reasons = reasons.join("; ");
+        Err(if refused { RouteError::Refused(reasons) } else { RouteError::NoNameServer(reasons) })
     }
 }
 
-fn ask(address: &str, topic: &str, deadline: Instant) -> Result<Option<Vec<BrokerRoute>>, String> {
+fn ask(
+    address: &str,
+    terms: &Terms,
+    topic: &str,
+    deadline: Instant,
+) -> Result<Option<Vec<BrokerRoute>>, Lost> {
     let fields = Fields { topic, accept_standard_json_only: "true" };
-    let answer = Connection::open(address, deadline)
-        .and_then(|mut connection| connection.call(GET_ROUTEINFO_BY_TOPIC, 1, &fields, &[], deadline, drop))
-        .map_err(|lost: Lost| lost.to_string())?;
+    let mut connection = Connection::open(address, terms, deadline)?;
+    let answer = connection.call(GET_ROUTEINFO_BY_TOPIC, 1, &fields, &[], deadline, drop)?;
     match answer.code {
-        SUCCESS => parse(&answer.body).map(Some),
+        SUCCESS => Ok(Some(parse(&answer.body)?)),
         TOPIC_NOT_EXIST => Ok(None),
-        code => Err(format!("code {code}: {}", answer.remark)),
+        code => Err(match connection.refusal(&answer) {
+            Some(why) => Lost::Refused(why),
+            None => io::Error::other(format!("code {code}: {}", answer.remark)).into(),
+        }),
     }
 }
 
-fn parse(body: &[u8]) -> Result<Vec<BrokerRoute>, String> {
-    let data: RouteData =
-        serde_json::from_slice(body).map_err(|error| format!("a route in no known form: {error}"))?;
+fn parse(body: &[u8]) -> io::Result<Vec<BrokerRoute>> {
+    let data: RouteData = serde_json::from_slice(body)
+        .map_err(|error| io::Error::other(format!("a route in no known form: {error}")))?;
     let mut routes: Vec<BrokerRoute> = data
         .queue_datas
         .into_iter()
@@ -154,7 +172,7 @@ mod tests {
         let a = BrokerRoute { broker: "a".into(), master: None, read_queues: 4, write_queues: 0 };
         let master = Some("10.0.0.1:10911".into());
         let b = BrokerRoute { broker: "b".into(), master, read_queues: 8, write_queues: 7 };
-        assert_eq!(parse(body), Ok(vec![a, b]));
+        assert_eq!(parse(body).unwrap(), [a, b]);
         assert!(parse(b"{}").is_err());
     }
 }

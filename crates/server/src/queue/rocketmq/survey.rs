@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::admin::{Admin, AdminError, Broker, TOPIC_OF_ALL_BROKERS, TopicName};
-use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET, GET_TOPIC_CONFIG, TOPIC_NOT_EXIST};
+use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET, GET_TOPIC_CONFIG, SUCCESS, TOPIC_NOT_EXIST};
 use super::pull::OffsetFields;
 use super::route::{BrokerRoute, RouteError};
 use crate::queue::Queue;
@@ -74,7 +74,7 @@ impl Admin {
                 None => Err("no name server knows it".to_owned()),
                 Some(None) => Err("it has no master".to_owned()),
                 Some(Some(address)) => {
-                    ask(&broker, address, topic, further).map_err(|error| error.to_string())
+                    self.ask(&broker, address, topic, further).map_err(|error| error.to_string())
                 }
             };
             survey.brokers.insert(broker, said);
@@ -86,38 +86,44 @@ impl Admin {
         match self.name_servers.lookup(topic) {
             Ok(route) => Ok(route),
             Err(RouteError::NoTopic(_)) => Ok(Vec::new()),
+            Err(RouteError::Refused(why)) => Err(AdminError::Denied(why)),
             Err(error) => Err(AdminError::Unreachable(error.to_string())),
         }
     }
-}
 
-fn ask(name: &str, address: &str, topic: &str, further: BTreeSet<u32>) -> Result<BrokerQueues, AdminError> {
-    let mut broker = Broker::open_before(name.to_owned(), address, Instant::now() + BROKER_TIMEOUT)?;
-    let refused = |code, text| AdminError::Refused {
-        broker: name.to_owned(),
-        what: format!("describe the topic {topic}"),
-        code,
-        text,
-    };
-    let answer = broker.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
-    let mut queues = BrokerQueues::default();
-    if answer.code != TOPIC_NOT_EXIST {
-        let config: TopicConfig =
-            serde_json::from_slice(&answer.body).map_err(|error| match answer.remark.is_empty() {
-                true => refused(answer.code, error.to_string()),
-                false => refused(answer.code, answer.remark.clone()),
-            })?;
-        (queues.read, queues.write) = (config.read_queue_nums, config.write_queue_nums);
-    }
-    let mut numbers = further;
-    numbers.extend(0..queues.read.max(queues.write));
-    for number in numbers {
-        let mut offset = |code| {
-            let answer = broker.call(code, &OffsetFields { topic, queue_id: number }, &[])?;
-            let code = answer.code;
-            answer.number("offset").map_err(|text| refused(code, text))
+    fn ask(
+        &self,
+        name: &str,
+        address: &str,
+        topic: &str,
+        further: BTreeSet<u32>,
+    ) -> Result<BrokerQueues, AdminError> {
+        let mut broker = self.open_before(name, address, Instant::now() + BROKER_TIMEOUT)?;
+        let what = || format!("describe the topic {topic}");
+        let odd = |broker: &Broker, text| AdminError::Refused {
+            broker: broker.name.clone(),
+            what: what(),
+            code: SUCCESS,
+            text,
         };
-        queues.messages.insert(number, offset(GET_MIN_OFFSET)?..offset(GET_MAX_OFFSET)?);
+        let answer = broker.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
+        let mut queues = BrokerQueues::default();
+        if answer.code != TOPIC_NOT_EXIST {
+            let answer = broker.check(answer, what)?;
+            let config: TopicConfig =
+                serde_json::from_slice(&answer.body).map_err(|error| odd(&broker, error.to_string()))?;
+            (queues.read, queues.write) = (config.read_queue_nums, config.write_queue_nums);
+        }
+        let mut numbers = further;
+        numbers.extend(0..queues.read.max(queues.write));
+        for number in numbers {
+            let mut offset = |code| {
+                let answer = broker.call(code, &OffsetFields { topic, queue_id: number }, &[])?;
+                let answer = broker.check(answer, what)?;
+                answer.number("offset").map_err(|text| odd(&broker, text))
+            };
+            queues.messages.insert(number, offset(GET_MIN_OFFSET)?..offset(GET_MAX_OFFSET)?);
+        }
+        Ok(queues)
     }
-    Ok(queues)
 }

@@ -6,6 +6,7 @@ mod faults;
 mod leases;
 mod paying;
 mod rebuilding;
+mod refusals;
 mod upkeep;
 
 use engine::handover::{Grant, Reservation};

@@ -99,3 +99,13 @@ fn a_demo_keeps_to_its_own_ledger() {
     one_sku(&mut ledger, 3, None);
     assert!(!ledger.is_for_demo().unwrap());
 }
+
+#[test]
+fn what_a_commit_survives_is_read_back() {
+    let (mut ledger, database) = open();
+    let server = format!("mysql {}:{}", database.options.host, database.options.port);
+    assert_eq!(
+        ledger.settings().unwrap().to_string(),
+        format!("{server}: innodb_flush_log_at_trx_commit = 1, sync_binlog = 1, log_bin = ON")
+    );
+}

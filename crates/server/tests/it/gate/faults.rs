@@ -295,3 +295,24 @@ fn the_policy_of_a_full_memory_must_be_to_refuse() {
     let fault = server::gate::fault(&gate.health()).unwrap();
     assert!(fault.contains("maxmemory-policy is allkeys-lru"), "{fault}");
 }
+
+#[test]
+fn what_redis_keeps_is_read_back_and_what_it_does_not_show_is_not_guessed() {
+    let redis = Redis::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    let shown = |gate: &mut Gate| gate.health()[0].settings.to_string();
+    let address = redis.address();
+    assert_eq!(
+        shown(&mut redis.gate()),
+        format!("redis {address}: appendonly = yes, appendfsync = always, min-replicas-to-write = 0")
+    );
+    redis.command::<()>(&["ACL", "SETUSER", "shop", "on", ">secret", "~*", "+@all", "-config"]);
+    let (user, password) = (Some("shop".to_owned()), Some("secret".to_owned()));
+    let mut gate = Gate::new(GateConfig { user, password, ..redis.config() });
+    let text = shown(&mut gate);
+    for name in ["appendfsync", "min-replicas-to-write"] {
+        let told = format!("{name} can't be read (it refuses us: ");
+        assert!(text.contains(&told) && text.contains("no permissions to run the 'config"), "{text}");
+    }
+    assert_eq!(server::gate::fault(&gate.health()), None, "orders go on");
+}

@@ -6,6 +6,7 @@ mod conformance;
 mod faults;
 mod fencing;
 mod formats;
+mod refusals;
 mod servers;
 mod shop;
 mod tls;

@@ -150,14 +150,14 @@ fn a_missing_topic_and_an_oversized_batch_are_not_sent() {
     let error = producer.send("no-such-topic", &[b"x"]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
     assert!(error.to_string().contains("no-such-topic"), "{error}");
-    assert!(!producer.is_available("no-such-topic"));
+    assert!(producer.look("no-such-topic").is_err());
 
     let error = producer.send("sizes", &[vec![0; BATCH_BYTES_MAX + 1]]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
     producer.send("sizes", &[vec![0; BATCH_BYTES_MAX]]).unwrap();
     producer.send("sizes", &vec![[0_u8; 1024]; 1024]).unwrap();
     producer.send("sizes", &[[0_u8; 1]; 0]).unwrap();
-    assert!(producer.is_available("sizes"));
+    assert!(producer.look("sizes").is_ok());
 }
 
 #[test]
@@ -165,6 +165,17 @@ fn the_broker_says_how_full_its_disk_is() {
     let engines = Engines::shared(&["rocketmq"]);
     let used = Admin::new(options(engines)).disk_used().unwrap();
     assert!((0.0..=1.0).contains(&used), "{used}");
+}
+
+#[test]
+fn the_broker_says_what_its_messages_survive() {
+    let engines = Engines::shared(&["rocketmq"]);
+    let address = engines.address("rocketmq-broker");
+    let shown: Vec<_> = Admin::new(options(engines)).settings().unwrap();
+    let shown: Vec<_> = shown.iter().map(ToString::to_string).collect();
+    let expected =
+        format!("rocketmq broker-a {address}: flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER");
+    assert_eq!(shown, [expected]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The queue on a real broker.
 
+mod access;
 mod conformance;
 mod faults;
 mod peer;
@@ -9,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, Consumer, Options, Producer, PullError, Queue};
+use server::queue::{Admin, Consumer, Options, Producer, PullError, Queue, Terms};
 
 use crate::engines::Engines;
 
@@ -26,6 +27,7 @@ fn options(engines: &Engines) -> Options {
         name_servers: vec![engines.address("rocketmq-namesrv")],
         group: "doorbuster-test".into(),
         send_timeout: SEND_TIMEOUT,
+        terms: Terms::default(),
     }
 }
 

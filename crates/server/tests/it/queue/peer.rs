@@ -10,7 +10,7 @@ use server::Secrets;
 use server::cluster::{PassOverError, pass_over};
 use server::config::Sources;
 use server::ledger::{self, mysql::cluster::SharedLedger};
-use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError};
+use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError, Terms};
 
 use super::PATIENCE;
 use crate::places::Database;
@@ -60,7 +60,12 @@ impl Peer {
     }
 
     fn options(&self) -> Options {
-        Options { name_servers: vec![self.address.clone()], group: "g".into(), send_timeout: PATIENCE }
+        Options {
+            name_servers: vec![self.address.clone()],
+            group: "g".into(),
+            send_timeout: PATIENCE,
+            terms: Terms::default(),
+        }
     }
 
     fn close_connections(&self) {
@@ -170,7 +175,7 @@ fn a_connection_that_was_closed_while_idle_costs_nothing() {
         peer.close_connections();
     }
     let closed = Instant::now();
-    while !producer.is_available("t") {
+    while producer.look("t").is_err() {
         assert!(closed.elapsed() < PATIENCE);
     }
 }
@@ -186,7 +191,7 @@ fn a_broker_that_takes_nothing_is_left_alone_for_a_moment() {
     let error = producer.send("t", &[b"x"]).unwrap_err();
     assert!(matches!(error, SendError::Refused(14, _)), "{error}");
     let refused = Instant::now();
-    while !producer.is_available("t") {
+    while producer.look("t").is_err() {
         assert!(refused.elapsed() < PATIENCE);
     }
     // Of the pause of 200 ms, which begins a little before this clock.

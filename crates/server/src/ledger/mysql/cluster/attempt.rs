@@ -12,6 +12,7 @@ use super::leases::Lease;
 use super::session::{Failure, Session};
 use super::transaction::Transaction;
 use super::writes::write;
+use crate::ledger::mysql::advice::explained;
 use crate::ledger::mysql::connect::Meaning;
 use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::mysql::profile::{self, Profile};
@@ -66,6 +67,11 @@ impl SharedLedger {
     /// The sales as far as this connection has read of them, with the stock for one.
     pub fn sales(&self) -> &Sales {
         &self.sales
+    }
+
+    /// Kind and address of its server, for people.
+    pub(super) fn server(&self) -> String {
+        self.options.server()
     }
 
     /// The secret that order ids are made with: made once, shared by all servers.
@@ -153,7 +159,8 @@ impl SharedLedger {
             tracing::debug!(%error, ?meaning, committing, "an attempt on the shared ledger came to nothing");
             if meaning == Meaning::Refused || started.elapsed() + pause >= self.options.limits.settle {
                 let unknown = unknown.then_some(LedgerError::Unknown as fn(_) -> _);
-                return Err(unknown.unwrap_or(LedgerError::Unavailable)(error.into()));
+                let why = format!("{}: {}", self.server(), explained(&error));
+                return Err(unknown.unwrap_or(LedgerError::Unavailable)(why.into()));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);

@@ -8,6 +8,8 @@ use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
 use super::{LedgerError, SharedLedger};
+use crate::intake::EngineSettings;
+use crate::ledger::mysql::connect::ask;
 use crate::ledger::mysql::sql::{quoted, unsigned};
 use crate::ledger::rows::int;
 
@@ -89,6 +91,16 @@ impl SharedLedger {
             let marked: Option<u8> = connection.query_first("SELECT 1 FROM meta WHERE name = 'demo'")?;
             Ok(marked.is_some())
         })
+    }
+
+    /// What the server says of the settings that decide what a commit survives.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn settings(&mut self) -> Result<EngineSettings, LedgerError> {
+        let server = self.server();
+        let found = self.attempt(|session, _| Ok(ask(&mut session.connection)?))?;
+        Ok(found.settings(server))
     }
 
     /// Whether the stock of a SKU was adjusted under this key.
