@@ -21,6 +21,9 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
     output::print(&gate_report(&found))?;
     output::print(&settings_report(&found))?;
     output::print(&queue_report(&found))?;
+    output::print(
+        &found.clocks.iter().map(|clock| format!("clocks: {}\n", plain(clock))).collect::<String>(),
+    )?;
     if found.broken.is_empty() {
         return check_compared(&found);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use server::clock::wall_clock;
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
@@ -100,7 +101,7 @@ fn reserve_for(gate: &mut Gate, time: Duration, next: &mut u128) -> Result<u128,
         call.extend(
             (*next..*next + CALL_REQUESTS).map(|number| Reserve { place: place(number), record: &record }),
         );
-        for answer in gate.reserve(&call) {
+        for answer in gate.reserve(&call, Some(wall_clock())) {
             match answer.map_err(Failure::unavailable)?.what {
                 Reserved::Taken { .. } => {}
                 other => return Err(Failure::check(format!("the gate answered {other:?}"))),

@@ -144,7 +144,7 @@ fn own(redis: &Redis, reserves: u32, requests: u32, batch: usize) -> Result<(), 
         let end = reserves.min(next + requests);
         let call: Vec<Reserve<'_>> =
             (next..end).map(|number| Reserve { place: place(number), record: &record }).collect();
-        for answer in gate.reserve(&call) {
+        for answer in gate.reserve(&call, None) {
             answer?;
         }
         next = end;

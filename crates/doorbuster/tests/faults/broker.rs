@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use server::queue::{Consumer, Options, Producer, Terms};
 
+use crate::gate::{EVERYTHING, redis_cli};
 use crate::load::Random;
 use crate::proxy::Mode;
 use crate::small_disk;
-use crate::testbed::{Scenario, Testbed, play};
+use crate::testbed::{Forgets, Scenario, Testbed, play};
+use crate::topic;
 
 pub(crate) const KILLED: Scenario = Scenario::of("the broker killed");
 pub(crate) const FROZEN: Scenario = Scenario::of("the broker frozen");
@@ -19,6 +21,11 @@ pub(crate) const TWICE_AND_OUT_OF_ORDER: Scenario = Scenario::of("messages deliv
 
 pub(crate) const DISK_FULL: Scenario =
     Scenario { small_disk: Some(&small_disk::BROKER), ..Scenario::of("the broker's disk full") };
+
+pub(crate) const QUEUES_REMOVED: Scenario = Scenario {
+    forgets: Forgets::Before(EVERYTHING),
+    ..Scenario::of("queues with messages removed from the topic, then Redis wiped")
+};
 
 /// Copies in one batch, and messages in one pull.
 const COPIES: u64 = 64;
@@ -89,6 +96,21 @@ fn the_brokers_disk_is_full() {
         disk.free();
         Testbed::wait_out();
         disk.restart();
+    });
+}
+
+/// Half of them, and all gates with them, which wait for what was in these queues until they are back.
+#[test]
+fn queues_are_removed_and_redis_is_wiped() {
+    play(&QUEUES_REMOVED, |testbed| {
+        let broker = testbed.engines.address("rocketmq-broker");
+        testbed.engines.freeze("mariadb");
+        testbed.load.wait_for_orders(50, Duration::from_secs(60));
+        topic::resize(&broker, &testbed.topic, 4);
+        testbed.engines.thaw("mariadb");
+        assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
+        Testbed::wait_out();
+        topic::resize(&broker, &testbed.topic, 8);
     });
 }
 

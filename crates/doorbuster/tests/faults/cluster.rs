@@ -59,7 +59,8 @@ impl Cluster {
         cluster
     }
 
-    fn launch(&mut self, index: usize) {
+    /// Starts a server that was ended, in an environment with this in it, and does not wait for it.
+    pub(crate) fn launch_with(&mut self, index: usize, environment: &[(&str, &str)]) {
         let server = &mut self.servers[index];
         assert!(server.child.is_none(), "server {index} runs");
         let log =
@@ -71,6 +72,7 @@ impl Cluster {
             .args(["--listen", &server.address.to_string()])
             .current_dir(&self.dir)
             .env_clear()
+            .envs(environment.iter().copied())
             .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR)
             .env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET)
             .stdin(Stdio::null())
@@ -78,6 +80,14 @@ impl Cluster {
             .stderr(log.unwrap())
             .spawn();
         server.child = Some(child.unwrap());
+    }
+
+    fn launch(&mut self, index: usize) {
+        self.launch_with(index, &[]);
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub(crate) fn wait_ready(&mut self, index: usize) {

@@ -10,7 +10,7 @@ use crate::testbed::{Forgets, Gate, Scenario, Testbed, play};
 /// With `appendfsync everysec` a killed Redis forgets what came since the last write of its log, at most this.
 const UNSYNCED: Duration = Duration::from_secs(2);
 /// Longer than any scenario.
-const EVERYTHING: Duration = Duration::from_secs(3600);
+pub(crate) const EVERYTHING: Duration = Duration::from_secs(3600);
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) const KILLED: Scenario =

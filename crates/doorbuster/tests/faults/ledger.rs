@@ -1,11 +1,15 @@
 //! Faults of MariaDB, the ledger.
 
+use std::time::Duration;
+
 use crate::proxy::Mode;
 use crate::small_disk;
 use crate::testbed::{Scenario, Testbed, play};
 
 pub(crate) const KILLED: Scenario = Scenario::of("MariaDB killed");
 pub(crate) const FROZEN: Scenario = Scenario::of("MariaDB frozen");
+pub(crate) const FROZEN_AND_BACKLOG_FULL: Scenario =
+    Scenario { backlog_max: 100, ..Scenario::of("MariaDB frozen until more wait than cluster.backlog_max") };
 pub(crate) const UNREACHABLE: Scenario = Scenario::of("MariaDB unreachable for one server");
 pub(crate) const AWAY: Scenario = Scenario::of("MariaDB away for longer than every bound");
 pub(crate) const COMMITS_UNANSWERED: Scenario = Scenario::of("the answers to MariaDB's commits lost");
@@ -28,6 +32,18 @@ fn mariadb_is_frozen() {
         Testbed::wait_out();
         testbed.engines.thaw("mariadb");
     });
+}
+
+/// Then no server takes more, whichever reads the queues.
+#[test]
+fn mariadb_is_frozen_until_the_backlog_is_full() {
+    let outcome = play(&FROZEN_AND_BACKLOG_FULL, |testbed| {
+        testbed.engines.freeze("mariadb");
+        testbed.load.wait_until_silent(Duration::from_secs(2), Duration::from_secs(60));
+        Testbed::wait_out();
+        testbed.engines.thaw("mariadb");
+    });
+    assert!(outcome.answers.keys().any(|answer| answer.contains("busy")), "{:?}", outcome.answers);
 }
 
 #[test]

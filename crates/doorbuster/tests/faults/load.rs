@@ -81,6 +81,20 @@ impl Load {
         Load { common, threads }
     }
 
+    /// Waits until no order was accepted for so long.
+    pub(crate) fn wait_until_silent(&self, silence: Duration, within: Duration) {
+        let started = Instant::now();
+        let (mut seen, mut since) = (0, started);
+        while since.elapsed() < silence {
+            assert!(started.elapsed() < within, "orders are accepted without end");
+            std::thread::sleep(POLL);
+            let orders = self.common.accepted.lock().unwrap().orders;
+            if orders != seen {
+                (seen, since) = (orders, Instant::now());
+            }
+        }
+    }
+
     /// Waits until so many more orders were accepted, all of them asked for from now on. How long that took.
     #[track_caller]
     pub(crate) fn wait_for_orders(&self, more: u64, within: Duration) -> Duration {

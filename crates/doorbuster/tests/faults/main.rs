@@ -16,6 +16,8 @@ mod cluster;
 mod engines;
 #[path = "../it/exchange.rs"]
 mod exchange;
+#[path = "../it/fake_clock.rs"]
+mod fake_clock;
 mod gate;
 mod ledger;
 mod load;
@@ -26,17 +28,20 @@ mod shop;
 mod small_disk;
 mod soak;
 mod testbed;
+#[path = "../it/topic.rs"]
+mod topic;
 mod verdict;
 
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 25] = [
+const SCENARIOS: [Scenario; 28] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
     servers::FROZEN_BEFORE_PUBLISHING,
     servers::DRAINED,
+    servers::CLOCK_AHEAD,
     gate::KILLED,
     gate::FROZEN,
     gate::UNREACHABLE,
@@ -51,8 +56,10 @@ const SCENARIOS: [Scenario; 25] = [
     broker::NAME_SERVER_KILLED,
     broker::TWICE_AND_OUT_OF_ORDER,
     broker::DISK_FULL,
+    broker::QUEUES_REMOVED,
     ledger::KILLED,
     ledger::FROZEN,
+    ledger::FROZEN_AND_BACKLOG_FULL,
     ledger::UNREACHABLE,
     ledger::AWAY,
     ledger::COMMITS_UNANSWERED,

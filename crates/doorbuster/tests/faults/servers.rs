@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fake_clock::{DAY_AHEAD, FakeClock, RIGHT};
 use crate::load::Random;
 use crate::proxy::Mode;
 use crate::testbed::{Scenario, Testbed, is_full, play};
@@ -12,6 +13,7 @@ pub(crate) const FROZEN: Scenario = Scenario::of("a server frozen");
 pub(crate) const FROZEN_BEFORE_PUBLISHING: Scenario =
     Scenario::of("a server frozen between reserving and publishing");
 pub(crate) const DRAINED: Scenario = Scenario::of("a server drained (SIGTERM)");
+pub(crate) const CLOCK_AHEAD: Scenario = Scenario::of("a server restarted with its clock a day ahead");
 
 #[test]
 fn a_server_is_killed() {
@@ -57,6 +59,19 @@ fn a_server_is_frozen_between_reserving_and_publishing() {
         Testbed::wait_out();
         testbed.network.broker.set(Mode::Pass);
         testbed.cluster.thaw(0);
+    });
+}
+
+/// It waits for its clock to be set; nothing expires meanwhile.
+#[test]
+fn a_server_comes_back_with_a_wrong_clock() {
+    play(&CLOCK_AHEAD, |testbed| {
+        let clock = FakeClock::new(testbed.cluster.dir(), DAY_AHEAD);
+        testbed.cluster.kill(0);
+        testbed.cluster.launch_with(0, &clock.environment());
+        Testbed::wait_out();
+        clock.set(RIGHT);
+        testbed.cluster.wait_ready(0);
     });
 }
 

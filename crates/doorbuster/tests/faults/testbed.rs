@@ -39,6 +39,8 @@ const FROZEN_BY_SOME: [&str; 9] = [
     "rocketmq-broker",
     "mariadb",
 ];
+/// As it is by default.
+const BACKLOG_MAX: u64 = 500_000;
 const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
 /// All that one request of an operator has room for.
 const IDLE_ITEMS: u64 = 10_000;
@@ -74,6 +76,8 @@ pub(crate) struct Scenario {
     pub(crate) small_disk: Option<&'static Owner>,
     /// Sales of many products that were there before, over or still to come.
     pub(crate) idle_sales: u64,
+    /// `cluster.backlog_max`.
+    pub(crate) backlog_max: u64,
 }
 
 impl Scenario {
@@ -85,6 +89,7 @@ impl Scenario {
             forgets: Forgets::Nothing,
             small_disk: None,
             idle_sales: 0,
+            backlog_max: BACKLOG_MAX,
         }
     }
 }
@@ -273,7 +278,7 @@ pub(crate) fn configuration(
             ("cluster", nodes.join(", "))
         }
     };
-    let servers = scenario.servers;
+    let Scenario { servers, backlog_max, .. } = scenario;
     let (publish, roll_forward, timeout) = if is_full() { (2000, 10_000, 1000) } else { (1000, 2000, 500) };
     format!(
         r#"[auth]
@@ -291,6 +296,7 @@ enabled = true
 servers = {servers}
 publish_timeout_ms = {publish}
 roll_forward_after_ms = {roll_forward}
+backlog_max = {backlog_max}
 [gate]
 mode = "{mode}"
 addresses = [{gate}]

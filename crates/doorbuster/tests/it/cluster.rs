@@ -140,7 +140,7 @@ fn id(response: &Response) -> String {
 }
 
 /// The order as the ledger has it, read by long polls.
-fn read(server: &Serving, member: u64, order: &str) -> Value {
+pub(crate) fn read(server: &Serving, member: u64, order: &str) -> Value {
     let started = Instant::now();
     loop {
         let response = buyer(server, member, "GET", &format!("/api/v1/orders/{order}?wait=20"));

@@ -175,7 +175,7 @@ fn units_claimed_for_a_balance_go_back_if_one_item_has_too_few() {
         quantity: 1,
         fingerprint: Fingerprint(0),
     };
-    let open = gate.reserve(&[Reserve { place, record: b"of nobody" }]).remove(0).unwrap();
+    let open = gate.reserve(&[Reserve { place, record: b"of nobody" }], None).remove(0).unwrap();
     assert!(matches!(open.what, Reserved::Taken { .. }), "{open:?}");
     let used = claim(&mut gate, SkuId(500), 1, &next_key("balance_too_few"));
     gate.settle(&[Settle { verdict: Verdict::ClaimKept, ..used }]);
@@ -183,7 +183,7 @@ fn units_claimed_for_a_balance_go_back_if_one_item_has_too_few() {
     assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("correction_too_large")));
     let (others, skus) = (SHOP.filter(|sku| *sku != 500), SHOP.map(SkuId).collect::<Vec<_>>());
     assert_eq!(left(&mut gate, others), 10);
-    for (sku, open) in skus.iter().zip(gate.open_of_each(&skus, 0, 9)) {
+    for (sku, open) in skus.iter().zip(gate.open_of_each(&skus, 0, None, 9)) {
         assert_eq!(open.unwrap().what.len(), usize::from(*sku == SkuId(500)), "{sku:?}");
     }
     gate.settle(&[Settle { id: place.id, epoch: open.seen.epoch, verdict: Verdict::RejectedReturned }]);

@@ -14,6 +14,7 @@ mod clock;
 mod cluster;
 mod cluster_balance;
 mod cluster_bounds;
+mod cluster_clocks;
 mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;
@@ -23,6 +24,7 @@ mod edge;
 #[path = "../../../server/tests/it/engines.rs"]
 mod engines;
 mod exchange;
+mod fake_clock;
 mod ledger;
 mod mysql;
 mod operators;
@@ -32,6 +34,7 @@ mod serve;
 mod serving;
 mod stand_in;
 mod tls;
+mod topic;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -16,6 +16,8 @@ pub(super) struct ReplyTo {
 pub(super) enum NotServed {
     /// By admission, or because too much waits.
     Rejected(NotAdmitted),
+    /// This server's clock is out; nothing was started.
+    ClockUnconfirmed,
     /// An engine is missing; nothing was started.
     Unavailable,
     /// Whether it happened is not known.
@@ -28,6 +30,7 @@ impl From<NotServed> for Reply {
     fn from(why: NotServed) -> Reply {
         match why {
             NotServed::Rejected(rejection) => Reply::Rejected(rejection),
+            NotServed::ClockUnconfirmed => Reply::ClockUnconfirmed,
             NotServed::Unavailable => Reply::Unavailable,
             NotServed::Unknown => Reply::Unknown,
             NotServed::StillPending => Reply::StillPending,

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use engine::SkuId;
 
+use super::clocks::{Look, Whose, describe};
 use super::queues::{self, Faults, LookError, QueueSight};
 use super::start::{StartError, gate_config, queue_options};
 use crate::clock::wall_clock;
@@ -47,6 +48,8 @@ pub struct ThreeWay {
     pub retired: Vec<QueueSight>,
     /// What an operator should know of the queues.
     pub remarks: Vec<String>,
+    /// Clocks that are off from the majority of those of this machine, the servers, Redis and the database, in words.
+    pub clocks: Vec<String>,
     /// Why no server can rebuild a gate now.
     pub rebuild_waits: Option<String>,
     /// Every invariant that does not hold, in words.
@@ -115,6 +118,7 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let mut settings: Vec<_> = gate.health().into_iter().map(|node| node.settings).collect();
     settings.extend(admin.settings()?);
     settings.push(ledger.settings()?);
+    let clocks = clocks(&mut ledger, &mut gate)?;
     let queues = queues::look(&mut ledger, &mut admin, &config.queue.topic)?;
     let faults = Faults::of(&queues);
     let outbox = ledger.outbox_len(None)?;
@@ -173,9 +177,22 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
         settings,
         retired: queues.sights.into_iter().filter(QueueSight::is_retired).collect(),
         remarks: faults.all(),
+        clocks,
         rebuild_waits: faults.blocking(),
         broken,
     })
+}
+
+fn clocks(ledger: &mut SharedLedger, gate: &mut Gate) -> Result<Vec<String>, AuditError> {
+    let mut look = Look::new(wall_clock());
+    look.add(Whose::Ours, 0, 0);
+    let time = ledger.time()?;
+    if let Some(ledger_ahead) = look.read_ledger(ledger, &time) {
+        // 0 is no server: nothing is said.
+        look.add_servers(ledger.compare_clocks(0, 0)?, ledger_ahead);
+    }
+    look.read_gates(gate);
+    Ok(look.verdict().out().map(|(whose, off)| describe(whose, off)).collect())
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {

@@ -14,8 +14,9 @@ use super::warnings::Warnings;
 use super::work::{Instruction, Question};
 use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
+use crate::cluster::clocks::Compared;
 use crate::cluster::place::publish::Publication;
-use crate::gate::GateError;
+use crate::gate::{Closed, GateError};
 use crate::intake::Health;
 use crate::intake::Mailbox;
 use crate::intake::WorkQueue;
@@ -42,6 +43,8 @@ pub(super) struct Options {
     pub(super) roll_forward_after: Duration,
     pub(super) broker_disk_percent_max: u32,
     pub(super) address_retention_days: u32,
+    /// A clock that is off from the majority is out; otherwise that is only logged.
+    pub(super) clocks_decide: bool,
     /// From a fence to the moment when nothing from before it can be accepted any more.
     pub(super) fence_wait: Duration,
 }
@@ -62,6 +65,7 @@ pub(super) struct Core {
     pub(super) status: WorkQueue<Question>,
     pub(super) commands: WorkQueue<Instruction>,
     pub(super) stock: StockView,
+    pub(super) compared: Compared,
     /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: AtomicU64,
     /// A gate of a product that sells is closed for longer than a new one takes to be built, as this server sees it.
@@ -99,6 +103,7 @@ impl Core {
             status: WorkQueue::default(),
             commands: WorkQueue::default(),
             stock: StockView::default(),
+            compared: Compared::default(),
             backlog: AtomicU64::new(0),
             live_gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -168,7 +173,7 @@ impl Core {
     /// Notes a SKU for which the gate gave no result, if that is because its gate is closed: one that sells is rebuilt
     /// anyway, any other if it is needed.
     pub(super) fn note_closed(&self, sku: SkuId, error: &GateError) {
-        if matches!(error, GateError::Closed(_)) {
+        if matches!(error, GateError::Closed(closed) if !matches!(closed, Closed::WrongClock { .. })) {
             self.needed.lock().unwrap_or_else(PoisonError::into_inner).insert(sku);
         }
     }

@@ -40,6 +40,9 @@ pub(super) struct Counts {
     pub(super) drift_units: Gauge,
     /// 1: this server holds the lease of reconciliation.
     pub(super) reconciling: Gauge,
+    /// Clocks of this server, others, Redis masters and the database that are off from the majority.
+    pub(super) clocks_out: Gauge,
+    pub(super) clock_ahead_ms: Gauge,
 }
 
 impl Counts {
@@ -65,6 +68,8 @@ impl Counts {
             gates_open: Gauge::default(),
             drift_units: Gauge::default(),
             reconciling: Gauge::default(),
+            clocks_out: Gauge::default(),
+            clock_ahead_ms: Gauge::default(),
         };
         counts.register(metrics);
         counts
@@ -116,6 +121,13 @@ impl Counts {
             gauge("gates_open", "Products whose gate sold at this server's last look", &self.gates_open);
             gauge("drift_units", "Units by which gate and ledger differ at rest", &self.drift_units);
             gauge("reconciling", "1 while this server reconciles", &self.reconciling);
+            gauge(
+                "clocks_out",
+                "Clocks that are off from the majority, by this server's look",
+                &self.clocks_out,
+            );
+            let help = "How far this server's clock is ahead of the majority";
+            gauge("clock_ahead_ms", help, &self.clock_ahead_ms);
             let gate = self.gate_seconds.clone();
             r.register_with_unit("doorbuster_gate", "A batch at the gate", Unit::Seconds, gate);
             let publish = self.publish_seconds.clone();

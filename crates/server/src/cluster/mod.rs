@@ -5,6 +5,7 @@
 //!                              |                                   |
 //!                              +-> status, commands <- ledger <- consume
 //!                                              reconcile, refresh: gate against ledger
+//!                                              clocks: whose is wrong
 //! ```
 //!
 //! Each stage is a thread with connections of its own, and hands work on in batches. A server keeps nothing that the
@@ -13,6 +14,7 @@
 mod answers;
 mod ask;
 mod audit;
+mod clocks;
 mod core;
 mod counts;
 mod looks;

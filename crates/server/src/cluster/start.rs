@@ -12,9 +12,11 @@ use engine::{Command, Refusal};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::core::{Core, Options};
+use crate::clock::Trust;
 use crate::cluster::ask::commands::Commanding;
 use crate::cluster::ask::refresh;
 use crate::cluster::ask::status::Reading;
+use crate::cluster::clocks::Comparing;
 use crate::cluster::place::publish;
 use crate::cluster::place::relay::Relay;
 use crate::cluster::settle::consume::{self, Consuming};
@@ -58,6 +60,7 @@ pub struct Stages {
     gate: GateConfig,
     queue: queue::Options,
     publish_threads: usize,
+    comparing: Comparing,
 }
 
 impl Stages {
@@ -77,7 +80,9 @@ impl Stages {
         let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));
         core.follow_sales(&mut ledger)?;
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
-        Ok(Stages { core, ledger, gate, queue, publish_threads: config.cluster.publish_threads })
+        let comparing = Comparing::begin(&core, ledger.another(), Gate::new(gate.clone()))?;
+        let publish_threads = config.cluster.publish_threads;
+        Ok(Stages { core, ledger, gate, queue, publish_threads, comparing })
     }
 
     pub(crate) fn health(&self) -> Arc<Health> {
@@ -122,7 +127,7 @@ impl Stages {
     /// Runs until the mailbox is closed and everything that was taken from it was answered. A stage that panics
     /// ends the server: the others can't do its work.
     pub(crate) fn run(self, stop: &Stop) {
-        let Stages { core, ledger, gate, queue, publish_threads } = self;
+        let Stages { core, ledger, gate, queue, publish_threads, comparing } = self;
         let core = &core;
         let new_gate = || Gate::new(gate.clone());
         let new_consumer = || Consumer::new(queue.clone(), &core.options.topics.orders);
@@ -162,13 +167,14 @@ impl Stages {
             let watch = spawn(scope, stop, "watch", move || watching.run());
             let (gate, fresh) = (new_gate(), ledger.another());
             let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
+            let comparing = spawn(scope, stop, "clocks", move || comparing.run(core));
             let mut ended = vec![relay.join()];
             core.publishing.close();
             core.status.close();
             core.commands.close();
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
-            ended.extend([consume, reconcile, watch, refresh].map(ScopedJoinHandle::join));
+            ended.extend([consume, reconcile, watch, refresh, comparing].map(ScopedJoinHandle::join));
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);
@@ -210,6 +216,7 @@ fn options(config: &Config, server_name: String) -> Options {
         roll_forward_after: cluster.roll_forward_after(),
         broker_disk_percent_max: config.queue.broker_disk_percent_max,
         address_retention_days: config.ledger.address_retention_days,
+        clocks_decide: config.clock.checks(false).trust == Trust::Ask,
         // A reservation may still be on its way back from Redis when the fence comes.
         fence_wait: cluster.publish_timeout() + config.gate.timeout(),
     }

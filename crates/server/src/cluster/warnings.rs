@@ -16,6 +16,8 @@ pub(super) struct Warnings {
     pub(super) telling_slots: Recurring,
     pub(super) balancing: Recurring,
     pub(super) fencing: Recurring,
+    pub(super) comparing: Recurring,
+    pub(super) differing: Recurring,
     pub(super) unreadable: Recurring,
 }
 
@@ -33,6 +35,8 @@ impl Default for Warnings {
             telling_slots: Recurring::new("the slots of changed sales have not heard of it yet"),
             balancing: Recurring::new("a balance was not set"),
             fencing: Recurring::new("a gate could not be fenced"),
+            comparing: Recurring::new("the clocks can't be compared, or differ"),
+            differing: Recurring::new("orders are refused, for a gate's clock differs"),
             unreadable: Recurring::new("an open reservation can't be read"),
         }
     }

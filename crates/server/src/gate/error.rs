@@ -11,7 +11,7 @@ pub enum GateError {
     /// It may have been carried out: the same request again shows it.
     #[error("whether the gate carried it out is unknown: {0}")]
     Unknown(Why),
-    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt. Never to be answered as sold out.
+    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt or its clock set. Never to be answered as sold out.
     #[error("the gate of this product is closed: {0}")]
     Closed(Closed),
 }
@@ -31,6 +31,9 @@ pub enum Closed {
     OlderFormat,
     /// A newer release built it, in this format: it is left alone.
     NewerFormat(u64),
+    /// The clock of its Redis, so far ahead of ours (negative: behind), decides nothing. Not rebuilt: it sells again when the
+    /// clocks agree.
+    WrongClock { ahead_ms: i64 },
 }
 
 /// Of the gate's state that this release builds and uses, see redis/lua/prelude.lua.
@@ -50,6 +53,7 @@ impl Closed {
             Closed::RanBackwards => "ran_backwards",
             Closed::OlderFormat => "older_format",
             Closed::NewerFormat(_) => "newer_format",
+            Closed::WrongClock { .. } => "wrong_clock",
         }
     }
 }
@@ -68,6 +72,9 @@ impl fmt::Display for Closed {
                 "it has format {found}, of a newer doorbuster, and this one uses format {GATE_FORMAT}; stop this one, and \
                  start the newer one in its place"
             ),
+            Closed::WrongClock { ahead_ms } => {
+                write!(f, "the clock of its Redis is {ahead_ms} ms ahead of ours")
+            }
             closed => f.write_str(closed.as_str()),
         }
     }

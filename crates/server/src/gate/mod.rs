@@ -20,7 +20,7 @@ use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 use crate::intake::EngineSettings;
 
-pub use self::redis::Gate;
+pub use self::redis::{Gate, TimeRead};
 pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
 
@@ -43,6 +43,8 @@ pub mod limits {
     pub const OPEN_ROWS_MAX: usize = 1_000;
     /// Times, versions, epochs and numbers of units are exact in Lua up to here.
     pub const NUMBER_MAX: u64 = (1 << 53) - 1;
+    /// How far a Redis' clock may be from ours, either way, while it decides anything. The scripts have it as a number.
+    pub const CLOCK_OFF_MS_MAX: u64 = 2_000;
     /// What a server configures as `GateConfig::idle_check`.
     pub const IDLE_CHECK: Duration = Duration::from_secs(1);
     /// A node that could not be reached is left alone for so long, and no shorter than `RETRY_SHARE` times what the

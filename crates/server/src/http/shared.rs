@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// What an operator should know although the server is ready.
-    pub(super) fn remarks(&self) -> Option<String> {
+    pub(super) fn remarks(&self) -> String {
         self.health.remarks()
     }
 

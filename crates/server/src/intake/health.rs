@@ -9,9 +9,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::settings::{Engine, EngineSettings};
 
+/// What a remark is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Remarks {
+    Queues,
+    Clocks,
+}
+
 /// One thing that must hold for orders to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
+    /// This server's clock agrees with most others.
+    Clock,
+    /// The clocks of all Redis masters do.
+    GateClocks,
     /// Redis answers, takes writes, and keeps what it is given.
     Gate,
     /// It never evicts a key: `maxmemory-policy` is `noeviction`.
@@ -32,7 +43,9 @@ pub(crate) enum Need {
     QueuesThere,
 }
 
-const NEEDS: [(Need, &str); 9] = [
+const NEEDS: [(Need, &str); 11] = [
+    (Need::Clock, "the server's clock is not believed"),
+    (Need::GateClocks, "the stock gate (Redis) takes no orders"),
     // Before the next one, whose cause it may be.
     (Need::QueuesThere, "gates stay closed, for their rebuild waits for a queue"),
     (Need::Gate, "the stock gate (Redis) can't be used"),
@@ -58,7 +71,7 @@ pub struct Health {
     /// As they were read last.
     settings: Mutex<BTreeMap<Engine, Vec<EngineSettings>>>,
     /// What an operator should know although orders are taken.
-    remark: Mutex<Option<String>>,
+    remarks: Mutex<BTreeMap<Remarks, String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -165,21 +178,25 @@ impl Health {
     }
 
     /// Notes what an operator should know although orders are taken; a change is logged once.
-    pub(crate) fn remark(&self, remark: Option<String>) {
-        let mut known = self.remark.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known == remark {
+    pub(crate) fn remark(&self, about: Remarks, remark: Option<String>) {
+        let mut known = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&about) == remark.as_ref() {
             return;
         }
-        match (&*known, &remark) {
-            (_, Some(remark)) => tracing::warn!("{remark}"),
+        match (known.remove(&about), remark) {
+            (_, Some(remark)) => {
+                tracing::warn!("{remark}");
+                known.insert(about, remark);
+            }
             (Some(known), None) => tracing::info!("over: {known}"),
             (None, None) => {}
         }
-        *known = remark;
     }
 
-    pub(crate) fn remarks(&self) -> Option<String> {
-        self.remark.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// A line for each.
+    pub(crate) fn remarks(&self) -> String {
+        let known = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().map(|remark| format!("{remark}\n")).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {

@@ -114,7 +114,7 @@ impl Commanding<'_> {
         let mut items = Vec::with_capacity(skus.len());
         for skus in skus.chunks(SKUS_AT_ONCE) {
             let states = self.gate.states(skus);
-            let open = self.gate.open_of_each(skus, 0, limits::OPEN_ROWS_MAX);
+            let open = self.gate.open_of_each(skus, 0, None, limits::OPEN_ROWS_MAX);
             for ((sku, state), open) in skus.iter().zip(states).zip(open) {
                 let (Ok(Some(state)), Ok(open), Some(total)) = (state, open, totals.get(sku)) else {
                     return Ok(None);

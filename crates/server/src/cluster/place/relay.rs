@@ -16,7 +16,7 @@ use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Instruction, Question};
-use crate::gate::{Answer, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
+use crate::gate::{Answer, Closed, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
 use crate::intake::admission::{NotAdmitted, Permitted};
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
@@ -92,7 +92,10 @@ impl<'a> Relay<'a> {
                     self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }
                 // No book stands behind the clock here.
-                Request::ConfirmClock { .. } => self.answers.push(to, chores::confirm(&self.core.clock)),
+                Request::ConfirmClock { .. } if self.core.system_clock_agrees() => {
+                    self.answers.push(to, chores::confirm(&self.core.clock));
+                }
+                Request::ConfirmClock { .. } => self.answers.push(to, Reply::ClockUnconfirmed),
             }
         }
         self.look_up();
@@ -130,6 +133,9 @@ impl<'a> Relay<'a> {
     }
 
     fn publishable(&self) -> Result<(), NotServed> {
+        if !self.core.clock.is_confirmed() {
+            return Err(NotServed::ClockUnconfirmed);
+        }
         let needs = [Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::Backlog];
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
             return Err(NotServed::Unavailable);
@@ -203,13 +209,20 @@ impl<'a> Relay<'a> {
             .zip(&records)
             .map(|(asked, record)| Reserve { place: asked.order().place, record })
             .collect();
-        let reserved = self.gate.reserve(&requests);
+        let reserved = self.gate.reserve(&requests, self.core.majority_time());
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
             let (asked, permit) = asked.into_parts();
             let taken = matches!(&reserved, Ok(Answer { what: Reserved::Taken { .. }, .. }));
             if let Err(error) = &reserved {
                 self.core.note_closed(asked.place.id.sku, error);
+            }
+            match &reserved {
+                Err(error @ GateError::Closed(Closed::WrongClock { .. })) => {
+                    self.core.warnings.differing.met(error)
+                }
+                _ if taken => self.core.warnings.differing.well(),
+                _ => {}
             }
             if !taken && !matches!(&reserved, Err(GateError::Unknown(_))) {
                 self.core.admission.take_back(permit);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Core;
 use crate::cluster::queues::{Faults, look_for};
-use crate::intake::Need;
+use crate::intake::{Need, Remarks};
 use crate::ledger::mysql::cluster::QueueRow;
 use crate::queue::{Admin, Consumer, Queue};
 
@@ -133,7 +133,7 @@ impl<'a> Watching<'a> {
             _ => (None, self.faults.all()),
         };
         self.core.health.note_fault(Need::QueuesThere, waits);
-        self.core.health.remark((!shown.is_empty()).then(|| shown.join("; ")));
+        self.core.health.remark(Remarks::Queues, (!shown.is_empty()).then(|| shown.join("; ")));
     }
 }
 

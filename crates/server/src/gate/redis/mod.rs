@@ -2,7 +2,7 @@
 //!
 //! Every call takes many requests and sends them as pipelined batches, and every request has an outcome of its own.
 //! The work is done by scripts (lua/), one atomic step each, whose keys are all of one SKU. Nothing here retries what
-//! may have been carried out, and nothing here decides by our own clock.
+//! may have been carried out. What begins, ends and lasts is decided by Redis' clock; ours is compared with it.
 
 mod audit;
 mod build;
@@ -18,6 +18,7 @@ mod reading;
 mod reply;
 mod router;
 mod scripts;
+mod times;
 mod wanted;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ use super::{
 };
 
 pub use scripts::Script;
+pub use times::TimeRead;
 
 /// A client of the gate. Blocks; one per thread.
 #[derive(Debug)]
@@ -60,14 +62,22 @@ impl Gate {
     }
 
     /// Takes units for each request that may have them.
-    pub fn reserve(&mut self, requests: &[Reserve<'_>]) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ///
+    /// `now`: what the time is; a Redis whose clock says another one is closed. `None`: its clock is taken as it is.
+    pub fn reserve(
+        &mut self,
+        requests: &[Reserve<'_>],
+        now: Option<UnixMs>,
+    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+        let mut digits = [0; 20];
+        let now = decimal(&mut digits, now.map_or(0, |now| now.0));
         self.each(
             requests,
             |request| request.place.id.sku,
             |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
             |commands, keys, request| {
                 let place = &request.place;
-                let args: [&[u8]; 3] = [&hash_bytes(place.id), request.record, &place_body(place)];
+                let args: [&[u8]; 4] = [&hash_bytes(place.id), request.record, &place_body(place), now];
                 commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
             },
             |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),

@@ -88,19 +88,20 @@ impl Gate {
         age_ms: u64,
         max: usize,
     ) -> Result<Vec<OpenRecord>, GateError> {
-        self.open_of_each(&[sku], age_ms, max).remove(0).map(|answer| answer.what)
+        self.open_of_each(&[sku], age_ms, None, max).remove(0).map(|answer| answer.what)
     }
 
-    /// The same of several SKUs, at most `max` of each.
+    /// The same of several SKUs, at most `max` of each. `now`: as of [`Gate::reserve`].
     pub fn open_of_each(
         &mut self,
         skus: &[SkuId],
         age_ms: u64,
+        now: Option<UnixMs>,
         max: usize,
     ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
-        let mut digits = [[0; 20]; 2];
-        let args = decimals(&mut digits, [age_ms, max]);
+        let mut digits = [[0; 20]; 3];
+        let args = decimals(&mut digits, [age_ms, max, now.map_or(0, |now| now.0)]);
         self.commands.clear();
         for sku in skus {
             let keys = keys_of(&mut self.keys, &self.router, *sku);

@@ -89,3 +89,17 @@ impl Script {
         &self.loaded().sha
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::limits::CLOCK_OFF_MS_MAX;
+
+    #[test]
+    fn the_scripts_compare_clocks_by_the_bound() {
+        for script in [Script::Reserve, Script::Open] {
+            let text = script.parts().concat();
+            assert!(text.contains(&format!("> {CLOCK_OFF_MS_MAX}")), "{script:?}");
+        }
+    }
+}

@@ -85,8 +85,7 @@ impl HttpService {
             return Err(Problem::unavailable(why));
         }
         // The first word is the answer; the lines below are for people.
-        let remarks = self.shared.remarks().map_or_else(String::new, |remarks| format!("{remarks}\n"));
-        let text = format!("ready\n{remarks}{}", self.shared.engine_settings());
+        let text = format!("ready\n{}{}", self.shared.remarks(), self.shared.engine_settings());
         out.body(200, TEXT, text.as_bytes());
         Ok(Answer::Ready)
     }

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use engine::UnixMs;
-use server::ledger::mysql::cluster::{Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, SharedLedger};
+use mysql::prelude::Queryable;
+use server::ledger::mysql::cluster::{
+    Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, ServerClock, SharedLedger,
+};
 use server::ledger::mysql::{MySqlLedger, OpenError};
 
 use super::{START, assert_sound, one_sku, open, orders, progress};
@@ -51,6 +54,47 @@ fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_
     second.release(&taken).unwrap();
     assert!(first.lease(TASK, 1, LONG_MS).unwrap().is_some(), "it was given back");
     assert_eq!(assert_sound(&database).orders, 3);
+}
+
+/// The database's clock was set back by an hour: what dead servers hold would be theirs for that hour.
+#[test]
+fn what_was_leased_before_the_databases_clock_went_back_is_over() {
+    let (mut first, database) = open();
+    let queues: Vec<(String, u64)> = (0..4).map(|number| (format!("broker/{number}"), 0)).collect();
+    let held = first.lease(TASK, 1, LONG_MS).unwrap().unwrap();
+    first.heartbeat(1, "a:1").unwrap();
+    assert_eq!(first.claim_queues(1, &queues, 1).unwrap().len(), 4);
+    for (table, column) in
+        [("leases", "leased_until"), ("queue_offsets", "leased_until"), ("servers", "alive_at")]
+    {
+        let later = format!("UPDATE {table} SET {column} = {column} + 3600000");
+        database.connection().query_drop(later).unwrap();
+    }
+    let mut second = first.another();
+    let taken = second.lease(TASK, 2, LONG_MS).unwrap().unwrap();
+    assert_eq!((taken.owner, taken.generation), (2, held.generation + 1));
+    assert!(second.queue_rows().unwrap().iter().all(|row| row.holder == Holder::Nobody));
+    let alive = second.heartbeat(2, "b:1").unwrap();
+    assert_eq!((alive, second.claim_queues(2, &queues, alive).unwrap().len()), (1, 4));
+}
+
+#[test]
+fn each_server_hears_what_the_others_say_of_their_clocks_while_it_is_true() {
+    let (mut first, database) = open();
+    let mut second = first.another();
+    assert_eq!(first.compare_clocks(1, 7).unwrap(), [], "without a sign of life it says nothing");
+    first.heartbeat(1, "a:1").unwrap();
+    second.heartbeat(2, "b:1").unwrap();
+    assert_eq!(first.compare_clocks(1, -86_400_000).unwrap(), []);
+    let of_first = ServerClock { server: 1, address: "a:1".into(), ahead_ms: -86_400_000 };
+    assert_eq!(second.compare_clocks(2, 3).unwrap(), [of_first]);
+    for step in ["- 4000", "+ 3600000"] {
+        let moved = format!("UPDATE servers SET clock_said_at = clock_said_at {step} WHERE id = 1");
+        database.connection().query_drop(moved).unwrap();
+        assert_eq!(second.compare_clocks(2, 3).unwrap(), [], "the database's clock has gone on, or back");
+    }
+    let time = second.time().unwrap();
+    assert!(time.between.0 <= time.between.1 && time.at > UnixMs(START), "{time:?}");
 }
 
 #[test]

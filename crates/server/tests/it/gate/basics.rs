@@ -4,8 +4,9 @@ use engine::handover::{
     Change, Claim, Mark, MarkState, OutboxRow, ReturnedHolds, SaleState, Settle, Snapshot, Verdict,
 };
 use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
+use server::clock::wall_clock;
 use server::gate::{
-    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open,
+    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open, Reserve,
     Reserved, SaleSet, Settled,
 };
 
@@ -28,6 +29,49 @@ fn row(id: u64, epoch: u64, change: Change) -> [OutboxRow; 1] {
 
 fn release(hash: u128, buyer: u64, units: u32) -> [OutboxRow; 1] {
     row(1, 1, Change::Release(place(SKU, hash, buyer, units)))
+}
+
+/// Its own is the machine's; so it is wrong, if what it is compared with is not.
+#[test]
+fn a_redis_whose_clock_differs_takes_nothing_and_knows_all_the_same_what_it_took() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    build(&mut gate, SKU, &fresh(1, 3, None));
+    let mut at = |hash: u128, off_ms: i64| {
+        let request = Reserve { place: place(SKU, hash, 9, 1), record: b"record" };
+        gate.reserve(&[request], Some(wall_clock().shifted(off_ms))).remove(0)
+    };
+    // As far from the bound as a busy machine may need.
+    for (hash, near) in [(1, -500), (2, 1_500)] {
+        assert!(is_taken(&at(hash, near)));
+    }
+    for far in [-3_600_000, -2_500, 4_000, 86_400_000] {
+        let refused = at(3, far);
+        let Err(GateError::Closed(Closed::WrongClock { ahead_ms })) = refused else { panic!("{refused:?}") };
+        assert!((ahead_ms + far).abs() < 1_500, "{ahead_ms} {far}");
+        assert!(matches!(at(1, far).unwrap().what, Reserved::Open(_)), "what is known is answered");
+    }
+    assert_eq!(available(&mut gate, SKU), 1);
+    // How old something is can't be said either.
+    let mut open =
+        |off_ms: i64| gate.open_of_each(&[SKU], 0, Some(wall_clock().shifted(off_ms)), 9).remove(0);
+    assert_eq!(open(0).unwrap().what.len(), 2);
+    let closed = open(10_000);
+    assert!(matches!(closed, Err(GateError::Closed(Closed::WrongClock { .. }))), "{closed:?}");
+}
+
+#[test]
+fn the_clock_of_each_master_is_read() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let before = wall_clock();
+    let times = gate.times();
+    let [time] = &times[..] else { panic!("{times:?}") };
+    // It counts microseconds, and we milliseconds.
+    assert!((before.0..=wall_clock().0).contains(&time.at.0), "{times:?}");
+    assert!(time.between.0 <= time.between.1);
+    drop(redis);
+    assert!(gate.times().is_empty());
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn build_all(gate: &mut Gate, epoch: u64) {
 fn order_all(gate: &mut Gate, hash: u128) -> Vec<Result<(), GateError>> {
     let requests: Vec<Reserve<'_>> =
         (0..SKUS).map(|sku| Reserve { place: place(SkuId(sku), hash, 9, 1), record: b"r" }).collect();
-    gate.reserve(&requests)
+    gate.reserve(&requests, None)
         .into_iter()
         .map(|answer| answer.map(|answer| assert!(is_taken(&Ok(answer.clone())), "{answer:?}")))
         .collect()

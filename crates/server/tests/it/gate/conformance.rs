@@ -2,6 +2,7 @@
 
 use engine::handover::{SaleState, Snapshot};
 use engine::{Command, Placement, Refusal, SkuId, UnixMs};
+use server::clock::wall_clock;
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
 use super::servers::{Cluster, Redis};
@@ -111,7 +112,12 @@ fn redis_time(redis: &Redis) -> UnixMs {
 
 /// What an order is answered, or `None` if it is taken.
 fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
-    match gate.reserve(&[Reserve { place: place(sku, hash, 9, 1), record: b"" }]).remove(0).unwrap().what {
+    match gate
+        .reserve(&[Reserve { place: place(sku, hash, 9, 1), record: b"" }], None)
+        .remove(0)
+        .unwrap()
+        .what
+    {
         Reserved::Taken { .. } => None,
         Reserved::Refused(refusal) => Some(refusal),
         other => panic!("{other:?}"),
@@ -180,7 +186,8 @@ fn clients_that_race_for_the_last_units_never_oversell() {
                 place(sku, u128::from(own * 1_000_000 + round * 20 + at), (round * 20 + at) % 200, 1)
             });
             let requests: Vec<Reserve<'_>> = places.map(|place| Reserve { place, record: b"r" }).collect();
-            taken += gate.reserve(&requests).iter().filter(|answer| is_taken(answer)).count();
+            taken +=
+                gate.reserve(&requests, Some(wall_clock())).iter().filter(|answer| is_taken(answer)).count();
         }
         taken
     };

@@ -39,7 +39,7 @@ fn noscript_loads_the_scripts_and_sends_the_same_again() {
     redis.command::<()>(&["SCRIPT", "FLUSH"]);
     let requests: Vec<Reserve<'_>> =
         (0..200).map(|hash| Reserve { place: place(SKU, hash, 9, 1), record: b"" }).collect();
-    let answers = gate.reserve(&requests);
+    let answers = gate.reserve(&requests, None);
     assert_eq!(answers.iter().filter(|answer| is_taken(answer)).count(), 10);
     assert!(answers.iter().all(Result::is_ok));
     assert_eq!(available(&mut gate, SKU), 0);
@@ -266,7 +266,7 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     redis.signal(rustix::process::Signal::STOP);
     let requests: Vec<Reserve<'_>> =
         (0..300).map(|hash| Reserve { place: place(SKU, hash, 9, 1), record: b"" }).collect();
-    let answers = gate.reserve(&requests);
+    let answers = gate.reserve(&requests, None);
     // Two batches of 64 were written, and the rest was not.
     let (written, rest) = answers.split_at(128);
     assert!(written.iter().all(|got| *got == Err(GateError::Unknown(Why::TimedOut))), "{written:?}");
@@ -274,7 +274,7 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     redis.signal(rustix::process::Signal::CONT);
     // It had the commands, and carries them out although nobody is there to hear it: unknown, not failed.
     until("what was written is carried out", || available(&mut other, SKU) == 0);
-    let again = other.reserve(&requests);
+    let again = other.reserve(&requests, None);
     assert!(
         again[..10]
             .iter()

@@ -13,6 +13,7 @@ mod tls;
 
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use server::clock::wall_clock;
 use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved};
 
 /// A sale that is on, whatever the server's clock says.
@@ -51,7 +52,7 @@ pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Placem
 }
 
 pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<Answer<Reserved>, GateError> {
-    gate.reserve(&[Reserve { place, record: b"record" }]).remove(0)
+    gate.reserve(&[Reserve { place, record: b"record" }], Some(wall_clock())).remove(0)
 }
 
 pub(crate) fn is_taken(answer: &Result<Answer<Reserved>, GateError>) -> bool {

@@ -11,6 +11,7 @@ use engine::{
     OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
     Status, UnixMs,
 };
+use server::clock::wall_clock;
 use server::gate::{Applied, Built, ClaimRequest, Claimed, Found, Gate, Reserve, Reserved, Settled};
 
 use super::buyer_of;
@@ -127,7 +128,7 @@ impl Shop {
     pub(crate) fn reserve(&mut self, places: &[Placement]) {
         let requests: Vec<Reserve<'_>> =
             places.iter().map(|place| Reserve { place: *place, record: b"r" }).collect();
-        let answers = self.gate.reserve(&requests);
+        let answers = self.gate.reserve(&requests, Some(wall_clock()));
         for (place, answer) in places.iter().zip(answers) {
             let got = match answer.unwrap().what {
                 Reserved::Taken { .. } => Answered::Taken,
@@ -159,7 +160,7 @@ impl Shop {
         if self.book.lookup(&place).is_some() || self.rejected.contains(&place.id) {
             return;
         }
-        let answer = self.gate.reserve(&[Reserve { place, record: b"" }]).remove(0).unwrap();
+        let answer = self.gate.reserve(&[Reserve { place, record: b"" }], None).remove(0).unwrap();
         if let Reserved::Taken { .. } = answer.what {
             let settle = Settle { id: place.id, epoch: self.epoch, verdict: Verdict::RejectedReturned };
             assert_eq!(self.gate.settle(&[settle, settle]), [Ok(Settled::Done), Ok(Settled::Already)]);

@@ -174,6 +174,9 @@ impl<'a> Reconciling<'a> {
     fn round(&mut self) -> Result<(), LedgerError> {
         // Of every server, whoever has the lease.
         self.clock_watch.look(&self.core.clock);
+        if !self.core.clock.is_confirmed() {
+            return self.give_up();
+        }
         let (ledger, owner) = (&mut self.engines.ledger, self.core.options.server_id);
         // A server that the gate does not answer leaves reconciliation to those that it does.
         if self.shunned_until.is_some_and(|until| Instant::now() < until) {
@@ -188,13 +191,18 @@ impl<'a> Reconciling<'a> {
             self.looks = Looks::new(OTHERS_PER_LOOK);
             return Ok(());
         }
-        let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
-        self.core.metrics.holds_expired.inc_by(expired.len() as u64);
+        if !self.core.expiry_stops() {
+            let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
+            self.core.metrics.holds_expired.inc_by(expired.len() as u64);
+        }
         pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
         let Reconciling { core, engines, purging, .. } = self;
-        purging
-            .portion(&core.clock, &core.metrics, |cutoff, max| engines.ledger.purge_addresses(cutoff, max))?;
+        if !core.expiry_stops() {
+            purging.portion(&core.clock, &core.metrics, |cutoff, max| {
+                engines.ledger.purge_addresses(cutoff, max)
+            })?;
+        }
         self.core.publish_sales(&mut self.engines.ledger);
         let skus = self.core.slots().len();
         let new = std::mem::replace(&mut self.skus, skus) != skus;
@@ -294,22 +302,29 @@ impl<'a> Reconciling<'a> {
             return Ok(());
         }
         let since = *self.silent_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= SILENCE_MAX
-            && let Some(lease) = self.lease.take()
-        {
+        if since.elapsed() >= SILENCE_MAX && self.lease.is_some() {
             tracing::warn!("the gate does not answer this server: another one may reconcile");
             self.silent_since = None;
             self.shunned_until = Some(Instant::now() + SHUN);
-            self.core.counts.reconciling.set(0);
-            self.engines.ledger.release(&lease)?;
+            self.give_up()?;
         }
         Ok(())
     }
 
+    /// Leaves reconciliation to another server.
+    fn give_up(&mut self) -> Result<(), LedgerError> {
+        self.core.counts.reconciling.set(0);
+        match self.lease.take() {
+            Some(lease) => self.engines.ledger.release(&lease),
+            None => Ok(()),
+        }
+    }
+
     /// Settles what has been open at these SKUs for longer than it can be on its way.
     fn settle_open(&mut self, skus: &[SkuId]) -> Result<(), LedgerError> {
-        let age = self.core.options.roll_forward_after;
-        let open = self.engines.gate.open_of_each(skus, crate::cluster::ms(age), OPEN_ROWS);
+        // By a clock that is wrong, what has just begun may be old.
+        let (age, now) = (self.core.options.roll_forward_after, self.core.majority_time());
+        let open = self.engines.gate.open_of_each(skus, crate::cluster::ms(age), now, OPEN_ROWS);
         let open = open.into_iter().flatten().flat_map(|answer| answer.what);
         let (claims, reservations): (Vec<_>, Vec<_>) =
             open.partition(|open| matches!(open.what, Open::Claim(_)));
@@ -335,7 +350,8 @@ impl<'a> Reconciling<'a> {
         }
         // By the gate's clock, like the time that they carry.
         let age = crate::cluster::ms(CLAIM_AGE_MAX);
-        let open = self.engines.gate.open_of_each(skus, age, OPEN_ROWS);
+        let now = self.core.majority_time();
+        let open = self.engines.gate.open_of_each(skus, age, now, OPEN_ROWS);
         let open: Vec<_> = open.into_iter().flatten().flat_map(|answer| answer.what).collect();
         let claims = open.iter().filter(|open| matches!(open.what, Open::Claim(_)));
         let settles: Result<Vec<_>, _> = claims.map(|open| self.judge_claim(open)).collect();

@@ -21,6 +21,7 @@ local DONE, LOST, FENCED, OTHER_RUN, OPEN, SETTLED, CONFLICT = 0, 1, 2, 3, 4, 5,
 local OVER_LIMIT, SOLD_OUT, NOT_ENOUGH = 11, 12, 13
 local ALREADY, OLD, NOT_YET, DRIFT = 14, 15, 16, 17
 local OTHER_FORMAT = 18
+local WRONG_CLOCK = 20
 local FORMAT = 2
 
 local gate, seq, avail, epoch, starts, ends, limit

@@ -1,6 +1,6 @@
 -- Takes units for one order, or tells why not. The hot path: it reads the state as one packed field (layout in
 -- prelude.lua), calls as few commands as it can, and therefore shares no functions with the other scripts.
--- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark.
+-- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark, the time (0: not to be compared).
 local state = redis.call('HMGET', KEYS[1], 'gate', 'seq', 'avail')
 local gate = state[1]
 if not gate then return {1} end
@@ -22,6 +22,10 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local asked_at = tonumber(ARGV[5])
+if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then
+  return {20, epoch, seq, avail, now - asked_at}
+end
 local phase = string.sub(gate, 42, 42)
 if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
 if phase == 'p' then return {8, epoch, seq, avail} end

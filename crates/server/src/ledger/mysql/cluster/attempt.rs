@@ -70,7 +70,7 @@ impl SharedLedger {
     }
 
     /// Kind and address of its server, for people.
-    pub(super) fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         self.options.server()
     }
 

@@ -10,6 +10,15 @@ use crate::ledger::rows::int;
 
 /// Milliseconds since 1970 by the database's clock, at the start of the statement.
 pub(super) const DB_NOW: &str = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)";
+/// How far that clock may step back without that a lease, or a sign of life, is known to be from before. Nobody holds one for
+/// longer than it is given for.
+pub(super) const STEP_MS_MAX: u64 = 1_000;
+
+/// Whether a lease that is given for so many milliseconds is over: it has ended, or it is from before the database's clock
+/// was set back, and its holder has not renewed it.
+pub(super) fn is_over(ms: u64) -> String {
+    format!("leased_until NOT BETWEEN {DB_NOW} AND {DB_NOW} + {}", ms + STEP_MS_MAX)
+}
 
 /// A task that this server does at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +59,8 @@ impl SharedLedger {
             connection.query_drop(format!(
                 "UPDATE leases SET generation = generation + IF(owner = {owner_number}, 0, 1), \
                  owner = {owner_number}, leased_until = {DB_NOW} + {ms} \
-                 WHERE name = {quoted_name} AND (owner = {owner_number} OR leased_until < {DB_NOW})"
+                 WHERE name = {quoted_name} AND (owner = {owner_number} OR {})",
+                is_over(ms)
             ))?;
             let row: Option<(i64, i64)> = connection
                 .query_first(format!("SELECT owner, generation FROM leases WHERE name = {quoted_name}"))?;

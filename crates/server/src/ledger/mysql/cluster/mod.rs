@@ -16,6 +16,7 @@
 
 mod attempt;
 pub(super) mod audit;
+mod clocks;
 mod commands;
 mod consume;
 mod expire;
@@ -34,6 +35,7 @@ mod upkeep;
 mod writes;
 
 pub use attempt::SharedLedger;
+pub use clocks::{LedgerTime, ServerClock};
 pub use consume::{Progress, fits};
 pub use leases::Lease;
 pub use lookup::{Recorded, SkuRow};

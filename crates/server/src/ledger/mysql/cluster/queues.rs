@@ -7,8 +7,8 @@ use engine::UnixMs;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
-use super::leases::DB_NOW;
-use super::{LedgerError, SharedLedger};
+use super::leases::{DB_NOW, is_over};
+use super::{LedgerError, QUEUE_LEASE_MS, SharedLedger};
 use crate::ledger::mysql::sql::unsigned;
 use crate::ledger::rows::int;
 
@@ -49,8 +49,9 @@ impl SharedLedger {
     /// See [`LedgerError`].
     pub fn queue_rows(&mut self) -> Result<Vec<QueueRow>, LedgerError> {
         let query = format!(
-            "SELECT q.queue, q.next_offset, q.generation, q.owner, q.leased_until, q.leased_until >= {DB_NOW}, s.address \
-             FROM queue_offsets AS q LEFT JOIN servers AS s ON s.id = q.owner ORDER BY q.queue"
+            "SELECT q.queue, q.next_offset, q.generation, q.owner, q.leased_until, NOT ({}), s.address \
+             FROM queue_offsets AS q LEFT JOIN servers AS s ON s.id = q.owner ORDER BY q.queue",
+            is_over(QUEUE_LEASE_MS)
         );
         self.select(query, |row| {
             type Columns = (String, i64, i64, i64, i64, bool, Option<String>);
@@ -80,7 +81,8 @@ impl SharedLedger {
                 format!(
                     "UPDATE queue_offsets SET owner = {RETIRED}, leased_until = {DB_NOW}, generation = generation + 1 \
                      WHERE queue = ? AND next_offset = ? AND generation = ? AND owner <> {RETIRED} \
-                     AND (owner = 0 OR leased_until < {DB_NOW})"
+                     AND (owner = 0 OR {})",
+                    is_over(QUEUE_LEASE_MS)
                 ),
                 (&row.queue, next_offset, generation),
             )?;

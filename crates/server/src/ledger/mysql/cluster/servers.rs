@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 
-use super::leases::DB_NOW;
+use super::leases::{DB_NOW, STEP_MS_MAX, is_over};
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::sql::{Script, number, quoted, unsigned};
@@ -56,7 +56,9 @@ impl SharedLedger {
         self.attempt(|session, _| {
             session.check_format()?;
             session.connection.query_drop(&text)?;
-            let count = format!("SELECT COUNT(*) FROM servers WHERE alive_at > {DB_NOW} - {ALIVE_MS}");
+            let count = format!(
+                "SELECT COUNT(*) FROM servers WHERE alive_at BETWEEN {DB_NOW} - {ALIVE_MS} AND {DB_NOW} + {STEP_MS_MAX}"
+            );
             let alive: Option<usize> = session.connection.query_first(count)?;
             Ok(alive.unwrap_or(0).max(1))
         })
@@ -104,8 +106,9 @@ impl SharedLedger {
             script.push("START TRANSACTION");
             session.run(script, |_, _| Ok(()))?;
             let rows: Vec<(String, i64, i64, bool, i64)> = session.connection.query(format!(
-                "SELECT queue, next_offset, owner, owner = 0 OR leased_until < {DB_NOW}, generation \
-                 FROM queue_offsets ORDER BY queue FOR UPDATE"
+                "SELECT queue, next_offset, owner, owner = 0 OR {}, generation \
+                 FROM queue_offsets ORDER BY queue FOR UPDATE",
+                is_over(QUEUE_LEASE_MS)
             ))?;
             let mut rows: BTreeMap<String, Row> = rows
                 .into_iter()

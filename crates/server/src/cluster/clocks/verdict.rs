@@ -1,0 +1,149 @@
+//! Which of several clocks are wrong: the rule alone.
+//!
+//! Clocks that agree are right if they are more than half of all that could be read. What is further from the middle one of
+//! them than a bound, beyond all doubt of its reading, is out. Must not: read a clock.
+
+use std::fmt;
+
+use crate::gate::limits::CLOCK_OFF_MS_MAX;
+
+/// Whose clock it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cluster) enum Whose {
+    /// Of whoever compares.
+    Ours,
+    /// Of another server, by its address.
+    Server(String),
+    /// Of a Redis, by its address.
+    Gate(String),
+    /// Of the database, by its address.
+    Ledger(String),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Ours => f.write_str("this machine"),
+            Whose::Server(address) => write!(f, "the server {address}"),
+            Whose::Gate(address) => write!(f, "redis {address}"),
+            Whose::Ledger(address) => f.write_str(address),
+        }
+    }
+}
+
+/// A clock that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cluster) struct Reading {
+    pub(in crate::cluster) whose: Whose,
+    /// How far it is ahead of one and the same reference (negative: behind).
+    pub(in crate::cluster) ahead_ms: i64,
+    /// By how much that may be wrong, because reading took time.
+    pub(in crate::cluster) doubt_ms: u64,
+}
+
+/// What comparing came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cluster) struct Verdict {
+    /// How far what most clocks say is ahead of the reference. `None`: no time is said by more than half of them.
+    pub(in crate::cluster) middle_ms: Option<i64>,
+    /// Each clock, and how far it is ahead of the middle; without one, of the reference.
+    pub(in crate::cluster) clocks: Vec<(Reading, i64)>,
+}
+
+impl Verdict {
+    pub(in crate::cluster) fn of(mut readings: Vec<Reading>) -> Verdict {
+        readings.sort_by_key(|reading| reading.ahead_ms);
+        let Some(middle) = readings.get(readings.len().saturating_sub(1) / 2).map(|middle| middle.ahead_ms)
+        else {
+            return Verdict::default();
+        };
+        let agreeing = readings.iter().filter(|reading| !is_off(reading, reading.ahead_ms - middle)).count();
+        let middle_ms = (agreeing * 2 > readings.len()).then_some(middle);
+        let from = middle_ms.unwrap_or(0);
+        let clocks = readings.into_iter().map(|reading| {
+            let off = reading.ahead_ms - from;
+            (reading, off)
+        });
+        Verdict { middle_ms, clocks: clocks.collect() }
+    }
+
+    /// The clocks that are wrong, and how far each is ahead of most; all of them if no majority agrees.
+    pub(in crate::cluster) fn out(&self) -> impl Iterator<Item = (&Whose, i64)> {
+        let out = |(reading, off): &&(Reading, i64)| self.middle_ms.is_none() || is_off(reading, *off);
+        self.clocks.iter().filter(out).map(|(reading, off)| (&reading.whose, *off))
+    }
+
+    pub(in crate::cluster) fn off(&self, whose: &Whose) -> Option<i64> {
+        self.clocks.iter().find(|(reading, _)| reading.whose == *whose).map(|(_, off)| *off)
+    }
+}
+
+fn is_off(reading: &Reading, off_ms: i64) -> bool {
+    off_ms.unsigned_abs() > CLOCK_OFF_MS_MAX + reading.doubt_ms
+}
+
+/// What an operator is told of a clock.
+pub(in crate::cluster) fn describe(whose: &Whose, off_ms: i64) -> String {
+    let seconds = off_ms.unsigned_abs() / 1_000;
+    let tenths = off_ms.unsigned_abs() / 100 % 10;
+    let direction = if off_ms < 0 { "behind" } else { "ahead of" };
+    format!("the clock of {whose} is {seconds}.{tenths} s {direction} the others")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    /// Clocks by how far they are ahead; the first is ours. Those that are out.
+    #[track_caller]
+    fn check(ahead: &[i64], middle: Option<i64>, out: &[usize]) {
+        let whose = |index: usize| match index {
+            0 => Whose::Ours,
+            index => Whose::Server(index.to_string()),
+        };
+        let reading =
+            |(index, ahead): (usize, &i64)| Reading { whose: whose(index), ahead_ms: *ahead, doubt_ms: 5 };
+        let verdict = Verdict::of(ahead.iter().enumerate().map(reading).collect());
+        assert_eq!(verdict.middle_ms, middle, "{ahead:?}");
+        let mut found: Vec<_> = verdict.out().map(|(whose, _)| whose.clone()).collect();
+        found.sort();
+        assert_eq!(found, out.iter().map(|index| whose(*index)).collect::<Vec<_>>(), "{ahead:?}");
+    }
+
+    #[test]
+    fn a_minority_is_out_and_without_a_majority_all_are() {
+        check(&[], None, &[]);
+        check(&[7], Some(7), &[]);
+        check(&[0, 1_999], Some(0), &[]);
+        check(&[0, 2_005, 2], Some(2), &[]);
+        check(&[0, 2_008, 2], Some(2), &[1]);
+        check(&[24 * HOUR, 3, -2], Some(3), &[0]);
+        check(&[0, -HOUR, 1, 2, HOUR], Some(1), &[1, 4]);
+        // Three servers against a database and a Redis on one host.
+        check(&[0, 1, 2, HOUR, HOUR], Some(2), &[3, 4]);
+        check(&[0, HOUR], None, &[0, 1]);
+        check(&[0, 1, HOUR, HOUR + 1], None, &[0, 1, 2, 3]);
+        check(&[0, HOUR, 2 * HOUR], None, &[0, 1, 2]);
+    }
+
+    #[test]
+    fn a_clock_that_could_be_read_roughly_only_is_given_the_benefit_of_the_doubt() {
+        let reading = |ahead_ms, doubt_ms| Reading { whose: Whose::Gate(String::new()), ahead_ms, doubt_ms };
+        let out = |doubt| {
+            Verdict::of(vec![reading(0, 0), reading(0, 0), reading(3_000, doubt)])
+                .out()
+                .map(|(_, off)| off)
+                .collect()
+        };
+        assert_eq!((out(900), out(1_100)), (vec![3_000], vec![]));
+    }
+
+    #[test]
+    fn a_wrong_clock_is_described_with_what_it_is_of() {
+        let text = describe(&Whose::Gate("10.0.0.7:6379".into()), -3_600_040);
+        assert_eq!(text, "the clock of redis 10.0.0.7:6379 is 3600.0 s behind the others");
+        assert_eq!(describe(&Whose::Ours, 2_150), "the clock of this machine is 2.1 s ahead of the others");
+    }
+}
