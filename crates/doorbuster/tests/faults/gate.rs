@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::engines::Engines;
-use crate::proxy::Mode;
-use crate::testbed::{Forgets, Gate, Scenario, Testbed, play};
+use crate::proxy::{Mode, Proxy};
+use crate::testbed::{Forgets, Gate, Network, Scenario, Testbed, engines_that_are_well, is_full, play};
 
 /// With `appendfsync everysec` a killed Redis forgets what came since the last write of its log, at most this.
 const UNSYNCED: Duration = Duration::from_secs(2);
@@ -24,6 +24,10 @@ pub(crate) const WIPED_OF_MANY: Scenario = Scenario {
     forgets: Forgets::Before(EVERYTHING),
     ..Scenario::of("Redis wiped, of a shop with 50,000 products and 2 ms away")
 };
+pub(crate) const WIPED_FAR_REDIS: Scenario =
+    far("Redis wiped, of that shop with four servers, 10 ms away from Redis");
+pub(crate) const WIPED_FAR_LEDGER: Scenario = far("the same, 10 ms away from MariaDB");
+pub(crate) const WIPED_FAR_BROKER: Scenario = far("the same, 10 ms away from the broker");
 pub(crate) const MASTER_KILLED: Scenario = Scenario {
     gate: Gate::RedisCluster,
     forgets: Forgets::BeforeAndDuring(UNSYNCED),
@@ -34,6 +38,10 @@ pub(crate) const MASTER_FROZEN: Scenario = Scenario {
     forgets: Forgets::BeforeAndDuring(UNSYNCED),
     ..Scenario::of("Redis Cluster: a master frozen, its replica takes over")
 };
+
+const fn far(name: &'static str) -> Scenario {
+    Scenario { name, servers: 4, ..WIPED_OF_MANY }
+}
 
 #[test]
 fn redis_is_killed() {
@@ -72,9 +80,19 @@ fn redis_is_wiped() {
 /// What sells does not wait for what is over or still to come.
 #[test]
 fn redis_is_wiped_of_many_products() {
-    play(&WIPED_OF_MANY, |testbed| {
-        let engines = [&testbed.network.redis, &testbed.network.mariadb];
-        engines.iter().for_each(|engine| engine.set(Mode::Late(Duration::from_millis(2))));
+    let Network { redis, mariadb, broker, .. } = engines_that_are_well().1;
+    wiped_of_many(&WIPED_OF_MANY, &[redis, mariadb], Duration::from_millis(2));
+    if is_full() {
+        let far = Duration::from_millis(10);
+        wiped_of_many(&WIPED_FAR_REDIS, &[redis], far);
+        wiped_of_many(&WIPED_FAR_LEDGER, &[mariadb], far);
+        wiped_of_many(&WIPED_FAR_BROKER, &[broker], far);
+    }
+}
+
+fn wiped_of_many(scenario: &Scenario, engines: &[&Proxy], round_trip: Duration) {
+    play(scenario, |testbed| {
+        engines.iter().for_each(|engine| engine.set(Mode::Late(round_trip)));
         testbed.load.wait_for_orders(100, Duration::from_secs(60));
         assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
         testbed.load.wait_for_orders(1, Duration::from_secs(60));

@@ -35,7 +35,7 @@ mod verdict;
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 28] = [
+const SCENARIOS: [Scenario; 31] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -47,6 +47,9 @@ const SCENARIOS: [Scenario; 28] = [
     gate::UNREACHABLE,
     gate::WIPED,
     gate::WIPED_OF_MANY,
+    gate::WIPED_FAR_REDIS,
+    gate::WIPED_FAR_LEDGER,
+    gate::WIPED_FAR_BROKER,
     gate::MASTER_KILLED,
     gate::MASTER_FROZEN,
     broker::KILLED,
