@@ -24,7 +24,10 @@ sale opens or ends, until somebody says that the system's clock is right. Look a
   doorbuster clock confirm             the server's clock was wrong, and this one is right
   doorbuster clock confirm --closed    both are right, and the shop was closed in between
 
-If it is wrong, stop the server, set the clock, and start again.")]
+If it is wrong, stop the server, set the clock, and start again.
+
+The servers of a cluster compare their clocks with each other, Redis' and the database's. One that is off from most takes no
+order until the system's clock is set; then it goes on by itself, and nothing has to be confirmed.")]
 pub(crate) struct ClockArguments {
     #[command(subcommand)]
     command: ClockCommand,
