@@ -102,6 +102,8 @@ fn a_server_with_a_wrong_clock_takes_no_order_and_lets_nothing_expire_until_it_i
         assert!(!report.contains("\nclocks: "), "{report}");
         let lines = logged(dir.path(), "not ready: the server's clock is not believed");
         assert_eq!(lines.len(), 1, "{lines:?}");
+        let of_the_other = logged(dir.path(), "the clock of the server ");
+        assert_eq!(of_the_other.len(), 1, "{of_the_other:?}");
     }
 }
 
@@ -135,6 +137,8 @@ fn a_redis_whose_clock_is_set_wrong_sells_nothing_until_it_is_right() {
     audit(dir.path());
     // Nothing was lost with the clock: the gate was not built again.
     assert!(logged(dir.path(), "is fenced").is_empty());
+    let lines = logged(dir.path(), "the clock of redis ");
+    assert_eq!(lines.len(), 2, "each time once, however far off it is at each look: {lines:#?}");
 }
 
 #[test]

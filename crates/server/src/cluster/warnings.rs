@@ -35,7 +35,7 @@ impl Default for Warnings {
             telling_slots: Recurring::new("the slots of changed sales have not heard of it yet"),
             balancing: Recurring::new("a balance was not set"),
             fencing: Recurring::new("a gate could not be fenced"),
-            comparing: Recurring::new("the clocks can't be compared, or differ"),
+            comparing: Recurring::new("the clocks can't be compared"),
             differing: Recurring::new("orders are refused, for a gate's clock differs"),
             unreadable: Recurring::new("an open reservation can't be read"),
         }

@@ -16,6 +16,25 @@ pub(crate) enum Remarks {
     Clocks,
 }
 
+/// What an operator should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Of which things: what is said of them may change at every look.
+    of: Vec<String>,
+    text: String,
+}
+
+impl Remark {
+    /// Adds what is to say of one thing.
+    pub(crate) fn add(&mut self, of: &impl ToString, text: impl AsRef<str>) {
+        if !self.text.is_empty() {
+            self.text.push_str("; ");
+        }
+        self.text.push_str(text.as_ref());
+        self.of.push(of.to_string());
+    }
+}
+
 /// One thing that must hold for orders to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -71,7 +90,7 @@ pub struct Health {
     /// As they were read last.
     settings: Mutex<BTreeMap<Engine, Vec<EngineSettings>>>,
     /// What an operator should know although orders are taken.
-    remarks: Mutex<BTreeMap<Remarks, String>>,
+    remarks: Mutex<BTreeMap<Remarks, Remark>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,26 +196,26 @@ impl Health {
         known.values().flatten().map(|server| format!("{server}\n")).collect()
     }
 
-    /// Notes what an operator should know although orders are taken; a change is logged once.
-    pub(crate) fn remark(&self, about: Remarks, remark: Option<String>) {
+    /// Notes what an operator should know although orders are taken. It is logged when it is of other things than before.
+    pub(crate) fn remark(&self, about: Remarks, remark: Remark) {
         let mut known = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.get(&about) == remark.as_ref() {
-            return;
-        }
-        match (known.remove(&about), remark) {
-            (_, Some(remark)) => {
-                tracing::warn!("{remark}");
-                known.insert(about, remark);
+        let before = known.remove(&about).unwrap_or_default();
+        if before.of != remark.of {
+            if remark.of.is_empty() {
+                tracing::info!("over: {}", before.text);
+            } else {
+                tracing::warn!("{}", remark.text);
             }
-            (Some(known), None) => tracing::info!("over: {known}"),
-            (None, None) => {}
+        }
+        if !remark.of.is_empty() {
+            known.insert(about, remark);
         }
     }
 
     /// A line for each.
     pub(crate) fn remarks(&self) -> String {
         let known = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
-        known.values().map(|remark| format!("{remark}\n")).collect()
+        known.values().map(|remark| format!("{}\n", remark.text)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {
@@ -265,6 +284,27 @@ mod tests {
         assert!(health.note_fault(Need::Broker, Some("no such key".into())), "this one stays");
         assert!(health.note(Need::Broker, true));
         assert_eq!(health.why_not_ready(), None);
+    }
+
+    #[test]
+    fn remarks_are_shown_as_they_are_now() {
+        let health = Health::default();
+        let remark = |text: &str| {
+            let mut remark = Remark::default();
+            remark.add(&"redis", text);
+            remark
+        };
+        for text in ["3.0 s ahead", "3.1 s ahead"] {
+            health.remark(Remarks::Clocks, remark(text));
+            assert_eq!(health.remarks(), format!("{text}\n"));
+        }
+        let mut two = remark("a");
+        two.add(&"mariadb", "b");
+        health.remark(Remarks::Queues, two);
+        assert_eq!(health.remarks(), "a; b\n3.1 s ahead\n");
+        health.remark(Remarks::Queues, Remark::default());
+        health.remark(Remarks::Clocks, Remark::default());
+        assert_eq!(health.remarks(), "");
     }
 
     #[test]

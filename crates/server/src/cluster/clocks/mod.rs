@@ -24,7 +24,7 @@ pub(in crate::cluster) use self::verdict::{Reading, Verdict, Whose, describe};
 use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
-use crate::intake::{Need, Remarks};
+use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::{LedgerError, LedgerTime, ServerClock, SharedLedger};
 
 /// Between two looks.
@@ -214,10 +214,6 @@ fn judge_ours(core: &Core, out: &BTreeMap<Whose, i64>, verdict: &Verdict, off: b
     ahead_ms.store(ahead, Ordering::Relaxed);
     core.counts.clock_ahead_ms.set(ahead);
     if !core.options.clocks_decide {
-        match out.get(&Whose::Ours) {
-            Some(off) => core.warnings.comparing.met(&describe(&Whose::Ours, *off)),
-            None => core.warnings.comparing.well(),
-        }
         return;
     }
     let Some(off_ms) = out.get(&Whose::Ours) else {
@@ -253,33 +249,40 @@ fn judge_others(
         core.compared.expiry_stops.store(true, Ordering::Relaxed);
         return;
     };
-    let (mut closed, mut remarks, mut ledger_out) = (None, Vec::new(), false);
+    let (mut closed, mut remarks, mut ledger_out) = (None, Remark::default(), false);
     for (whose, off) in out {
         let text = describe(whose, *off);
         match whose {
+            _ if !core.options.clocks_decide => {
+                remarks.add(whose, format!("{text} (clock.trust = \"system\")"))
+            }
             Whose::Ours => {}
             Whose::Gate(_) => {
                 closed.get_or_insert_with(|| format!("{text}; set that clock, and it sells again by itself"));
             }
-            Whose::Server(_) => remarks.push(format!("{text}: it takes no order")),
+            Whose::Server(_) => remarks.add(whose, format!("{text}: it takes no order")),
             Whose::Ledger(_) => {
                 ledger_out = true;
-                remarks.push(format!("{text}: nothing expires and no address is erased; set that clock"));
+                remarks
+                    .add(whose, format!("{text}: nothing expires and no address is erased; set that clock"));
             }
         }
     }
     let ahead = difference(time.latest_entry_at, system.shifted(middle));
     let from_future = ahead > signed(CLOCK_OFF_MS_MAX);
-    if from_future {
-        remarks.push(format!(
+    if from_future && core.options.clocks_decide {
+        remarks.add(&"the latest entry", format!(
             "the latest entry of the ledger is {} s ahead of the clocks, from a server with a wrong one: until that time has \
              come, nothing expires and no address is erased",
             ahead / 1_000
         ));
     }
     core.compared.expiry_stops.store(ledger_out || from_future, Ordering::Relaxed);
-    core.health.note_fault(Need::GateClocks, closed.filter(|_| core.options.clocks_decide));
-    core.health.remark(Remarks::Clocks, (!remarks.is_empty()).then(|| remarks.join("; ")));
+    match closed {
+        Some(fault) => core.health.note_passing(Need::GateClocks, fault),
+        None => core.health.note(Need::GateClocks, true),
+    };
+    core.health.remark(Remarks::Clocks, remarks);
 }
 
 /// Each clock, and how far it is ahead of the system's here.

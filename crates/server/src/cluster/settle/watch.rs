@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Core;
 use crate::cluster::queues::{Faults, look_for};
-use crate::intake::{Need, Remarks};
+use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::QueueRow;
 use crate::queue::{Admin, Consumer, Queue};
 
@@ -133,7 +133,9 @@ impl<'a> Watching<'a> {
             _ => (None, self.faults.all()),
         };
         self.core.health.note_fault(Need::QueuesThere, waits);
-        self.core.health.remark(Remarks::Queues, (!shown.is_empty()).then(|| shown.join("; ")));
+        let mut remark = Remark::default();
+        shown.iter().for_each(|fault| remark.add(fault, fault));
+        self.core.health.remark(Remarks::Queues, remark);
     }
 }
 
