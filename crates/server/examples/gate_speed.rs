@@ -168,7 +168,7 @@ fn redis_benchmark(redis: &Redis, reserves: u32) -> Result<(), Error> {
         .args(["-p", &redis.port.to_string(), "-P", "64", "-c", "50", "-n", &reserves.to_string()])
         .args(["-r", "1000000000", "-q", "EVALSHA", Script::Reserve.sha(), "4"])
         .args(keys)
-        .args([&run, "id__rand_int__id", &"r".repeat(RECORD_BYTES), body])
+        .args([&run, "id__rand_int__id", &"r".repeat(RECORD_BYTES), body, "0"])
         .stdout(Stdio::null())
         .status()?;
     if status.success() { Ok(()) } else { Err("redis-benchmark failed".into()) }

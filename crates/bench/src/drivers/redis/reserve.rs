@@ -69,6 +69,8 @@ impl Gate {
         words.push(vec![Piece::Random(16)]);
         words.push(text(&[b'r'; RECORD_BYTES]));
         words.push(vec![Piece::Random(8), Piece::Text(bytes[1..].to_vec()), Piece::Below(self.buyers)]);
+        // No time, so that clocks are not compared.
+        words.push(text(b"0"));
         Ok(RedisCommand::new(words)?.expecting(Expect::Reserve))
     }
 }
