@@ -77,8 +77,10 @@ fn queues_that_were_consumed_and_removed_keep_no_gate_closed_and_are_reported_un
         accepted(&server, member, "k", 29);
     }
     audit(dir.path());
-    let (status, ready) = get(&server, "/readyz");
-    assert!(status == 200 && !says_of_queues(&ready), "{ready}");
+    until("it is ready", || {
+        let (status, ready) = get(&server, "/readyz");
+        (status == 200 && !says_of_queues(&ready), ready)
+    });
 
     resize("shrunk", 4);
     until_readiness_says(&server, 200, "are no longer in the topic");
