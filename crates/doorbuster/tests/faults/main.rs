@@ -31,7 +31,7 @@ mod verdict;
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 25] = [
+const SCENARIOS: [Scenario; 27] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -44,6 +44,8 @@ const SCENARIOS: [Scenario; 25] = [
     gate::WIPED_OF_MANY,
     gate::MASTER_KILLED,
     gate::MASTER_FROZEN,
+    gate::WATCHED_KILLED,
+    gate::WATCHED_FROZEN,
     broker::KILLED,
     broker::FROZEN,
     broker::UNREACHABLE,

@@ -17,6 +17,7 @@ mod cluster_bounds;
 mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;
+mod cluster_redis;
 mod crash;
 mod dead_letters;
 mod edge;
