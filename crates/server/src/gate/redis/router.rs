@@ -108,6 +108,7 @@ impl Router {
     ) -> Vec<Flight> {
         self.round += 1;
         self.refresh_if_stale();
+        self.check_master();
         let mut flights: Vec<Flight> = Vec::new();
         for Todo { index, ask, .. } in todo {
             let asking = ask.is_some();
@@ -234,19 +235,29 @@ impl Router {
         Err(why)
     }
 
-    /// The node that the Sentinels name, connected. They are asked where there is no connection, and now and then besides.
-    fn named_master(&mut self) -> Result<usize, Why> {
-        let sentinels = self.sentinels.as_mut().expect("it is called with Sentinels");
+    /// Leaves a master that we are connected to, if the Sentinels name another one. Once in a round, before any command is
+    /// assigned: a command of this round must not lose its connection.
+    fn check_master(&mut self) {
         let is_connected = self.nodes.get(self.master).is_some_and(|node| node.connection.is_some());
-        let named = if is_connected { sentinels.check() } else { Some(sentinels.find()?) };
+        let named = match &mut self.sentinels {
+            Some(sentinels) if is_connected => sentinels.check(),
+            _ => None,
+        };
         if let Some(address) = named {
             let node = self.node(&address);
-            if node != self.master
-                && let Some(before) = self.nodes.get_mut(self.master)
-            {
-                before.connection = None;
+            if node != self.master {
+                self.nodes[self.master].connection = None;
+                self.master = node;
             }
-            self.master = node;
+        }
+    }
+
+    /// The node that the Sentinels name, connected. They are asked if there is no connection.
+    fn named_master(&mut self) -> Result<usize, Why> {
+        if self.nodes.get(self.master).is_none_or(|node| node.connection.is_none()) {
+            let sentinels = self.sentinels.as_mut().expect("it is called with Sentinels");
+            let address = sentinels.find()?;
+            self.master = self.node(&address);
         }
         self.connect(self.master).map(|()| self.master).map_err(of_named)
     }
@@ -328,6 +339,7 @@ impl Router {
     /// The addresses of all masters, as far as they are known, and a connection to each or why there is none.
     pub(super) fn masters(&mut self) -> Vec<(String, Result<&mut Connection, Why>)> {
         self.round += 1;
+        self.check_master();
         let positions: Vec<usize> = if self.is_cluster {
             self.stale = true;
             self.refresh_if_stale();
