@@ -19,10 +19,10 @@ port_base=${DOORBUSTER_DEV_PORT_BASE:-17000}
 # one that they listen on, a test can put a proxy in between.
 advertised_host=${DOORBUSTER_DEV_ADVERTISED_HOST:-127.0.0.1}
 
-# Crash recovery of a large InnoDB log and reading a large AOF take long; everything else is ready in seconds.
-ready_seconds_max=120
+# Crash recovery of a large InnoDB log and reading a large AOF take long, and so do five Java processes on a busy machine.
+ready_seconds_max=300
 stop_seconds_max=30 # then SIGKILL
-lock_seconds_max=300
+lock_seconds_max=600
 check_seconds_max=5 # one ready check
 
 members_all=(redis redis-cluster-{0..5} mariadb rocketmq-namesrv rocketmq-broker redis-edge nginx)

@@ -14,6 +14,7 @@ mod clock;
 mod cluster;
 mod cluster_balance;
 mod cluster_bounds;
+mod cluster_brokers;
 mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;
