@@ -19,13 +19,16 @@ port_base=${DOORBUSTER_DEV_PORT_BASE:-17000}
 # one that they listen on, a test can put a proxy in between.
 advertised_host=${DOORBUSTER_DEV_ADVERTISED_HOST:-127.0.0.1}
 
-# Crash recovery of a large InnoDB log and reading a large AOF take long; everything else is ready in seconds.
-ready_seconds_max=120
+# Crash recovery of a large InnoDB log and reading a large AOF take long, and so do five Java processes on a busy machine.
+ready_seconds_max=300
 stop_seconds_max=30 # then SIGKILL
-lock_seconds_max=300
+lock_seconds_max=600
 check_seconds_max=5 # one ready check
 
 members_all=(redis redis-cluster-{0..5} mariadb rocketmq-namesrv rocketmq-broker redis-edge nginx)
+# Started by name only.
+members_more=(valkey sentinel-redis-{0..2} sentinel-{0..2} rocketmq-broker-b rocketmq-broker-{a,b}-slave)
+members_known=("${members_all[@]}" "${members_more[@]}")
 servers_all=(server-1 server-2) # only dev/run-cluster starts them
 
 fail() {
@@ -41,6 +44,9 @@ esac
 kind_of() {
 	case $1 in
 	redis-cluster-*) echo redis_cluster ;;
+	rocketmq-broker*) echo rocketmq_broker ;;
+	sentinel-redis-*) echo sentinel_redis ;;
+	sentinel-*) echo sentinel ;;
 	server-*) echo server ;;
 	*) echo "${1//-/_}" ;;
 	esac
@@ -52,13 +58,15 @@ members_of() {
 	case $1 in
 	all) printf '%s\n' "${members_all[@]}" ;;
 	redis-cluster) printf '%s\n' redis-cluster-{0..5} ;;
+	sentinel) printf '%s\n' sentinel-redis-{0..2} sentinel-{0..2} ;;
+	rocketmq-pairs) printf '%s\n' rocketmq-namesrv rocketmq-broker{,-b} rocketmq-broker-{a,b}-slave ;;
 	rocketmq) printf '%s\n' rocketmq-namesrv rocketmq-broker ;;
 	*)
-		for member in "${members_all[@]}"; do
+		for member in "${members_known[@]}"; do
 			[ "$member" = "$1" ] && echo "$member" && return 0
 		done
-		echo "error: no engine is called '$1': redis, redis-cluster, rocketmq, mariadb, nginx, all, or one of" \
-			"${members_all[*]}" >&2
+		echo "error: no engine is called '$1': redis, redis-cluster, sentinel, valkey, rocketmq, rocketmq-pairs, mariadb, nginx, all, or one of" \
+			"${members_known[*]}" >&2
 		return 1
 		;;
 	esac

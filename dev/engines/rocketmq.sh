@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# RocketMQ: a name server and one broker. Maven fetches the jars into a cache that all clones share.
+# RocketMQ: a name server and one broker, or two masters with a slave each (`rocketmq-pairs`). Maven fetches the jars into a cache that all clones share.
 # Sourced by dev/engines.sh.
 
 rocketmq_flush=${DOORBUSTER_ROCKETMQ_FLUSH:-SYNC_FLUSH}
+rocketmq_role=${DOORBUSTER_ROCKETMQ_ROLE:-ASYNC_MASTER} # of masters
 rocketmq_options=$(tr ' ' '\n' <<<"${DOORBUSTER_ROCKETMQ_OPTIONS:-}") # more lines of the broker's settings
 # A folder with certificate.pem and key.pem: name server and broker take TLS alone. If it has a clients.pem, too, they take only
 # clients whose certificate that file vouches for, their own among them.
@@ -13,7 +14,16 @@ rocketmq_fetch_seconds_max=600
 
 ports_rocketmq_namesrv() { echo $((port_base + 40)); }
 # Port - 2 is the one that RocketMQ derives for important clients, port + 1 is for replication.
-ports_rocketmq_broker() { echo $((port_base + 50)) $((port_base + 48)) $((port_base + 51)); }
+ports_rocketmq_broker() {
+	local first
+	case $1 in
+	rocketmq-broker) first=$((port_base + 50)) ;;
+	rocketmq-broker-b) first=$((port_base + 54)) ;;
+	rocketmq-broker-a-slave) first=$((port_base + 58)) ;;
+	rocketmq-broker-b-slave) first=$((port_base + 72)) ;;
+	esac
+	echo "$first" $((first - 2)) $((first + 1))
+}
 
 # Fetches the jars once, into a folder aside that is renamed at the end, so that an interrupted run leaves nothing that looks
 # complete.
@@ -63,23 +73,32 @@ launch_rocketmq_namesrv() {
 
 # The shortest possible period of registering: a restarted name server knows the broker within 10 s.
 launch_rocketmq_broker() {
-	local dir=$dev_dir/$1
+	local dir=$dev_dir/$1 name=broker-a id=0 role=$rocketmq_role heap=512m light=() ports
+	read -r -a ports < <(ports_of "$1")
+	case $1 in *-b | *-b-slave) name=broker-b ;; esac
+	case $1 in *-slave) id=1 role=SLAVE heap=256m ;; esac
+	# Only the first broker is measured: the others start sooner so, and take less memory.
+	[ "$1" = rocketmq-broker ] || light=(-XX:TieredStopAtLevel=1 -XX:+UseSerialGC)
+	case $rocketmq_role in
+	ASYNC_MASTER | SYNC_MASTER) ;;
+	*) fail "DOORBUSTER_ROCKETMQ_ROLE must be ASYNC_MASTER or SYNC_MASTER, not '$rocketmq_role'" ;;
+	esac
 	case $rocketmq_flush in
 	SYNC_FLUSH | ASYNC_FLUSH) ;;
 	*) fail "DOORBUSTER_ROCKETMQ_FLUSH must be SYNC_FLUSH or ASYNC_FLUSH, not '$rocketmq_flush'" ;;
 	esac
 	cat >"$dir/broker.conf" <<-CONF
 		brokerClusterName=DefaultCluster
-		brokerName=broker-a
-		brokerId=0
-		brokerRole=ASYNC_MASTER
+		brokerName=$name
+		brokerId=$id
+		brokerRole=$role
 		flushDiskType=$rocketmq_flush
 		namesrvAddr=127.0.0.1:$((port_base + 40))
 		brokerIP1=$advertised_host
 		brokerIP2=127.0.0.1
 		bindAddress=127.0.0.1
-		listenPort=$((port_base + 50))
-		haListenPort=$((port_base + 51))
+		listenPort=${ports[0]}
+		haListenPort=${ports[2]}
 		storePathRootDir=$dir/store
 		storePathCommitLog=$dir/store/commitlog
 		mappedFileSizeCommitLog=134217728
@@ -93,7 +112,7 @@ launch_rocketmq_broker() {
 		$rocketmq_options
 	CONF
 	launch_java "$1" org.apache.rocketmq.broker.BrokerStartup "$dir/broker.conf" \
-		-Xms512m -Xmx512m -XX:MaxDirectMemorySize=512m
+		"-Xms$heap" "-Xmx$heap" -XX:MaxDirectMemorySize=512m "${light[@]}"
 }
 
 # Asks the name server for its brokers (request code 106), in RocketMQ's own protocol: two lengths, then JSON. A Java
@@ -119,6 +138,7 @@ ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }
 
 # To be registered is not enough after a crash: the name server may still list the dead broker.
 ready_rocketmq_broker() {
-	(exec 3<>"/dev/tcp/127.0.0.1/$((port_base + 50))") &&
-		[[ $(rocketmq_brokers) == *"$advertised_host:$((port_base + 50))"* ]]
+	local ports
+	read -r -a ports < <(ports_of "$1")
+	(exec 3<>"/dev/tcp/127.0.0.1/${ports[0]}") && [[ $(rocketmq_brokers) == *"$advertised_host:${ports[0]}"* ]]
 }

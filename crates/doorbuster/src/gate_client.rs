@@ -10,7 +10,7 @@ use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Reserve, Reserved};
+use server::gate::{Gate, GateConfig, Layout, Reserve, Reserved};
 
 use crate::failure::Failure;
 use crate::output;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &GateClientArguments) -> Result<(), Failure> {
 fn config(address: &str) -> GateConfig {
     GateConfig {
         addresses: vec![address.to_owned()],
-        cluster: false,
+        layout: Layout::Single,
         tls: None,
         user: None,
         password: None,

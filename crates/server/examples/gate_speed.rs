@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Reserve};
+use server::gate::{Gate, GateConfig, Layout, Reserve};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -55,7 +55,7 @@ impl Redis {
     fn gate(&self, batch_commands_max: usize) -> Gate {
         Gate::new(GateConfig {
             addresses: vec![format!("127.0.0.1:{}", self.port)],
-            cluster: false,
+            layout: Layout::Single,
             tls: None,
             user: None,
             password: None,

@@ -39,6 +39,17 @@ pub(crate) const MASTER_FROZEN: Scenario = Scenario {
     ..Scenario::of("Redis Cluster: a master frozen, its replica takes over")
 };
 
+pub(crate) const WATCHED_KILLED: Scenario = Scenario {
+    gate: Gate::RedisSentinel,
+    forgets: Forgets::BeforeAndDuring(UNSYNCED),
+    ..Scenario::of("Redis Sentinel: the master killed, a replica takes over")
+};
+pub(crate) const WATCHED_FROZEN: Scenario = Scenario {
+    gate: Gate::RedisSentinel,
+    forgets: Forgets::BeforeAndDuring(UNSYNCED),
+    ..Scenario::of("Redis Sentinel: the master frozen, a replica takes over")
+};
+
 const fn far(name: &'static str) -> Scenario {
     Scenario { name, servers: 4, ..WIPED_OF_MANY }
 }
@@ -120,6 +131,44 @@ fn a_master_is_frozen() {
         Testbed::wait_out();
         testbed.engines.thaw(&master);
     });
+}
+
+#[test]
+fn a_watched_master_is_killed() {
+    play(&WATCHED_KILLED, |testbed| {
+        let master = watched_master(testbed.engines);
+        testbed.engines.kill(&master);
+        wait_for_another_watched_master(testbed.engines, &master);
+        testbed.engines.up(&["sentinel"]);
+    });
+}
+
+/// When it wakes up, it believes that it is still the master, until a Sentinel tells it.
+#[test]
+fn a_watched_master_is_frozen() {
+    play(&WATCHED_FROZEN, |testbed| {
+        let master = watched_master(testbed.engines);
+        testbed.engines.freeze(&master);
+        wait_for_another_watched_master(testbed.engines, &master);
+        Testbed::wait_out();
+        testbed.engines.thaw(&master);
+    });
+}
+
+/// The member that the Sentinels name.
+fn watched_master(engines: &Engines) -> String {
+    let named = redis_cli(engines, "sentinel-0", &["sentinel", "get-master-addr-by-name", "mymaster"]);
+    let address = named.split_whitespace().collect::<Vec<_>>().join(":");
+    let members = (0..3).map(|node| format!("sentinel-redis-{node}"));
+    members.into_iter().find(|member| engines.address(member) == address).unwrap_or_else(|| panic!("{named}"))
+}
+
+fn wait_for_another_watched_master(engines: &Engines, old: &str) {
+    let deadline = Instant::now() + TAKEN_OVER_WITHIN;
+    while watched_master(engines) == old {
+        assert!(Instant::now() < deadline, "no replica took over from {old}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 pub(crate) fn redis_cli(engines: &Engines, member: &str, command: &[&str]) -> String {

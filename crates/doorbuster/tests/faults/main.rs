@@ -35,7 +35,7 @@ mod verdict;
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 31] = [
+const SCENARIOS: [Scenario; 33] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -52,6 +52,8 @@ const SCENARIOS: [Scenario; 31] = [
     gate::WIPED_FAR_BROKER,
     gate::MASTER_KILLED,
     gate::MASTER_FROZEN,
+    gate::WATCHED_KILLED,
+    gate::WATCHED_FROZEN,
     broker::KILLED,
     broker::FROZEN,
     broker::UNREACHABLE,

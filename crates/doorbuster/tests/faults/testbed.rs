@@ -27,8 +27,8 @@ use crate::verdict::{self, Outcome};
 const WARM_WITHIN: Duration = Duration::from_secs(30);
 /// After a fault is over.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
-const ALL_ENGINES: [&str; 4] = ["redis", "redis-cluster", "mariadb", "rocketmq"];
-const FROZEN_BY_SOME: [&str; 9] = [
+const ALL_ENGINES: [&str; 5] = ["redis", "redis-cluster", "sentinel", "mariadb", "rocketmq"];
+const FROZEN_BY_SOME: [&str; 12] = [
     "redis",
     "redis-cluster-0",
     "redis-cluster-1",
@@ -36,6 +36,9 @@ const FROZEN_BY_SOME: [&str; 9] = [
     "redis-cluster-3",
     "redis-cluster-4",
     "redis-cluster-5",
+    "sentinel-redis-0",
+    "sentinel-redis-1",
+    "sentinel-redis-2",
     "rocketmq-broker",
     "mariadb",
 ];
@@ -47,12 +50,16 @@ const IDLE_ITEMS: u64 = 10_000;
 const FIRST_IDLE_SALE: u64 = 1_000;
 const CLUSTER_NODES: usize = 6;
 const CLUSTER_NODE_TIMEOUT_MS: &str = "2000";
+const SENTINEL_DOWN_AFTER_MS: &str = "2000";
+const SENTINELS: usize = 3;
 
 /// Which gate the servers are set up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Redis,
     RedisCluster,
+    /// Reached without a proxy: the Sentinels name the servers as these listen.
+    RedisSentinel,
 }
 
 /// How many orders may be accepted and then rejected: as many as the gate may have forgotten.
@@ -122,6 +129,8 @@ pub(crate) struct Testbed {
 pub(crate) struct Network {
     pub(crate) redis: Proxy,
     pub(crate) redis_cluster: Vec<Proxy>,
+    /// Their addresses, as the configuration lists them.
+    pub(crate) sentinels: String,
     pub(crate) mariadb: Proxy,
     pub(crate) name_server: Proxy,
     pub(crate) broker: Proxy,
@@ -135,6 +144,10 @@ impl Network {
             redis_cluster: (0..CLUSTER_NODES)
                 .map(|node| Proxy::advertised(address(&format!("redis-cluster-{node}"))))
                 .collect(),
+            sentinels: (0..SENTINELS)
+                .map(|sentinel| format!("{:?}", engines.address(&format!("sentinel-{sentinel}"))))
+                .collect::<Vec<_>>()
+                .join(", "),
             mariadb: Proxy::to(address("mariadb")),
             name_server: Proxy::to(address("rocketmq-namesrv")),
             broker: Proxy::advertised(address("rocketmq-broker")),
@@ -220,6 +233,7 @@ pub(crate) fn engines_that_are_well() -> (&'static Engines, &'static Network) {
         let settings = [
             ("DOORBUSTER_DEV_ADVERTISED_HOST", host.as_str()),
             ("DOORBUSTER_REDIS_CLUSTER_NODE_TIMEOUT_MS", CLUSTER_NODE_TIMEOUT_MS),
+            ("DOORBUSTER_REDIS_SENTINEL_DOWN_AFTER_MS", SENTINEL_DOWN_AFTER_MS),
             // The broker as it is by default: what it refuses is a part of what the servers live through.
             ("DOORBUSTER_ROCKETMQ_OPTIONS", ""),
         ];
@@ -277,6 +291,7 @@ pub(crate) fn configuration(
                 network.redis_cluster.iter().map(|node| format!("{:?}", node.address.to_string())).collect();
             ("cluster", nodes.join(", "))
         }
+        Gate::RedisSentinel => ("sentinel", network.sentinels.clone()),
     };
     let Scenario { servers, backlog_max, .. } = scenario;
     let (publish, roll_forward, timeout) = if is_full() { (2000, 10_000, 1000) } else { (1000, 2000, 500) };

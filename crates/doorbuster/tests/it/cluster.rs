@@ -31,6 +31,16 @@ pub(crate) fn configure_on(redis: &str, directory: &Path, name: &str, more: &str
 /// The same on a Redis and a MariaDB of the test's own.
 pub(crate) fn configure_with(redis: &str, mariadb: &str, directory: &Path, name: &str, more: &str) {
     let name_server = Engines::shared(&["rocketmq"]).address("rocketmq-namesrv");
+    configure_at([redis, &name_server, mariadb], directory, name, more);
+}
+
+/// The same on engines at these addresses.
+pub(crate) fn configure_at(
+    [redis, name_server, mariadb]: [&str; 3],
+    directory: &Path,
+    name: &str,
+    more: &str,
+) {
     sql(mariadb, &format!("CREATE DATABASE {name}"));
     let config = format!(
         "[cluster]\nenabled = true\nservers = 2\n[gate]\naddresses = [\"{redis}\"]\nprefix = \"{name}\"\n\

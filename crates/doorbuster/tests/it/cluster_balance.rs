@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Settle, Verdict};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId};
-use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Reserve, Reserved};
+use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Layout, Reserve, Reserved};
 use server::ledger::mysql::Options;
 use server::ledger::mysql::cluster::{SharedLedger, correction_id};
 use server::ledger::mysql::connect::{Limits, Tls};
@@ -41,7 +41,7 @@ fn set_at_last(server: &Serving, balance: u64) {
 fn gate(name: &str) -> Gate {
     Gate::new(GateConfig {
         addresses: vec![Engines::shared(&["redis"]).address("redis")],
-        cluster: false,
+        layout: Layout::Single,
         tls: None,
         user: None,
         password: None,

@@ -23,7 +23,7 @@ use crate::cluster::settle::consume::{self, Consuming};
 use crate::cluster::settle::reconcile::{self, Reconciling};
 use crate::cluster::settle::watch::{self, Watching};
 use crate::config::{Config, GateMode, Secrets};
-use crate::gate::{Gate, GateConfig, GateTls};
+use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
@@ -272,11 +272,21 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         None
     };
     let text = |secret: &crate::secret::SecretBytes| String::from_utf8_lossy(secret.as_bytes()).into_owned();
+    let user = |name: &String| (!name.is_empty()).then(|| name.clone());
+    let layout = match gate.mode {
+        GateMode::Single => Layout::Single,
+        GateMode::Cluster => Layout::Cluster,
+        GateMode::Sentinel => Layout::Sentinel(Sentinel {
+            master: gate.sentinel_master.clone(),
+            user: user(&gate.sentinel_user),
+            password: secrets.sentinel.as_ref().map(text),
+        }),
+    };
     Ok(GateConfig {
         addresses: gate.addresses.clone(),
-        cluster: gate.mode == GateMode::Cluster,
+        layout,
         tls,
-        user: (!gate.user.is_empty()).then(|| gate.user.clone()),
+        user: user(&gate.user),
         password: secrets.gate.as_ref().map(text),
         key_prefix: gate.prefix.clone(),
         connect_timeout: GATE_CONNECT_TIMEOUT.min(gate.timeout()),

@@ -12,6 +12,10 @@ use super::{Problem, is_named, path_unless_empty};
 pub struct Gate {
     pub addresses: Vec<String>,
     pub mode: GateMode,
+    pub sentinel_master: String,
+    pub sentinel_user: String,
+    #[serde(deserialize_with = "path_unless_empty")]
+    pub(crate) sentinel_password_file: Option<PathBuf>,
     pub user: String,
     #[serde(deserialize_with = "path_unless_empty")]
     pub(crate) password_file: Option<PathBuf>,
@@ -32,6 +36,7 @@ pub struct Gate {
 pub enum GateMode {
     Single,
     Cluster,
+    Sentinel,
 }
 
 impl Gate {
@@ -46,8 +51,21 @@ impl Gate {
         }
         check_addresses("gate.addresses", &self.addresses, problems);
         if self.mode == GateMode::Single && self.addresses.len() > 1 {
-            let message = "has more than one address: set gate.mode = \"cluster\", or name one";
+            let message =
+                "has more than one address: set gate.mode = \"cluster\" or \"sentinel\", or name one";
             problems.push(("gate.addresses", message.into()));
+        }
+        if self.mode == GateMode::Sentinel && self.sentinel_master.trim().is_empty() {
+            let message = "is empty: give the name that the Sentinels have for the master";
+            problems.push(("gate.sentinel_master", message.into()));
+        }
+        let of_sentinels = [
+            ("gate.sentinel_user", !self.sentinel_user.is_empty()),
+            ("gate.sentinel_password_file", self.sentinel_password_file.is_some()),
+        ];
+        for (key, _) in of_sentinels.iter().filter(|(_, given)| *given && self.mode != GateMode::Sentinel) {
+            let message = "has no effect without Sentinels: set gate.mode = \"sentinel\", or leave it empty";
+            problems.push((*key, message.into()));
         }
         let files = [
             ("gate.tls_authority_file", self.tls_authority_file.is_some()),

@@ -18,11 +18,12 @@ use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::secret::SecretBytes;
 
-pub(super) const SECRET_VARIABLES: [&str; 7] = [
+pub(super) const SECRET_VARIABLES: [&str; 8] = [
     TOKEN.variable,
     OPERATOR.variable,
     PAYMENT.variable,
     GATE.variable,
+    SENTINEL.variable,
     MYSQL.variable,
     QUEUE.variable,
     QUEUE_TOKEN.variable,
@@ -46,6 +47,8 @@ pub struct Secrets {
     pub payment_previous: Option<SecretBytes>,
     /// Redis' password; without one, none is sent.
     pub gate: Option<SecretBytes>,
+    /// The Sentinels' password; without one, none is sent.
+    pub sentinel: Option<SecretBytes>,
     /// The password at the ledger's server; without one, none is sent.
     pub mysql: Option<SecretBytes>,
     /// What requests to RocketMQ are signed with, and the token of credentials that lapse.
@@ -113,6 +116,13 @@ const QUEUE_TOKEN: Kind = Kind {
 };
 const GATE: Kind =
     Kind { key: "gate.password_file", variable: "DOORBUSTER_GATE_PASSWORD", ours: false, demo_file: None };
+
+const SENTINEL: Kind = Kind {
+    key: "gate.sentinel_password_file",
+    variable: "DOORBUSTER_GATE_SENTINEL_PASSWORD",
+    ours: false,
+    demo_file: None,
+};
 
 impl Secrets {
     /// Reads the secrets that a checked configuration needs. In a demo the missing ones are made, and kept in
@@ -199,6 +209,7 @@ impl Secrets {
         let queue = &config.queue;
         for (kind, file, secret) in [
             (&GATE, &config.gate.password_file, &mut self.gate),
+            (&SENTINEL, &config.gate.sentinel_password_file, &mut self.sentinel),
             (&MYSQL, &config.ledger.mysql_password_file, &mut self.mysql),
             (&QUEUE, &queue.secret_key_file, &mut self.queue),
             (&QUEUE_TOKEN, &queue.security_token_file, &mut self.queue_token),

@@ -238,6 +238,33 @@ fn a_ledger_on_mysql_needs_an_address_a_user_and_a_database() {
 }
 
 #[test]
+fn what_is_for_sentinels_has_an_effect_with_them_alone() {
+    check_errors(
+        "[gate]\nsentinel_user = \"shop\"\naddresses = [\"a:1\", \"b:1\"]\n",
+        &[],
+        &[
+            "doorbuster.toml:3: gate.addresses has more than one address: set gate.mode = \"cluster\" or \"sentinel\", \
+             or name one",
+            "doorbuster.toml:2: gate.sentinel_user has no effect without Sentinels: set gate.mode = \"sentinel\", or \
+             leave it empty",
+        ],
+    );
+    check_errors(
+        "[gate]\nmode = \"sentinel\"\nsentinel_master = \"\"\n",
+        &[],
+        &[
+            "doorbuster.toml:3: gate.sentinel_master is empty: give the name that the Sentinels have for the master",
+        ],
+    );
+    let text = "[gate]\nmode = \"sentinel\"\naddresses = [\"a:1\", \"b:1\"]\nsentinel_user = \"shop\"\n";
+    let config = load(text, &[]).unwrap();
+    assert_eq!(config.gate.sentinel_master, "mymaster");
+    let environment = Environment::from_pairs([("DOORBUSTER_GATE_SENTINEL_PASSWORD", "hush")]);
+    let secrets = Secrets::load_for_ledger(&config, &environment).unwrap();
+    assert_eq!(secrets.sentinel.unwrap().as_bytes(), b"hush");
+}
+
+#[test]
 fn what_signs_requests_and_what_encrypts_them_must_be_whole() {
     check_errors(
         "[queue]\ntls_key_file = \"key.pem\"\n",

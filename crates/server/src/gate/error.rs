@@ -129,7 +129,9 @@ impl fmt::Display for Why {
             Why::TimedOut => "it does not answer in time",
             Why::ConnectionLost => "the connection was lost",
             Why::Loading => "it is loading its data (LOADING)",
-            Why::ReadOnly => "it is a replica: name its master in gate.addresses",
+            Why::ReadOnly => {
+                "it is a replica: name its master in gate.addresses, or set gate.mode = \"sentinel\""
+            }
             Why::ClusterDown => "the cluster does not serve every slot (CLUSTERDOWN)",
             Why::SlotMoving => "a slot is being moved",
             Why::DiskError => "it refuses writes, because it can't save to its disk (MISCONF)",
@@ -142,6 +144,9 @@ impl fmt::Display for Why {
             Why::ScriptMissing => "the scripts can't be loaded",
             Why::RanBackwards => "it answered from an older state than was seen before",
             Why::Invalid(text) => return write!(f, "invalid: {text}"),
+            Why::Unexpected(text) if text.contains("unknown command 'CLUSTER'") => {
+                return write!(f, "{text}; if it is a Sentinel, set gate.mode = \"sentinel\"");
+            }
             Why::Unexpected(text) if text.contains("cluster support disabled") => {
                 return write!(f, "{text}; set gate.mode = \"single\"");
             }

@@ -51,6 +51,10 @@ pub mod limits {
     /// attempt took: one that is silent must not take the time of the others.
     pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
     pub const RETRY_SHARE: u32 = 3;
+    /// How often a Sentinel is asked whether the master is still the one that we are connected to, and no more often than
+    /// lets it take a part in `SENTINEL_CHECK_SHARE` of the time.
+    pub const SENTINEL_CHECK: Duration = Duration::from_secs(1);
+    pub const SENTINEL_CHECK_SHARE: u32 = 20;
     /// Rounds of redirects and reloads that one command may take before it is given up as not executed.
     pub const ROUNDS_MAX: u32 = 8;
     /// Before a command that was answered TRYAGAIN is sent again: a slot is being moved, key by key.
@@ -60,9 +64,10 @@ pub mod limits {
 /// Where the gate is and how it is spoken to.
 #[derive(Clone)]
 pub struct GateConfig {
-    /// `host:port`. A single Redis: the master and those that may become it, tried in order; a Cluster: some of its nodes.
+    /// `host:port`. A single Redis: the master and those that may become it, tried in order; a Cluster: some of its nodes;
+    /// Sentinel: the Sentinels.
     pub addresses: Vec<String>,
-    pub cluster: bool,
+    pub layout: Layout,
     pub tls: Option<GateTls>,
     pub user: Option<String>,
     pub password: Option<String>,
@@ -81,6 +86,33 @@ pub struct GateConfig {
     pub cool_down: CoolDown,
 }
 
+/// Which servers there are, and who knows where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    Single,
+    Cluster,
+    Sentinel(Sentinel),
+}
+
+/// A master with replicas, watched by Sentinels.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The name that the Sentinels have for it.
+    pub master: String,
+    /// At the Sentinels. They are spoken to in TLS if Redis is.
+    pub user: Option<String>,
+    pub password: Option<String>,
+}
+
+impl fmt::Debug for Sentinel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sentinel")
+            .field("master", &self.master)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Certificates as PEM.
 #[derive(Clone, Debug, Default)]
 pub struct GateTls {
@@ -94,7 +126,7 @@ impl fmt::Debug for GateConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GateConfig")
             .field("addresses", &self.addresses)
-            .field("cluster", &self.cluster)
+            .field("layout", &self.layout)
             .field("tls", &self.tls.is_some())
             .field("user", &self.user)
             .field("key_prefix", &self.key_prefix)
@@ -310,7 +342,9 @@ pub struct ReplicaHealth {
 
 /// Why no order may be admitted because of the gate as a whole, if so: the text of the first fault.
 pub fn fault(nodes: &[NodeHealth]) -> Option<String> {
-    nodes.iter().find_map(|node| node.fault.as_ref().map(|fault| format!("redis {}: {fault}", node.address)))
+    nodes
+        .iter()
+        .find_map(|node| node.fault.as_ref().map(|fault| format!("{}: {fault}", node.settings.engine)))
 }
 
 /// The part of an order id that is a key within its SKU.

@@ -13,7 +13,7 @@ use redis::{
 
 use super::reply::{self, ErrorMeaning};
 use super::scripts;
-use crate::gate::{GateConfig, Why};
+use crate::gate::{GateConfig, Layout, Why};
 use crate::tls_fault::{TlsKeys, explain};
 
 /// Which run of which master a state belongs to: 20 digits of the process's `run_id` and 20 of `master_replid2`. The run
@@ -35,6 +35,8 @@ const CLOSED_TLS: &str =
 const SILENT_TLS: &str = "it does not answer in TLS in time: if it speaks no TLS, set gate.tls = false";
 const CLOSED_PLAIN: &str =
     "it closed the connection without an answer: if it takes TLS alone, set gate.tls = true";
+
+const SENTINEL: &str = "it is a Sentinel: set gate.mode = \"sentinel\", and gate.sentinel_master";
 
 /// Times shorter than this can't be waited for by a socket.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -65,7 +67,7 @@ impl Connection {
     }
 
     /// Connects and signs in, whoever is there.
-    fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
+    pub(super) fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
         let (client, tls) = (client(config, address)?, config.tls.is_some());
         let socket = client
             .get_connection_with_timeout(config.connect_timeout)
@@ -81,8 +83,18 @@ impl Connection {
             read_timeout: config.connect_timeout,
             idle_check: config.idle_check,
         };
-        connection.sign_in(config).map_err(|why| unopened(why, tls))?;
-        Ok(connection)
+        match connection.sign_in(config) {
+            // Its password is another one than Redis', if it has any.
+            Err(Why::Denied(_)) if connection.is_unwanted_sentinel(config) => {
+                Err(Why::Refused(SENTINEL.into()))
+            }
+            Err(why) => Err(unopened(why, tls)),
+            Ok(()) => Ok(connection),
+        }
+    }
+
+    fn is_unwanted_sentinel(&mut self, config: &GateConfig) -> bool {
+        config.layout == Layout::Single && self.info("server").is_ok_and(|info| is_sentinel(&info))
     }
 
     /// By a command of our own: the crate would not report what the server answered.
@@ -115,6 +127,9 @@ impl Connection {
     /// The run of the master at the other end; an error if it is none.
     fn identify(&mut self) -> Result<Run, Why> {
         let server = self.info("server")?;
+        if is_sentinel(&server) {
+            return Err(Why::Refused(SENTINEL.into()));
+        }
         let replication = self.info("replication")?;
         if field(&replication, "role") != Some("master") {
             return Err(Why::ReadOnly);
@@ -191,6 +206,10 @@ impl Connection {
 pub(super) fn ask_once(config: &GateConfig, address: &str, command: &Cmd) -> Result<Value, Why> {
     let mut connection = Connection::to_anybody(config, address)?;
     connection.ask(command).map_err(|why| unopened(why, config.tls.is_some()))
+}
+
+fn is_sentinel(info: &str) -> bool {
+    field(info, "redis_mode") == Some("sentinel")
 }
 
 /// A field of INFO.

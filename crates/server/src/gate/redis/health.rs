@@ -6,22 +6,25 @@ use super::Gate;
 use super::connection::{Connection, field};
 use super::reply::{array, bytes};
 use super::scripts::Script;
-use crate::gate::{NodeHealth, ReplicaHealth, Why};
+use crate::gate::{Layout, NodeHealth, ReplicaHealth, Why};
 use crate::intake::{EngineSettings, Setting};
 
 /// What the guarantee table's row of Redis depends on.
-const SETTINGS: [&str; 3] = ["appendonly", "appendfsync", "min-replicas-to-write"];
+const SETTINGS: [&str; 3] = ["appendonly", "appendfsync", MIN_REPLICAS];
+const MIN_REPLICAS: &str = "min-replicas-to-write";
+const CUT_OFF: &str =
+    "a master that is cut off from the Sentinels goes on taking orders, which may be rejected later";
 
 impl Gate {
     /// Every master, as it is now. Asks each, so it is for a readiness check once in a while.
     pub fn health(&mut self) -> Vec<NodeHealth> {
-        let cluster = self.router.config().cluster;
+        let layout = self.router.config().layout.clone();
         let mut nodes: Vec<NodeHealth> = self
             .router
             .masters()
             .into_iter()
             .map(|(address, connection)| {
-                match connection.and_then(|connection| look(&address, connection, cluster)) {
+                match connection.and_then(|connection| look(&address, connection, &layout)) {
                     Ok(health) => health,
                     Err(why) => faulty(address, why.to_string()),
                 }
@@ -35,14 +38,29 @@ impl Gate {
     }
 }
 
-fn named(address: &str) -> String {
-    format!("redis {address}")
+fn named(kind: &str, address: &str) -> String {
+    format!("{kind} {address}")
+}
+
+/// What it calls itself. Valkey gives a version of Redis too, whose protocol it speaks.
+fn kind_of(server: &str) -> &str {
+    match field(server, "server_name") {
+        Some("valkey") => "valkey",
+        _ => "redis",
+    }
+}
+
+fn read_setting(connection: &mut Connection, name: &'static str, layout: &Layout) -> Setting {
+    let read = Setting::new(name, setting(connection, name));
+    let is_cut_off = matches!(layout, Layout::Sentinel(_)) && name == MIN_REPLICAS;
+    let weak = is_cut_off && read.value.as_ref().is_ok_and(|value| value == "0");
+    Setting { weak: weak.then_some(CUT_OFF), ..read }
 }
 
 fn faulty(address: String, fault: String) -> NodeHealth {
     let settings = SETTINGS.map(|name| Setting::new(name, Err(fault.clone()))).into();
     NodeHealth {
-        settings: EngineSettings { engine: named(&address), settings },
+        settings: EngineSettings { engine: named("redis", &address), settings },
         address,
         fault: Some(fault),
         maxmemory_policy: String::new(),
@@ -52,7 +70,7 @@ fn faulty(address: String, fault: String) -> NodeHealth {
     }
 }
 
-fn look(address: &str, connection: &mut Connection, cluster: bool) -> Result<NodeHealth, Why> {
+fn look(address: &str, connection: &mut Connection, layout: &Layout) -> Result<NodeHealth, Why> {
     let memory = connection.info("memory")?;
     let persistence = connection.info("persistence")?;
     let replication = connection.info("replication")?;
@@ -62,8 +80,8 @@ fn look(address: &str, connection: &mut Connection, cluster: bool) -> Result<Nod
         address: address.to_owned(),
         fault: None,
         settings: EngineSettings {
-            engine: named(address),
-            settings: SETTINGS.map(|name| Setting::new(name, setting(connection, name))).into(),
+            engine: named(kind_of(&connection.info("server")?), address),
+            settings: SETTINGS.map(|name| read_setting(connection, name, layout)).into(),
         },
         used_memory: number(&memory, "used_memory"),
         maxmemory: number(&memory, "maxmemory"),
@@ -75,7 +93,9 @@ fn look(address: &str, connection: &mut Connection, cluster: bool) -> Result<Nod
         Some(format!("maxmemory-policy is {}, and must be noeviction", health.maxmemory_policy))
     } else if field(&replication, "role") != Some("master") {
         Some(Why::ReadOnly.to_string())
-    } else if !cluster && field(&connection.info("cluster")?, "cluster_enabled") == Some("1") {
+    } else if *layout != Layout::Cluster
+        && field(&connection.info("cluster")?, "cluster_enabled") == Some("1")
+    {
         Some("it is a member of a Redis Cluster: set gate.mode = \"cluster\"".to_owned())
     } else if field(&persistence, "loading") == Some("1") {
         Some(Why::Loading.to_string())

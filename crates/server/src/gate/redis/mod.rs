@@ -18,6 +18,7 @@ mod reading;
 mod reply;
 mod router;
 mod scripts;
+mod sentinel;
 mod times;
 mod wanted;
 

@@ -9,7 +9,8 @@ use super::cluster::{self, NO_NODE};
 use super::commands::{Commands, SLOTS};
 use super::connection::Connection;
 use super::flight::{Flight, Outcome, Todo};
-use crate::gate::{GateConfig, GateError, Why, limits};
+use super::sentinel::{Sentinels, of_named};
+use crate::gate::{GateConfig, GateError, Layout, Why, limits};
 
 /// A node and our connection to it.
 #[derive(Debug)]
@@ -25,6 +26,9 @@ struct Node {
 #[derive(Debug)]
 pub(super) struct Router {
     config: GateConfig,
+    is_cluster: bool,
+    /// Who knows where the master is, if the configuration does not.
+    sentinels: Option<Sentinels>,
     nodes: Vec<Node>,
     /// Per slot the position of its node; empty for a single Redis.
     slots: Vec<u16>,
@@ -42,9 +46,16 @@ pub(super) struct Router {
 
 impl Router {
     pub(super) fn new(config: GateConfig) -> Router {
-        let slots = if config.cluster { vec![NO_NODE; SLOTS] } else { Vec::new() };
+        let is_cluster = config.layout == Layout::Cluster;
+        let sentinels = match &config.layout {
+            Layout::Sentinel(sentinel) => Some(Sentinels::new(&config, sentinel)),
+            Layout::Single | Layout::Cluster => None,
+        };
+        let slots = if is_cluster { vec![NO_NODE; SLOTS] } else { Vec::new() };
         let mut router = Router {
-            stale: config.cluster,
+            stale: is_cluster,
+            is_cluster,
+            sentinels,
             slots,
             nodes: Vec::new(),
             refreshed_at: None,
@@ -54,8 +65,10 @@ impl Router {
             buffer: Vec::new(),
             config,
         };
-        for address in router.config.addresses.clone() {
-            router.node(&address);
+        if router.sentinels.is_none() {
+            router.config.addresses.clone().iter().for_each(|address| {
+                router.node(address);
+            });
         }
         router
     }
@@ -95,6 +108,7 @@ impl Router {
     ) -> Vec<Flight> {
         self.round += 1;
         self.refresh_if_stale();
+        self.check_master();
         let mut flights: Vec<Flight> = Vec::new();
         for Todo { index, ask, .. } in todo {
             let asking = ask.is_some();
@@ -179,7 +193,7 @@ impl Router {
         }
         if flight.is_broken() || flight.learnt.distrust {
             node.connection = None;
-            self.stale |= self.config.cluster;
+            self.stale |= self.is_cluster;
         }
     }
 
@@ -194,13 +208,16 @@ impl Router {
 
     /// A connected node for a slot.
     fn node_of_slot(&mut self, slot: u16) -> Result<usize, Why> {
-        if self.config.cluster {
+        if self.is_cluster {
             let node = self.slots[usize::from(slot)];
             if node == NO_NODE {
                 return Err(self.unread.clone().unwrap_or(Why::ClusterDown));
             }
             let node = usize::from(node);
             return self.connect(node).map(|()| node);
+        }
+        if self.sentinels.is_some() {
+            return self.named_master();
         }
         // Whichever of the addresses is the master now, the one that was it last first.
         let mut why = Why::Invalid("the gate has no address");
@@ -216,6 +233,33 @@ impl Router {
             }
         }
         Err(why)
+    }
+
+    /// Leaves a master that we are connected to, if the Sentinels name another one. Once in a round, before any command is
+    /// assigned: a command of this round must not lose its connection.
+    fn check_master(&mut self) {
+        let is_connected = self.nodes.get(self.master).is_some_and(|node| node.connection.is_some());
+        let named = match &mut self.sentinels {
+            Some(sentinels) if is_connected => sentinels.check(),
+            _ => None,
+        };
+        if let Some(address) = named {
+            let node = self.node(&address);
+            if node != self.master {
+                self.nodes[self.master].connection = None;
+                self.master = node;
+            }
+        }
+    }
+
+    /// The node that the Sentinels name, connected. They are asked if there is no connection.
+    fn named_master(&mut self) -> Result<usize, Why> {
+        if self.nodes.get(self.master).is_none_or(|node| node.connection.is_none()) {
+            let sentinels = self.sentinels.as_mut().expect("it is called with Sentinels");
+            let address = sentinels.find()?;
+            self.master = self.node(&address);
+        }
+        self.connect(self.master).map(|()| self.master).map_err(of_named)
     }
 
     /// Makes sure that there is a connection that can be used.
@@ -244,7 +288,7 @@ impl Router {
             }
             Err(why) => {
                 node.not_before = Some((pause_after(started), why.clone()));
-                self.stale |= self.config.cluster;
+                self.stale |= self.is_cluster;
                 Err(why)
             }
         }
@@ -295,7 +339,8 @@ impl Router {
     /// The addresses of all masters, as far as they are known, and a connection to each or why there is none.
     pub(super) fn masters(&mut self) -> Vec<(String, Result<&mut Connection, Why>)> {
         self.round += 1;
-        let positions: Vec<usize> = if self.config.cluster {
+        self.check_master();
+        let positions: Vec<usize> = if self.is_cluster {
             self.stale = true;
             self.refresh_if_stale();
             let mut known: Vec<usize> =
@@ -304,7 +349,13 @@ impl Router {
             known.dedup();
             known
         } else {
-            vec![self.node_of_slot(0).unwrap_or(self.master)]
+            match self.node_of_slot(0) {
+                Err(why) if self.sentinels.is_some() => {
+                    let named = self.nodes.get(self.master).map(|node| node.address.clone());
+                    return vec![(named.unwrap_or_else(|| self.config.addresses.join(",")), Err(why))];
+                }
+                node => vec![node.unwrap_or(self.master)],
+            }
         };
         let reached: Vec<(usize, Result<(), Why>)> =
             positions.into_iter().map(|at| (at, self.connect(at))).collect();

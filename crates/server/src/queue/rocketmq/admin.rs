@@ -255,6 +255,8 @@ fn unreachable(broker: &str, lost: &Lost) -> AdminError {
     if lost.is_lasting() { AdminError::Denied(text) } else { AdminError::Unreachable(text) }
 }
 
+const NO_COPY: &str = "it does not wait for its slave: a lost disk may lose accepted orders";
+
 /// From lines of NAME=VALUE.
 fn broker_settings(config: Result<Answer, AdminError>) -> Vec<Setting> {
     let config = match &config {
@@ -272,7 +274,12 @@ fn broker_settings(config: Result<Answer, AdminError>) -> Vec<Setting> {
     };
     let flush =
         read("flushDiskType").safe_if(&["SYNC_FLUSH"], "a power cut may lose the last accepted orders");
-    vec![flush, read("brokerRole")]
+    let role = read("brokerRole");
+    let copies = read("inSyncReplicas");
+    let waits = role.value.as_ref().is_ok_and(|role| role == "SYNC_MASTER") && copies.value.is_ok();
+    // Of 5.x. There a SYNC_MASTER that is not told how many copies to wait for waits for its own.
+    let copies = Setting { weak: (copies.value == Ok("1".into())).then_some(NO_COPY), ..copies };
+    if waits { vec![flush, role, copies] } else { vec![flush, role] }
 }
 
 /// The fullest of the disks that hold the broker's log.
@@ -285,6 +292,23 @@ fn disk_ratio(body: &[u8]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sync_master_shows_whether_it_waits_for_its_slave() {
+        let shown = |settings: &str| {
+            let body = settings.as_bytes().to_vec();
+            let answer =
+                Answer { code: SUCCESS, opaque: 0, remark: String::new(), fields: HashMap::new(), body };
+            let shown = broker_settings(Ok(answer));
+            shown[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let sync = "flushDiskType=SYNC_FLUSH\nbrokerRole=SYNC_MASTER\n";
+        assert_eq!(shown(sync), "brokerRole = SYNC_MASTER", "4.x, which always waits");
+        let of_5 = |copies| shown(&format!("{sync}inSyncReplicas={copies}\n"));
+        assert_eq!(of_5(2), "brokerRole = SYNC_MASTER, inSyncReplicas = 2");
+        assert_eq!(of_5(1), format!("brokerRole = SYNC_MASTER, inSyncReplicas = 1 ({NO_COPY})"));
+        assert_eq!(shown("brokerRole=ASYNC_MASTER\ninSyncReplicas=1\n"), "brokerRole = ASYNC_MASTER");
+    }
 
     #[test]
     fn the_fullest_disk_counts() {

@@ -95,8 +95,11 @@ fn histories(seeds: std::ops::Range<u64>, redis: &Redis, config: impl Fn() -> Ga
 
 #[test]
 fn histories_on_redis_tell_what_the_book_tells() {
-    let redis = Redis::start(&[]);
-    histories(0..24, &redis, || redis.config());
+    histories_on(&Redis::start(&[]));
+}
+
+pub(super) fn histories_on(redis: &Redis) {
+    histories(0..24, redis, || redis.config());
 }
 
 #[test]
@@ -126,10 +129,13 @@ fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
 
 #[test]
 fn the_window_is_told_by_the_time_of_the_redis_server() {
+    window_on(&Redis::start(&[]));
+}
+
+pub(super) fn window_on(redis: &Redis) {
     const HOUR_MS: u64 = 3_600_000;
-    let redis = Redis::start(&[]);
     let mut gate = redis.gate();
-    let now = redis_time(&redis);
+    let now = redis_time(redis);
     let (ago, later) = (|ms| UnixMs(now.0 - ms), |ms| now.plus(ms));
     let build_with = |gate: &mut Gate, sku, starts_at, ends_at| {
         let sale = SaleState { starts_at, ends_at, ..super::on() };
@@ -156,9 +162,9 @@ fn the_window_is_told_by_the_time_of_the_redis_server() {
         _ => (2, Some(Refusal::Ended)),
     };
     for hash in 0.. {
-        let before = redis_time(&redis);
+        let before = redis_time(redis);
         let answer = answered(&mut gate, SKUS[0], hash);
-        let (first, last) = (phase(before), phase(redis_time(&redis)));
+        let (first, last) = (phase(before), phase(redis_time(redis)));
         let right = [first, (1, None), last]
             .iter()
             .any(|(number, expected)| (first.0..=last.0).contains(number) && answer == *expected);
@@ -171,9 +177,12 @@ fn the_window_is_told_by_the_time_of_the_redis_server() {
 
 #[test]
 fn clients_that_race_for_the_last_units_never_oversell() {
+    race_on(&Redis::start(&[]));
+}
+
+pub(super) fn race_on(redis: &Redis) {
     const CLIENTS: u64 = 4;
     const STOCK: u64 = 500;
-    let redis = Redis::start(&[]);
     let sku = SKUS[1];
     build(&mut redis.gate(), sku, &fresh(1, STOCK, Some(3)));
     let race = |client: u64| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::SkuId;
-use server::gate::{Gate, GateConfig, GateError, Reserve, Why};
+use server::gate::{Gate, GateConfig, GateError, Layout, Reserve, Why};
 
 use super::servers::{Redis, free_port, until};
 use super::{available, build, fresh, is_taken, place, reserve};
@@ -152,14 +152,21 @@ fn loading_is_told_while_the_data_are_read() {
 
 #[test]
 fn a_replica_is_no_gate_and_its_promotion_is_another_run() {
-    let (master, mut gate) = ready(&[]);
-    let replica = Redis::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    promotion(Redis::start);
+}
+
+pub(super) fn promotion(start: impl Fn(&[&str]) -> Redis) {
+    let master = start(&[]);
+    let mut gate = master.gate();
+    build(&mut gate, SKU, &fresh(1, 10, None));
+    let replica = start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     until("the replica has all", || {
         let info: String = replica.command(&["INFO", "replication"]);
         info.contains("master_link_status:up") && replica.command::<i64>(&["EXISTS", "{db:00000001}:s"]) == 1
     });
     refused(&mut replica.gate(), Why::ReadOnly);
-    let mut both = Gate::new(super::servers::config(vec![replica.address(), master.address()], false));
+    let mut both =
+        Gate::new(super::servers::config(vec![replica.address(), master.address()], Layout::Single));
     assert!(is_taken(&reserve(&mut both, place(SKU, 1, 9, 1))), "the one that is the master is used");
 
     let health = gate.health().remove(0);
@@ -249,7 +256,7 @@ fn a_server_that_can_not_sign_in_never_makes_us_tell_the_password() {
 #[test]
 fn a_single_redis_that_is_taken_for_a_cluster_says_so() {
     let redis = Redis::start(&[]);
-    let mut gate = Gate::new(GateConfig { cluster: true, ..redis.config() });
+    let mut gate = Gate::new(GateConfig { layout: Layout::Cluster, ..redis.config() });
     let got = reserve(&mut gate, place(SKU, 99, 9, 1)).unwrap_err();
     let fault = server::gate::fault(&gate.health()).unwrap();
     for got in [got.to_string(), fault] {

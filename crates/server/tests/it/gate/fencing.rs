@@ -13,7 +13,10 @@ const SKU: SkuId = SkuId(1);
 
 #[test]
 fn a_wiped_memory_is_lost_and_never_sold_out() {
-    let redis = Redis::start(&[]);
+    wipe(&Redis::start(&[]));
+}
+
+pub(super) fn wipe(redis: &Redis) {
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 1, None));
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
@@ -32,10 +35,14 @@ fn a_wiped_memory_is_lost_and_never_sold_out() {
 
 #[test]
 fn a_restart_closes_the_gate_with_its_data_there_or_not() {
+    restarts(Redis::start);
+}
+
+pub(super) fn restarts(start: impl Fn(&[&str]) -> Redis) {
     for (arguments, closed) in
         [(&["--appendonly", "yes", "--appendfsync", "always"][..], Closed::OtherRun), (&[][..], Closed::Lost)]
     {
-        let mut redis = Redis::start(arguments);
+        let mut redis = start(arguments);
         let mut gate = redis.gate();
         build(&mut gate, SKU, &fresh(1, 5, None));
         assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));

@@ -7,9 +7,11 @@ mod faults;
 mod fencing;
 mod formats;
 mod refusals;
+mod sentinel;
 mod servers;
 mod shop;
 mod tls;
+mod valkey;
 
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};

@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use server::gate::{Gate, GateConfig, GateTls};
+use server::gate::{Gate, GateConfig, GateTls, Layout};
 
 use super::servers::{Cluster, Redis, config, free_port, until};
 
-fn file(name: &str) -> PathBuf {
+pub(super) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn pem(name: &str) -> Vec<u8> {
+pub(super) fn pem(name: &str) -> Vec<u8> {
     std::fs::read(file(name)).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn each_is_a_line_that_names_server_answer_and_key() {
     let master = Redis::start(&[]);
     let replica = Redis::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     let nobody = free_port();
-    let at = |address: String| config(vec![address], false);
+    let at = |address: String| config(vec![address], Layout::Single);
     let secure = |tls| GateConfig { tls, ..at(format!("localhost:{port}")) };
     let (user, password) = (Some("shop".to_owned()), Some("secret".to_owned()));
     let signed = |user: Option<&str>, password: &str| GateConfig {
@@ -93,7 +93,7 @@ fn each_is_a_line_that_names_server_answer_and_key() {
         ),
         (
             "cluster",
-            GateConfig { cluster: true, ..master.config() },
+            GateConfig { layout: Layout::Cluster, ..master.config() },
             &["cluster support disabled", "gate.mode = \"single\""],
         ),
         ("single", at(cluster.nodes[0].address()), &["gate.mode = \"cluster\""]),

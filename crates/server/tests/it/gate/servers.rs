@@ -1,17 +1,18 @@
 //! Real Redis servers for the tests of the gate: private ports and folders, ended with the test.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{CoolDown, SkuId};
 use rustix::process::{Pid, Signal, kill_process};
-use server::gate::{Gate, GateConfig};
+use server::gate::{Gate, GateConfig, Layout};
 
 use crate::engines::free_ports;
 
+const PROGRAM: &str = "redis-server";
 /// How long a server may take to start or stop, or a condition to come true.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,22 +44,32 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) struct Redis {
     pub(crate) port: u16,
     pub(crate) dir: tempfile::TempDir,
+    program: PathBuf,
     arguments: Vec<String>,
     child: Child,
 }
 
 impl Redis {
     pub(crate) fn start(arguments: &[&str]) -> Redis {
-        let redis = Redis::spawn(free_port(), tempfile::tempdir().unwrap(), arguments);
+        Redis::start_as(Path::new(PROGRAM), arguments)
+    }
+
+    /// Another program that takes the same arguments.
+    pub(crate) fn start_as(program: &Path, arguments: &[&str]) -> Redis {
+        let redis = Redis::spawn_as(program, free_port(), tempfile::tempdir().unwrap(), arguments);
         until("redis answers", || redis.pings());
         redis
     }
 
     /// Does not wait for it.
     pub(crate) fn spawn(port: u16, dir: tempfile::TempDir, arguments: &[&str]) -> Redis {
+        Redis::spawn_as(Path::new(PROGRAM), port, dir, arguments)
+    }
+
+    fn spawn_as(program: &Path, port: u16, dir: tempfile::TempDir, arguments: &[&str]) -> Redis {
         let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-        let child = run(port, dir.path().to_path_buf(), &arguments);
-        Redis { port, dir, arguments, child }
+        let child = run(program, port, dir.path(), &arguments);
+        Redis { port, dir, program: program.to_owned(), arguments, child }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -78,7 +89,7 @@ impl Redis {
 
     /// Starts it again on the same port and folder; it may be loading yet.
     pub(crate) fn start_again(&mut self) {
-        self.child = run(self.port, self.dir.path().to_path_buf(), &self.arguments);
+        self.child = run(&self.program, self.port, self.dir.path(), &self.arguments);
     }
 
     pub(crate) fn pings(&self) -> bool {
@@ -114,7 +125,7 @@ impl Redis {
     }
 
     pub(crate) fn config(&self) -> GateConfig {
-        config(vec![self.address()], false)
+        config(vec![self.address()], Layout::Single)
     }
 
     pub(crate) fn gate(&self) -> Gate {
@@ -130,23 +141,30 @@ impl Drop for Redis {
     }
 }
 
-fn run(port: u16, dir: PathBuf, arguments: &[String]) -> Child {
-    Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-        .arg("--dir")
-        .arg(dir)
-        .args(["--maxmemory-policy", "noeviction"])
-        .args(arguments)
+/// With a configuration of its own, if that is the first argument.
+fn run(program: &Path, port: u16, dir: &Path, arguments: &[String]) -> Child {
+    let mut command = Command::new(program);
+    if arguments.first().is_some_and(|first| first.ends_with(".conf")) {
+        command.args(arguments);
+    } else {
+        command
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .arg("--dir")
+            .arg(dir)
+            .args(["--maxmemory-policy", "noeviction"])
+            .args(arguments);
+    }
+    command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("redis-server is installed (dev/install-test-packages)")
 }
 
-pub(crate) fn config(addresses: Vec<String>, cluster: bool) -> GateConfig {
+pub(crate) fn config(addresses: Vec<String>, layout: Layout) -> GateConfig {
     GateConfig {
         addresses,
-        cluster,
+        layout,
         tls: None,
         user: None,
         password: None,
@@ -222,7 +240,7 @@ impl Cluster {
     }
 
     pub(crate) fn config(&self) -> GateConfig {
-        config(self.nodes.iter().map(Redis::address).collect(), true)
+        config(self.nodes.iter().map(Redis::address).collect(), Layout::Cluster)
     }
 
     pub(crate) fn slot_of(&self, sku: SkuId) -> u16 {

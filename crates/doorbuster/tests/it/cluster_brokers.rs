@@ -1,0 +1,112 @@
+//! Two brokers, each with a slave that copies it: orders go to both masters, and one that dies loses none and doubles none.
+
+use std::path::Path;
+
+use crate::cluster::{accepted, audit, configure_at, read, serve};
+use crate::cluster_gate::{get, until};
+use crate::engines::Engines;
+use crate::run;
+
+const PLENTY: u64 = 29;
+/// A master answers when its slave has it, too.
+const SETTINGS: [(&str, &str); 2] = [
+    ("DOORBUSTER_ROCKETMQ_ROLE", "SYNC_MASTER"),
+    (
+        "DOORBUSTER_ROCKETMQ_OPTIONS",
+        "inSyncReplicas=2 brokerFastFailureEnable=false osPageCacheBusyTimeOutMills=10000",
+    ),
+];
+
+fn queues(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let (command, rest) = arguments.split_first().unwrap();
+    run(directory, &[&["queues", *command, "--config", "doorbuster.toml"], rest].concat())
+}
+
+/// The lines of the queues of one broker.
+fn of<'a>(list: &'a str, broker: &str) -> Vec<&'a str> {
+    let start = format!("{broker}/");
+    list.lines().filter(|line| line.trim_start().starts_with(&start)).collect()
+}
+
+/// Messages that a broker ever got.
+fn messages(list: &str, broker: &str) -> u64 {
+    let end = |line: &str| line.split_whitespace().nth(3).and_then(|end| end.parse::<u64>().ok());
+    of(list, broker).iter().map(|line| end(line).unwrap_or_else(|| panic!("{list}"))).sum()
+}
+
+#[test]
+fn one_of_two_masters_dies_and_what_it_has_is_neither_lost_nor_doubled() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["rocketmq-pairs", "mariadb"], &SETTINGS);
+    let redis = Engines::shared(&["redis"]).address("redis");
+    let [name_server, mariadb] = ["rocketmq-namesrv", "mariadb"].map(|member| engines.address(member));
+    configure_at([&redis, &name_server, &mariadb], dir.path(), "pairs", "");
+    let servers = [serve(dir.path()), serve(dir.path())];
+    let place = |members: std::ops::RangeInclusive<u64>| -> Vec<(u64, String)> {
+        let server = |member: u64| &servers[usize::from(member.is_multiple_of(2))];
+        members.map(|member| (member, accepted(server(member), member, "k", PLENTY))).collect()
+    };
+    let mut orders = place(1..=40);
+    let audited = audit(dir.path());
+    let (_, ready) = get(&servers[0], "/readyz");
+    for (broker, member) in [("broker-a", "rocketmq-broker"), ("broker-b", "rocketmq-broker-b")] {
+        let address = engines.address(member);
+        let shown = format!(
+            "rocketmq {broker} {address}: flushDiskType = SYNC_FLUSH, brokerRole = SYNC_MASTER, inSyncReplicas = 2"
+        );
+        assert!(audited.contains(&shown) && ready.contains(&shown), "{audited}{ready}");
+    }
+    let (code, list, _) = queues(dir.path(), &["list"]);
+    assert_eq!((code, of(&list, "broker-a").len(), of(&list, "broker-b").len()), (0, 8, 8), "{list}");
+    let before = ["broker-a", "broker-b"].map(|broker| messages(&list, broker));
+    assert!(before.iter().all(|count| *count >= 10), "{list}");
+
+    // What is accepted now waits at both brokers, and one of them dies with it.
+    engines.freeze("mariadb");
+    orders.extend(place(41..=70));
+    engines.kill("rocketmq-broker-b");
+    engines.thaw("mariadb");
+    orders.extend(place(71..=90));
+    until("it is reported", || {
+        let (status, body) = get(&servers[0], "/readyz");
+        let silent = "the broker broker-b, whose queues may hold orders, does not answer";
+        (status == 200 && body.contains(silent), body)
+    });
+    let (code, list, errors) = queues(dir.path(), &["list"]);
+    assert_eq!((code, errors.as_str()), (0, ""), "{list}");
+    let (alive, dead) = (of(&list, "broker-a"), of(&list, "broker-b"));
+    assert_eq!((alive.len(), dead.len()), (8, 8), "{list}");
+    assert!(alive.iter().all(|line| line.contains("in the topic")), "{list}");
+    assert!(dead.iter().all(|line| line.contains("no answer: ")), "{list}");
+    for arguments in [&["retire", "broker-b/0"][..], &["retire", "--with-unread", "broker-b/0", "broker-b/1"]]
+    {
+        let (code, out, errors) = queues(dir.path(), arguments);
+        assert_eq!((code, out.as_str()), (69, ""), "{errors}");
+        assert!(errors.contains("nothing was retired") && errors.contains("start it"), "{errors}");
+    }
+    // The gates have the orders whose messages are away.
+    for (member, order) in &orders {
+        assert_eq!(read(&servers[0], *member, order)["status"], "held");
+    }
+
+    // Its messages come after their orders, and change nothing.
+    engines.up(&["rocketmq-broker-b"]);
+    until("it is read on", || {
+        let (_, list, _) = queues(dir.path(), &["list"]);
+        let read = of(&list, "broker-b");
+        (read.len() == 8 && read.iter().all(|line| line.contains("in the topic")), list)
+    });
+    let audited = audit(dir.path());
+    assert!(audited.contains(" 90 orders"), "{audited}");
+    let (_, list, _) = queues(dir.path(), &["list"]);
+    assert!(messages(&list, "broker-b") > before[1], "some waited there: {list}");
+    orders.extend(place(91..=100));
+    let audited = audit(dir.path());
+    assert!(audited.contains(" 100 orders") && audited.contains("ok: every invariant holds"), "{audited}");
+
+    // A master whose slave is away stores what it is sent, and does not say so.
+    engines.kill("rocketmq-broker-b-slave");
+    place(101..=104);
+    let audited = audit(dir.path());
+    assert!(audited.contains(" 104 orders"), "{audited}");
+}

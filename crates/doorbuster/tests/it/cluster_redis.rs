@@ -1,0 +1,158 @@
+//! Whole sales on the other kinds of Redis: behind Sentinels that make another master, and on Valkey.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::cluster::{SOON, accepted, audit, code, configure_on, place_once, serve};
+use crate::cluster_gate::{get, until};
+use crate::engines::Engines;
+use crate::serving::Serving;
+
+/// One unit for each buyer of the demo's scarcest product, and more buyers than that.
+const UNITS: usize = 100;
+const SCARCE: u64 = 30;
+const PLENTY: u64 = 29;
+const BUYERS: usize = 140;
+const SENTINELS: [&str; 3] = ["sentinel-0", "sentinel-1", "sentinel-2"];
+
+fn redis_cli(address: &str, command: &[&str]) -> String {
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(command).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All buyers, a few at once, each asking until it is known what came of it: how often each answer was given. `sold` counts on
+/// the way.
+fn sell_out(servers: &[Serving], sold: &AtomicUsize) -> HashMap<String, usize> {
+    let answers = std::thread::scope(|scope| {
+        let buyers: Vec<_> = (0..4)
+            .map(|first| {
+                scope.spawn(move || {
+                    let members = (1..=BUYERS).skip(first).step_by(4);
+                    let told = |member| told(&servers[member % servers.len()], member, sold);
+                    members.map(told).collect::<Vec<String>>()
+                })
+            })
+            .collect();
+        buyers.into_iter().flat_map(|buyer| buyer.join().unwrap()).collect::<Vec<String>>()
+    });
+    let mut counts = HashMap::new();
+    answers.into_iter().for_each(|answer| *counts.entry(answer).or_default() += 1);
+    counts
+}
+
+fn told(server: &Serving, member: usize, sold: &AtomicUsize) -> String {
+    let started = Instant::now();
+    loop {
+        let answer = place_once(server, member as u64, "k", SCARCE, 1);
+        match answer.status {
+            201 | 202 => {
+                sold.fetch_add(1, Ordering::Relaxed);
+                return "accepted".to_owned();
+            }
+            503 => assert!(started.elapsed() < SOON, "{answer:?}"),
+            _ => return code(&answer),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[track_caller]
+fn check_sold_out(answers: &HashMap<String, usize>, directory: &Path, servers: &[Serving]) -> String {
+    let refused = BUYERS - UNITS;
+    let expected = [("accepted".to_owned(), UNITS), ("sold_out".to_owned(), refused)];
+    assert_eq!(*answers, HashMap::from(expected));
+    let audited = audit(directory);
+    assert!(audited.contains("ok: every invariant holds"), "{audited}");
+    // As many were accepted as there were units, and none of these is left: so none of those was rejected.
+    for server in servers {
+        until("it shows what the ledger has", || {
+            let (_, stock) = get(server, "/api/v1/stock?sale=3&product=30");
+            (stock.contains("\"available\":0,"), stock)
+        });
+    }
+    audited
+}
+
+#[test]
+fn a_sale_goes_on_exactly_while_sentinels_replace_its_master() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["sentinel"], &[("DOORBUSTER_REDIS_SENTINEL_DOWN_AFTER_MS", "2000")]);
+    let sentinels = SENTINELS.map(|sentinel| engines.address(sentinel)).join("\", \"");
+    configure_on(&sentinels, dir.path(), "watched", "");
+    let path = dir.path().join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config.replace("[gate]\n", "[gate]\nmode = \"sentinel\"\n")).unwrap();
+    let servers = [serve(dir.path()), serve(dir.path())];
+    servers.iter().for_each(|server| drop(accepted(server, 1000, "k", PLENTY)));
+
+    let named = |member: &str| {
+        let address =
+            redis_cli(&engines.address(member), &["sentinel", "get-master-addr-by-name", "mymaster"]);
+        address.split_whitespace().collect::<Vec<_>>().join(":")
+    };
+    let node = |address: &str| {
+        let nodes = ["sentinel-redis-0", "sentinel-redis-1", "sentinel-redis-2"];
+        nodes.into_iter().find(|node| engines.address(node) == address).unwrap()
+    };
+    let first = named("sentinel-0");
+    let shown =
+        |address: &str| format!("redis {address}: appendonly = yes, appendfsync = everysec, min-replicas");
+    let ready = get(&servers[0], "/readyz").1;
+    assert!(ready.contains(&shown(&first)), "{ready}");
+
+    let sold = AtomicUsize::new(0);
+    let answers = std::thread::scope(|scope| {
+        let answers = scope.spawn(|| sell_out(&servers, &sold));
+        until("some are sold", || {
+            let sold = sold.load(Ordering::Relaxed);
+            (sold >= UNITS / 4, sold.to_string())
+        });
+        engines.kill(node(&first));
+        answers.join().unwrap()
+    });
+    let second = named("sentinel-0");
+    assert_ne!(first, second);
+    let audited = check_sold_out(&answers, dir.path(), &servers);
+    assert!(audited.contains(&shown(&second)), "{audited}");
+
+    // The old master comes back as one, until it is told; nobody is sent there.
+    engines.up(&["sentinel"]);
+    for member in 1..=20 {
+        accepted(&servers[0], member, "k", PLENTY);
+    }
+    until("it follows the new one", || {
+        let role = redis_cli(&first, &["info", "replication"]);
+        (role.contains("role:slave"), role)
+    });
+    accepted(&servers[1], 21, "k", PLENTY);
+    audit(dir.path());
+}
+
+#[test]
+fn a_sale_on_valkey_sells_out_exactly_though_it_is_wiped() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["valkey"], &[]);
+    let valkey = engines.address("valkey");
+    configure_on(&valkey, dir.path(), "valkey", "");
+    let servers = [serve(dir.path()), serve(dir.path())];
+    servers.iter().for_each(|server| drop(accepted(server, 1000, "k", PLENTY)));
+    let sold = AtomicUsize::new(0);
+    let answers = std::thread::scope(|scope| {
+        let answers = scope.spawn(|| sell_out(&servers, &sold));
+        until("some are sold", || {
+            let sold = sold.load(Ordering::Relaxed);
+            (sold >= UNITS / 4, sold.to_string())
+        });
+        assert_eq!(redis_cli(&valkey, &["flushall"]).trim(), "OK");
+        answers.join().unwrap()
+    });
+    let audited = check_sold_out(&answers, dir.path(), &servers);
+    let shown = format!("valkey {valkey}: appendonly = yes, appendfsync = everysec");
+    let ready = get(&servers[0], "/readyz").1;
+    assert!(audited.contains(&shown) && ready.contains(&shown), "{audited}{ready}");
+}

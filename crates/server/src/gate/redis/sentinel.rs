@@ -1,0 +1,208 @@
+//! Where the master is, as Redis Sentinel says it.
+//!
+//! What a Sentinel answers is only a place to look at: whoever connects there makes sure that a master is there, and its run
+//! decides which gates may be used. Must not: be asked for each batch. A router without a connection asks at most every
+//! `RETRY_PAUSE`, one with a connection once a second.
+
+use std::time::Instant;
+
+use redis::{Cmd, Value};
+
+use super::connection::Connection;
+use super::reply::{array, bytes};
+use crate::gate::{GateConfig, Sentinel, Why, limits};
+
+#[derive(Debug)]
+pub(super) struct Sentinels {
+    /// The gate's, but for who we are to the Sentinels.
+    config: GateConfig,
+    /// The master's name.
+    name: String,
+    seats: Vec<Seat>,
+    /// Who is asked first: the one that answered last.
+    first: usize,
+    /// The last time that all of them were asked, and what came of it.
+    found: Option<(Instant, Result<String, Why>)>,
+    check_at: Instant,
+}
+
+#[derive(Debug)]
+struct Seat {
+    address: String,
+    /// Kept, so that a look takes one round trip.
+    connection: Option<Connection>,
+    /// Why it gave no answer at the last try.
+    silent: Option<Why>,
+}
+
+impl Sentinels {
+    pub(super) fn new(config: &GateConfig, sentinel: &Sentinel) -> Sentinels {
+        let seat = |address: &String| Seat { address: address.clone(), connection: None, silent: None };
+        Sentinels {
+            config: GateConfig {
+                user: sentinel.user.clone(),
+                password: sentinel.password.clone(),
+                ..config.clone()
+            },
+            name: sentinel.master.clone(),
+            seats: config.addresses.iter().map(seat).collect(),
+            first: 0,
+            found: None,
+            check_at: Instant::now(),
+        }
+    }
+
+    /// The master's address, from the first that answers; for whoever has no connection to it. They share one time-out.
+    pub(super) fn find(&mut self) -> Result<String, Why> {
+        if let Some((at, found)) = &self.found
+            && at.elapsed() < limits::RETRY_PAUSE
+        {
+            return found.clone();
+        }
+        let started = Instant::now();
+        let mut named = None;
+        for _ in 0..self.seats.len() {
+            named = self.ask_first().ok();
+            if named.is_some() || started.elapsed() >= self.config.connect_timeout {
+                break;
+            }
+        }
+        let found = named.ok_or_else(|| self.silence());
+        self.found = Some((Instant::now(), found.clone()));
+        self.check_at = Instant::now() + limits::SENTINEL_CHECK;
+        found
+    }
+
+    /// The same once in a while, and of one Sentinel, for whoever has a connection: a master that was cut off from the Sentinels
+    /// while they made another one does not know of it. If nobody answers, nothing is known to be wrong.
+    pub(super) fn check(&mut self) -> Option<String> {
+        let started = Instant::now();
+        if started < self.check_at {
+            return None;
+        }
+        let found = self.ask_first();
+        let pause = limits::SENTINEL_CHECK.max(started.elapsed() * limits::SENTINEL_CHECK_SHARE);
+        self.check_at = Instant::now() + pause;
+        found.ok()
+    }
+
+    /// Asks the one whose turn it is; if it has no answer, it is the next one's turn.
+    fn ask_first(&mut self) -> Result<String, Why> {
+        let at = self.first;
+        let answer = self.ask(at).map_err(explained);
+        let seat = &mut self.seats[at];
+        seat.silent = answer.as_ref().err().cloned();
+        if answer.is_err() {
+            seat.connection = None;
+            self.first = (at + 1) % self.seats.len();
+        }
+        answer
+    }
+
+    fn ask(&mut self, at: usize) -> Result<String, Why> {
+        let seat = &mut self.seats[at];
+        let mut command = command("GET-MASTER-ADDR-BY-NAME");
+        command.arg(&self.name);
+        // A connection that was kept may have been closed in the meantime.
+        let kept = seat.connection.as_mut().and_then(|connection| connection.ask(&command).ok());
+        let value = match kept {
+            Some(value) => value,
+            None => {
+                let connection = seat.connection.insert(Connection::to_anybody(&self.config, &seat.address)?);
+                connection.ask(&command)?
+            }
+        };
+        if value == Value::Nil {
+            let known = seat.connection.as_mut().map(known_names).unwrap_or_default();
+            return Err(Why::Refused(unknown(&self.name, &known)));
+        }
+        address(&value)
+            .ok_or_else(|| Why::Unexpected("SENTINEL GET-MASTER-ADDR-BY-NAME can't be read".into()))
+    }
+
+    /// Why there is no answer: of each that was asked.
+    fn silence(&self) -> Why {
+        let each: Vec<String> = self
+            .seats
+            .iter()
+            .filter_map(|seat| Some(format!("{}: {}", seat.address, seat.silent.as_ref()?)))
+            .collect();
+        Why::Refused(format!("no Sentinel names its master: {}", each.join("; ")).into())
+    }
+}
+
+/// Of the server that the Sentinels name: what else an operator would be told to change is not to be changed.
+pub(super) fn of_named(why: Why) -> Why {
+    match why {
+        Why::ReadOnly => Why::Refused(
+            "it is a replica, and the Sentinels name it as the master: a fail-over is not over".into(),
+        ),
+        Why::Unreachable => {
+            Why::Refused("no connection can be made, and the Sentinels name it as the master".into())
+        }
+        why => why,
+    }
+}
+
+fn command(what: &str) -> Cmd {
+    let mut command = redis::cmd("SENTINEL");
+    command.arg(what);
+    command
+}
+
+fn address(value: &Value) -> Option<String> {
+    let [host, port] = array(value)? else { return None };
+    let text = |value| std::str::from_utf8(bytes(value)?).ok();
+    let port: u16 = text(port)?.parse().ok()?;
+    Some(format!("{}:{port}", text(host)?))
+}
+
+fn unknown(name: &str, known: &[String]) -> Box<str> {
+    let known = match known {
+        [] => "none".to_owned(),
+        names => names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
+    };
+    format!("it knows no master called {name:?} (it watches {known}): set gate.sentinel_master").into()
+}
+
+/// The masters that a Sentinel watches; none if it does not say.
+fn known_names(connection: &mut Connection) -> Vec<String> {
+    let name = |master: &Value| {
+        let fields = array(master)?;
+        let at = fields.iter().position(|field| bytes(field) == Some(b"name"))?;
+        String::from_utf8(bytes(fields.get(at + 1)?)?.to_vec()).ok()
+    };
+    let masters = connection.ask(&command("MASTERS"));
+    let masters = masters.as_ref().ok().and_then(array).unwrap_or_default();
+    masters.iter().filter_map(name).collect()
+}
+
+/// With the keys that are the Sentinels'.
+fn explained(why: Why) -> Why {
+    match why {
+        Why::Denied(text) => Why::Refused(
+            format!("it refuses us: {text}; check gate.sentinel_user and gate.sentinel_password_file").into(),
+        ),
+        Why::Unexpected(text) if text.contains("unknown command") => {
+            let said = text.split(',').next().unwrap_or_default();
+            let advice = "it is no Sentinel: name Sentinels in gate.addresses, or set gate.mode = \"single\" or \"cluster\"";
+            Why::Refused(format!("{said}: {advice}").into())
+        }
+        why => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_host_and_a_port() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let pair = |host, port| Value::Array(vec![text(host), text(port)]);
+        assert_eq!(address(&pair("10.0.0.1", "6379")).as_deref(), Some("10.0.0.1:6379"));
+        assert_eq!(address(&pair("redis.example", "6380")).as_deref(), Some("redis.example:6380"));
+        assert_eq!(address(&pair("10.0.0.1", "no")), None);
+        assert_eq!(address(&Value::Okay), None);
+    }
+}
