@@ -130,7 +130,7 @@ fn a_migration_that_was_cut_off_anywhere_is_finished_by_the_next_start() {
         assert_eq!(connection.query_first(count).unwrap(), Some(tables), "{done} statements were done");
         assert_eq!(
             connection.query_first("SELECT value FROM meta WHERE name = 'version'").unwrap(),
-            Some("3".to_owned())
+            Some("4".to_owned())
         );
     }
 }
