@@ -49,7 +49,7 @@ fn retire(directory: &Path, arguments: &[&str]) -> String {
     output
 }
 
-fn metric(server: &Serving, name: &str) -> u64 {
+pub(crate) fn metric(server: &Serving, name: &str) -> u64 {
     let metrics = ask_once(server, "GET", "/metrics", &[], "").body;
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name}: {metrics}")).parse().unwrap()

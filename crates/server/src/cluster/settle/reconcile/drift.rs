@@ -49,13 +49,9 @@ impl Drift {
         for row in rows {
             let before = self.seen.remove(&row.sku);
             let Ok(at) = skus.binary_search(&row.sku) else { continue };
-            let Ok(Some(state)) = &states[at] else { continue };
-            let units = state.seen.available - i64::try_from(row.stock.available()).unwrap_or(i64::MAX);
-            if units == 0 || state.closed.is_some() || state.seen.epoch != row.epoch {
-                continue;
-            }
-            let sight = Sight { epoch: state.seen.epoch, seq: state.seen.seq, units };
-            if before == Some(sight) && at_rest(engines, row.sku)? {
+            let Some(sight) = sight(row, &states[at]) else { continue };
+            if before == Some(sight) && is_still(engines, row.sku, sight)? {
+                let units = sight.units;
                 tracing::error!(sku = row.sku.0, units, "the gate has this many units more than the ledger");
                 differing.proven += units.unsigned_abs();
                 rebuild.ask(row.sku, Urgency::Selling);
@@ -67,7 +63,23 @@ impl Drift {
     }
 }
 
-fn at_rest(engines: &mut Engines, sku: SkuId) -> Result<bool, LedgerError> {
+/// By how much they differ, if they do.
+fn sight(row: &SkuRow, state: &Result<Option<GateState>, GateError>) -> Option<Sight> {
+    let Ok(Some(GateState { seen, closed: None, .. })) = state else { return None };
+    let units = seen.available - i64::try_from(row.stock.available()).unwrap_or(i64::MAX);
+    let differs = units != 0 && seen.epoch == row.epoch;
+    differs.then_some(Sight { epoch: seen.epoch, seq: seen.seq, units })
+}
+
+/// Whether they differ by as much at rest: what was open when they were counted may be in the ledger by now, so they are
+/// counted once more.
+fn is_still(engines: &mut Engines, sku: SkuId, before: Sight) -> Result<bool, LedgerError> {
     let nothing_open = engines.gate.open_reservations(sku, 0, 1).is_ok_and(|open| open.is_empty());
-    Ok(nothing_open && engines.ledger.outbox_len(Some(sku))? == 0)
+    if !nothing_open || engines.ledger.outbox_len(Some(sku))? > 0 {
+        return Ok(false);
+    }
+    let rows = engines.ledger.stocks_of(&[sku])?;
+    let states = engines.gate.states(&[sku]);
+    let now = rows.first().zip(states.first()).and_then(|(row, state)| sight(row, state));
+    Ok(now == Some(before))
 }
