@@ -21,7 +21,7 @@ local function buyers_token()
 	return header:match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(eyJ[^.]*%.[^.]*%.[^.]*)$")
 end
 
--- Sets what the servers get as memberId: the number in the buyer's token, or none. Refuses a bad token, instead of
+-- Sets what the servers get as memberId: the buyer in the token, or none. Refuses a bad token, instead of
 -- treating its bearer as anonymous.
 function edge.know_buyer()
 	if edge.settings.demo then

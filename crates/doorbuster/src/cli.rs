@@ -16,6 +16,7 @@ use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::queues::QueuesArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
+use crate::token::TokenArguments;
 
 /// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
 #[derive(Parser, Debug)]
@@ -48,6 +49,7 @@ pub(crate) enum CommandGroup {
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
     Queues(QueuesArguments),
+    Token(TokenArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
     Bench(BenchArguments),

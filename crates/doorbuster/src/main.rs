@@ -22,6 +22,7 @@ mod reload;
 mod sale;
 mod serve;
 mod time;
+mod token;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
         CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
+        CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),
         CommandGroup::Audit(arguments) => ledger::audit(&arguments, &environment),
         CommandGroup::Orders(arguments) => ledger::orders(&arguments, &environment),

@@ -18,6 +18,7 @@ fn help_and_version_are_no_errors() {
         &["sale", "restock", "--help"],
         &["demo", "load", "--help"],
         &["config", "--help"],
+        &["token", "mint", "--help"],
         &["queues", "--help"],
         &["queues", "retire", "--help"],
     ] {
@@ -50,6 +51,9 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "create", "--title", "t", "--starts-at", "now"], "required arguments were not provided"),
         (&["sale", "create", "x.toml", "--title", "t"], "cannot be used with"),
         (&["demo", "load"], "--balance <N>"),
+        (&["token", "mint"], "--member <ID>"),
+        (&["token", "mint", "--member", "7"], "set auth.token_secret_file or DOORBUSTER_AUTH_TOKEN_SECRET"),
+        (&["token", "mint", "--member", "7", "--expires-in", "soon"], "write it like 60s"),
         (&["bench", "cluster", "--only", "everything"], "invalid value 'everything' for '--only <PART>'"),
         (&["bench", "cluster", "--show", "/dev/null"], "error: /dev/null: can't be read: EOF while parsing"),
         (&["bench", "cluster", "--show", "x", "--quick"], "cannot be used with"),

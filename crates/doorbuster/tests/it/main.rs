@@ -36,6 +36,7 @@ mod serve;
 mod serving;
 mod stand_in;
 mod tls;
+mod tokens;
 mod topic;
 
 use std::path::Path;

@@ -74,6 +74,10 @@ pub struct Auth {
     #[serde(deserialize_with = "path_unless_empty")]
     token_secret_previous_file: Option<PathBuf>,
     pub token_claim: String,
+    #[serde(deserialize_with = "text_unless_empty")]
+    pub token_issuer: Option<String>,
+    #[serde(deserialize_with = "text_unless_empty")]
+    pub token_audience: Option<String>,
     #[serde(deserialize_with = "path_unless_empty")]
     operator_token_file: Option<PathBuf>,
     #[serde(deserialize_with = "path_unless_empty")]
@@ -235,6 +239,9 @@ impl Config {
     }
 }
 
+/// Of what claims of a token must be: a token has 2,048 bytes at most.
+const CLAIM_BYTES_MAX: usize = 256;
+
 /// Of names that are given in the configuration.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -266,6 +273,14 @@ impl Config {
         self.check_demo(&mut problems);
         if self.auth.token_claim.is_empty() {
             problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
+        }
+        for (key, text) in [
+            ("auth.token_issuer", &self.auth.token_issuer),
+            ("auth.token_audience", &self.auth.token_audience),
+        ] {
+            if text.as_ref().is_some_and(|text| text.len() > CLAIM_BYTES_MAX) {
+                problems.push((key, format!("must have at most {CLAIM_BYTES_MAX} bytes")));
+            }
         }
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
@@ -377,6 +392,11 @@ impl Config {
 fn is_named(text: &str, more: &str) -> bool {
     text.len() <= NAME_BYTES_MAX
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
+}
+
+fn text_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(source)?;
+    Ok((!text.is_empty()).then_some(text))
 }
 
 fn path_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {

@@ -194,6 +194,18 @@ impl Secrets {
         }
     }
 
+    /// Reads only the secret that signs the buyers' tokens.
+    ///
+    /// # Errors
+    /// If there is none, or it can't be read.
+    pub fn load_for_tokens(config: &Config, environment: &Environment) -> Result<SecretBytes, ConfigErrors> {
+        let read = TOKEN.read(environment, config.auth.token_secret_file.as_deref(), None);
+        let secret = read.and_then(|secret| {
+            secret.ok_or_else(|| format!("there is no token secret: set {} or {}", TOKEN.key, TOKEN.variable))
+        });
+        secret.map_err(|problem| ConfigErrors(vec![problem]))
+    }
+
     /// Reads only what opening the engines takes: for tools that read them beside a server.
     ///
     /// # Errors

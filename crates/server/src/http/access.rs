@@ -10,6 +10,7 @@ use super::auth::Auth;
 use super::auth::signature::Checker;
 use super::hosts::Hosts;
 use super::shared::{HttpOptions, HttpSecrets};
+use crate::ledger::Buyers;
 
 /// What was configured at one time.
 #[derive(Debug)]
@@ -23,7 +24,13 @@ impl Access {
     fn new(version: u64, options: &HttpOptions, secrets: &HttpSecrets) -> Arc<Access> {
         let checker = (!secrets.payment.is_empty())
             .then(|| Checker::new(&secrets.payment, options.payment_tolerance_s));
-        let auth = Auth::new(options.auth.clone(), &secrets.operator, checker, &options.allowed_origins);
+        let auth = Auth::new(
+            options.auth.clone(),
+            Buyers::new(&secrets.order_id),
+            &secrets.operator,
+            checker,
+            &options.allowed_origins,
+        );
         Arc::new(Access { version, auth, hosts: Hosts::new(&options.public_names, options.local_demo) })
     }
 }

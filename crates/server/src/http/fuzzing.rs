@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::UnixMs;
 use ring::hmac;
 
-use super::auth::token::Verifier;
+use super::auth::token::{TokenRules, Verifier};
 use super::wire::error::Problem;
 use super::wire::{decode, decode_path, number_in, parameter};
 use super::{published, routes};
@@ -44,7 +44,11 @@ fn told<T>(read: Result<T, Problem>) -> Option<T> {
 /// Tokens as they come, and as claims that were signed well.
 pub fn tokens(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let verifier = Verifier::new(&[SECRET.into()], "sub".to_owned());
+    let verifier = Verifier::new(
+        &[SECRET.into()],
+        TokenRules { claim: "sub".to_owned(), ..TokenRules::default() },
+        Buyers::new(&[7; 16]),
+    );
     let now = UnixMs(1_700_000_000_000);
     assert!(verifier.verify(text, now.into()).is_err(), "nobody can guess a signature: {text}");
     let (header, claims) = text.split_once('\n').unwrap_or((r#"{"alg":"HS256"}"#, text));

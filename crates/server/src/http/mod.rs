@@ -31,9 +31,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use engine::BuyerId;
-
-pub use auth::AuthMode;
+pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
 pub use reads::Reads;
 pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};
@@ -54,6 +52,7 @@ use wire::fields::{Fields, Method};
 
 use crate::intake::catalog::Catalog;
 use crate::intake::{Client, Envelope, Reply, Request};
+use crate::ledger::Buyer;
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
 /// At which listener a service serves.
@@ -194,7 +193,7 @@ impl HttpService {
     }
 
     /// The buyer of a call that changes something: known, and not sent by another site's page.
-    fn acting_buyer(&self, call: &Call<'_>) -> Result<BuyerId, Problem> {
+    fn acting_buyer(&self, call: &Call<'_>) -> Result<Buyer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
         self.access.auth.buyer(&call.fields, call.between)
     }

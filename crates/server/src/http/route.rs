@@ -3,8 +3,6 @@
 //! The router, the header `Allow`, the check of the API's description, who may call and which answers come from the
 //! ledger's file are all read from the rows. Must not: know any one route.
 
-use engine::BuyerId;
-
 use super::HttpService;
 use super::call::Call;
 use super::reads::LedgerRead;
@@ -12,6 +10,7 @@ use super::shared::HttpOptions;
 use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
 use super::wire::fields::Method;
+use crate::ledger::Buyer;
 use crate::net::Answer;
 
 /// What serves a route, by who may call it. Who asks has been found out before the handler is called.
@@ -20,7 +19,7 @@ pub(super) enum Handler {
     /// Anybody may; a handler that minds looks at the sender itself.
     Anybody(fn(&mut HttpService, &Call<'_>, &mut Answering<'_, '_>) -> Result<Answer, Problem>),
     /// A buyer who changes something: known, and not sent by another site's page.
-    Buyer(fn(&mut HttpService, &Call<'_>, BuyerId) -> Result<Answer, Problem>),
+    Buyer(fn(&mut HttpService, &Call<'_>, Buyer) -> Result<Answer, Problem>),
     Operator(fn(&mut HttpService, &Call<'_>) -> Result<Answer, Problem>),
     /// An operator, answered by the ledger itself: past the mailbox, on the thread that may block.
     OperatorReads(fn(&Call<'_>) -> Result<LedgerRead, Problem>),

@@ -16,7 +16,7 @@ use crate::cluster::Stages;
 use crate::config::{BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
 use crate::http::{
-    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared,
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared, TokenRules,
 };
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::Shelf;
@@ -337,7 +337,11 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         auth: match config.auth.buyer {
             BuyerAuth::Token => AuthMode::Token {
                 secrets: both(&secrets.token, &secrets.token_previous),
-                claim: config.auth.token_claim.clone(),
+                rules: TokenRules {
+                    claim: config.auth.token_claim.clone(),
+                    issuer: config.auth.token_issuer.clone(),
+                    audience: config.auth.token_audience.clone(),
+                },
             },
             BuyerAuth::MemberId => AuthMode::MemberId,
             BuyerAuth::DemoCookie => {

@@ -3,6 +3,7 @@
 //! Must not: know what is asked.
 
 mod guesses;
+mod named;
 pub(super) mod signature;
 pub(super) mod token;
 
@@ -16,18 +17,21 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::clock::Between;
 use crate::http::auth::guesses::{Guess, Guesses};
+use crate::http::auth::named::Unnamed;
 use crate::http::auth::signature::Checker;
 use crate::http::auth::token::Verifier;
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
+use crate::ledger::{Buyer, Buyers};
+
+pub use token::{NotMinted, TokenRules, mint};
 
 /// How a buyer is known.
 #[derive(Clone, Debug)]
 pub enum AuthMode {
-    /// A bearer token that the shop signed with HS256; `claim` holds the buyer's number.
-    /// More than one secret while the shop changes it.
-    Token { secrets: Vec<Box<[u8]>>, claim: String },
+    /// A bearer token that the shop signed with HS256. More than one secret while the shop changes it.
+    Token { secrets: Vec<Box<[u8]>>, rules: TokenRules },
     /// The `memberId` header, believed as it stands: only behind an edge that sets it itself.
     MemberId,
     /// A cookie per browser, signed with this secret, or the `memberId` header. For demos: anybody can be anybody.
@@ -44,8 +48,8 @@ const DEMO_BUYER_SPAN: u64 = 1 << 52;
 #[derive(Debug)]
 enum Known {
     Token(Verifier),
-    Header,
-    Cookie(hmac::Key),
+    Header(Buyers),
+    Cookie(hmac::Key, Buyers),
 }
 
 /// Everything by which it is known who asks. Shared by all loops.
@@ -65,6 +69,7 @@ pub(in crate::http) struct Auth {
 impl Auth {
     pub(in crate::http) fn new(
         mode: AuthMode,
+        buyers: Buyers,
         operators: &[Box<[u8]>],
         provider: Option<Checker>,
         allowed_origins: &[String],
@@ -74,29 +79,32 @@ impl Auth {
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).expect("the system gives entropy");
         let operators = operators.iter().map(|token| hmac::sign(&operator_key, token)).collect();
         let known = match mode {
-            AuthMode::Token { secrets, claim } => Known::Token(Verifier::new(&secrets, claim)),
-            AuthMode::MemberId => Known::Header,
-            AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret)),
+            AuthMode::Token { secrets, rules } => Known::Token(Verifier::new(&secrets, rules, buyers)),
+            AuthMode::MemberId => Known::Header(buyers),
+            AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret), buyers),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
         Auth { known, operator_key, operators, guesses: Guesses::default(), provider, allowed_origins }
     }
 
     /// The buyer who asks.
-    pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, between: Between) -> Result<BuyerId, Problem> {
+    pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, between: Between) -> Result<Buyer, Problem> {
         match &self.known {
             Known::Token(verifier) => {
                 let token = bearer(fields).ok_or_else(|| {
                     Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
                 })?;
-                verifier.verify(token, between).map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
+                let bearer = verifier.verify(token, between);
+                bearer
+                    .map(|bearer| bearer.buyer)
+                    .map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
             }
-            Known::Header => member(fields)?.ok_or_else(|| {
+            Known::Header(buyers) => member(fields, buyers)?.ok_or_else(|| {
                 Problem::unauthorized("The header memberId is missing: the edge must set it.")
             }),
-            Known::Cookie(key) => match member(fields)? {
+            Known::Cookie(key, buyers) => match member(fields, buyers)? {
                 Some(buyer) => Ok(buyer),
-                None => cookie_buyer(key, fields).ok_or_else(|| {
+                None => cookie_buyer(key, fields).map(|id| Buyer { id, text: None }).ok_or_else(|| {
                     Problem::unauthorized(
                         "Send the header memberId, or the cookie that POST /api/v1/demo/session sets.",
                     )
@@ -112,7 +120,7 @@ impl Auth {
         named: BuyerId,
         between: Between,
     ) -> Result<BuyerId, Problem> {
-        if matches!(self.known, Known::Cookie(_)) || self.buyer(fields, between)? == named {
+        if matches!(self.known, Known::Cookie(..)) || self.buyer(fields, between)?.id == named {
             return Ok(named);
         }
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
@@ -181,7 +189,7 @@ impl Auth {
 
     /// The value of the demo's cookie for a new buyer, or `None` if the browser has a good one.
     pub(in crate::http) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
-        let Known::Cookie(key) = &self.known else { return Err(Problem::demo_only()) };
+        let Known::Cookie(key, _) = &self.known else { return Err(Problem::demo_only()) };
         if cookie_buyer(key, fields).is_some() {
             return Ok(None);
         }
@@ -208,12 +216,16 @@ fn bearer<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn member(fields: &Fields<'_>) -> Result<Option<BuyerId>, Problem> {
+fn member(fields: &Fields<'_>, buyers: &Buyers) -> Result<Option<Buyer>, Problem> {
     let Some(text) = fields.member_id else { return Ok(None) };
-    match decimal(text).and_then(BuyerId::of_number) {
-        Some(buyer) => Ok(Some(buyer)),
-        None => Err(Problem::unauthorized("The header memberId must be a number below 2^63, in digits.")),
-    }
+    named::find(text, buyers).map(Some).map_err(|unnamed| {
+        Problem::unauthorized(match unnamed {
+            Unnamed::Length => "The header memberId must have 1 to 128 bytes.",
+            Unnamed::Characters => {
+                "The header memberId may have no control characters, and no spaces at its ends."
+            }
+        })
+    })
 }
 
 /// The buyer of a cookie that we signed.
@@ -236,7 +248,13 @@ mod tests {
     const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };
 
     fn auth(mode: AuthMode) -> Auth {
-        Auth::new(mode, &[Box::from(*b"operator's token")], None, &["https://shop.example".to_owned()])
+        Auth::new(
+            mode,
+            Buyers::new(&[7; 16]),
+            &[Box::from(*b"operator's token")],
+            None,
+            &["https://shop.example".to_owned()],
+        )
     }
 
     #[test]
@@ -280,7 +298,7 @@ mod tests {
             let fields = Fields { authorization, ..Fields::default() };
             assert_eq!(auth.operator(&fields, address).is_ok(), fine, "{authorization:?}");
         }
-        let off = Auth::new(AuthMode::MemberId, &[], None, &[]);
+        let off = Auth::new(AuthMode::MemberId, Buyers::new(&[7; 16]), &[], None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
         assert_eq!(off.operator(&fields, address), Err(Problem::operator_off()));
     }
@@ -306,7 +324,7 @@ mod tests {
         let cookie = format!("theme=dark; {COOKIE}={value}");
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
         assert_eq!(auth.new_session(&fields), Ok(None));
-        let buyer = auth.buyer(&fields, NOW).unwrap();
+        let buyer = auth.buyer(&fields, NOW).unwrap().id;
         assert!((DEMO_BUYER_MIN..BuyerId::NUMBER_MAX).contains(&buyer.number().unwrap()));
         let (number, tag) = value.split_once('.').unwrap();
         for forged in [
@@ -322,11 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_a_number_and_named_buyers_are_believed_in_a_demo_only() {
+    fn a_member_is_a_text_and_named_buyers_are_believed_in_a_demo_only() {
         let edge = auth(AuthMode::MemberId);
         let fields = |member_id| Fields { member_id, ..Fields::default() };
-        assert_eq!(edge.buyer(&fields(Some("1")), NOW), Ok(BuyerId(1)));
-        for bad in [None, Some(""), Some("-1"), Some("9223372036854775808"), Some("1 ")] {
+        assert_eq!(edge.buyer(&fields(Some("1")), NOW).map(|buyer| buyer.id), Ok(BuyerId(1)));
+        let anna = edge.buyer(&fields(Some("anna")), NOW).unwrap();
+        assert!(anna.id.is_hash() && anna.text.as_deref() == Some("anna"));
+        for bad in [None, Some(""), Some("1 "), Some(" "), Some("a\u{7f}")] {
             assert_eq!(edge.buyer(&fields(bad), NOW).unwrap_err().status, 401, "{bad:?}");
         }
         assert_eq!(edge.named_buyer(&fields(Some("1")), BuyerId(1), NOW), Ok(BuyerId(1)));

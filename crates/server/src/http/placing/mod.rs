@@ -19,13 +19,14 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::{BuyerBounds, NotAdmitted};
 use crate::intake::{Judged, NewOrder, Reply, Request};
+use crate::ledger::Buyer;
 use crate::net::Answer;
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
 pub(in crate::http) struct Admitted {
     id: OrderId,
-    buyer: BuyerId,
+    buyer: Buyer,
     judged: Judged,
     received: Instant,
 }
@@ -67,7 +68,7 @@ impl HttpService {
     pub(in crate::http) fn admit(
         &mut self,
         call: &Call<'_>,
-        buyer: BuyerId,
+        buyer: Buyer,
         (sale, product): (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
@@ -78,7 +79,7 @@ impl HttpService {
     pub(in crate::http) fn admit_published(
         &mut self,
         call: &Call<'_>,
-        buyer: BuyerId,
+        buyer: Buyer,
         named: (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
@@ -90,7 +91,7 @@ impl HttpService {
     fn admit_within(
         &mut self,
         call: &Call<'_>,
-        asks: (BuyerId, BuyerBounds),
+        asks: (Buyer, BuyerBounds),
         named: (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
@@ -104,29 +105,30 @@ impl HttpService {
     fn judge(
         &mut self,
         call: &Call<'_>,
-        (buyer, bounds): (BuyerId, BuyerBounds),
+        (buyer, bounds): (Buyer, BuyerBounds),
         (sale, product): (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, NotAdmitted> {
         let sku = self.find_sku(sale, product).map_err(NotAdmitted::Refused)?;
+        let Buyer { id: asks, text } = buyer;
         let admission = &self.shared.admission;
         let (id, judged) = match key {
             Some(key) => {
-                let over = admission.enter(buyer, bounds);
-                let id = self.ids.keyed(&Named { sku, sale, product, buyer, key });
+                let over = admission.enter(asks, bounds);
+                let id = self.ids.keyed(&Named { sku, sale, product, buyer: asks, key });
                 (id, Judged::ByTheWriter { over, bounds })
             }
             None => {
-                let permit = admission.admit(&self.catalog, (buyer, sku), bounds, call.now)?;
-                if let Some(over) = admission.enter(buyer, bounds) {
-                    admission.leave(buyer);
+                let permit = admission.admit(&self.catalog, (asks, sku), bounds, call.now)?;
+                if let Some(over) = admission.enter(asks, bounds) {
+                    admission.leave(asks);
                     admission.take_back(permit);
                     return Err(over);
                 }
                 (self.ids.random(sku), Judged::ByTheLoop(permit))
             }
         };
-        Ok(Admitted { id, buyer, judged, received: Instant::now() })
+        Ok(Admitted { id, buyer: Buyer { id: asks, text }, judged, received: Instant::now() })
     }
 
     fn find_sku(&self, sale: SaleId, product: ProductId) -> Result<SkuId, Refusal> {
@@ -146,7 +148,7 @@ impl HttpService {
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
-        let Admitted { id, buyer, judged, received } = admitted;
+        let Admitted { id, buyer: Buyer { id: buyer, text: buyer_text }, judged, received } = admitted;
         // A place in the mailbox first: a full one must not keep the permit, which is of the rate that all share.
         if !self.client.reserve() {
             self.shared.admission.leave(buyer);
@@ -157,7 +159,7 @@ impl HttpService {
             return Err(Problem::busy());
         }
         let place = Placement { id, buyer, quantity, fingerprint };
-        let order = NewOrder { place, buyer_text: None, address, admission: judged };
+        let order = NewOrder { place, buyer_text, address, admission: judged };
         let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)

@@ -6,7 +6,7 @@
 pub(super) mod reply;
 pub(super) mod submit;
 
-use engine::{BuyerId, OrderView, ProductId, Refusal, SaleId};
+use engine::{OrderView, ProductId, Refusal, SaleId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -21,6 +21,7 @@ use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, needed_number_in, number_in, push_number};
 use crate::intake::{Reply, Request};
+use crate::ledger::Buyer;
 use crate::net::Answer;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -50,7 +51,12 @@ struct Generate<'a> {
 }
 
 impl HttpService {
-    fn generate_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+    fn generate_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        if buyer.text.is_some() {
+            return Err(Problem::forbidden(
+                "The published answer has a number for the buyer: use /api/v1/orders.",
+            ));
+        }
         let key = key_of(call)?;
         let asked: Generate<'_> = read_object(call)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
@@ -85,7 +91,7 @@ impl HttpService {
     }
 
     /// Sends one message, and is no order. For load tests: a shop has no use for it, and each message stays.
-    fn send_message(&mut self, call: &Call<'_>, _sender: BuyerId) -> Result<Answer, Problem> {
+    fn send_message(&mut self, call: &Call<'_>, _sender: Buyer) -> Result<Answer, Problem> {
         let body: &RawValue = read_object(call)?;
         if body.get().len() > MESSAGE_BYTES_MAX {
             return Err(Problem::invalid(format!("The message is longer than {MESSAGE_BYTES_MAX} bytes.")));

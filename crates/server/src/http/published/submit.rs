@@ -12,6 +12,7 @@ use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::{Answering, TEXT};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, push_order_id};
+use crate::ledger::Buyer;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] =
@@ -38,6 +39,7 @@ impl HttpService {
         let user = BuyerId::of_number(user).ok_or_else(|| Problem::invalid("user_id must be below 2^63."))?;
         let buyer = self.access.auth.named_buyer(&call.fields, user, call.between)?;
         let key = key_of(call)?;
+        let buyer = Buyer { id: buyer, text: None };
         let admitted = self.admit_published(call, buyer, (sale, ProductId(goods)), key)?;
         let kept = self.keep_address(key.is_some(), count, &[], None);
         self.place(call, admitted, count, kept, HttpService::show_submitted)

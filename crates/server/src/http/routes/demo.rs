@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{BuyerId, Command, Pay};
+use engine::{Command, Pay};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -16,6 +16,7 @@ use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, Object};
 use crate::intake::{Reply, Request};
+use crate::ledger::Buyer;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
@@ -68,15 +69,19 @@ impl HttpService {
 
     /// Pays the buyer's own order without a provider. Three steps: the order is read, a payment of its amount is
     /// recorded, and it is read again. One payment per order: pressing twice pays once.
-    fn demo_pay(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+    fn demo_pay(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let order = order_id(call.params.name)?;
+        let Buyer { id: buyer, text } = buyer;
         let read = move |wait| Request::Read { order, buyer: Some(buyer), wait };
         let pay = Waiting::Step(Box::new(move |reply| {
             let Reply::Order(view) = reply else { return Err(reply.into()) };
             let pay = Pay { id: format!("demo-{order}").into(), order, amount: view.amount() };
             let read_again = Waiting::Step(Box::new(move |reply| {
                 let Reply::Accepted(_) = reply else { return Err(reply.into()) };
-                Ok((read(Duration::ZERO), Waiting::Reply(Box::new(HttpService::show_order))))
+                let show = move |service: &mut HttpService, reply, out: &mut Answering<'_, '_>| {
+                    service.show_order(reply, text.as_deref(), out)
+                };
+                Ok((read(Duration::ZERO), Waiting::Reply(Box::new(show))))
             }));
             Ok((Request::Execute(Command::Pay(pay)), read_again))
         }));

@@ -22,7 +22,7 @@ use crate::http::wire::{
 };
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
-use crate::ledger::{Changes, OpenError, OrderLine, mysql, sqlite};
+use crate::ledger::{Buyer, Changes, OpenError, OrderLine, mysql, sqlite};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
@@ -63,13 +63,23 @@ pub(in crate::http) fn order_id(text: &str) -> Result<OrderId, Problem> {
 }
 
 impl HttpService {
-    fn place_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+    fn place_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let key = key_of(call)?;
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
+        let text = buyer.text.clone();
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
         let kept = self.keep_address(key.is_some(), order.quantity.0, &[], address);
-        self.place(call, admitted, order.quantity.0, kept, HttpService::show_placed)
+        let quantity = order.quantity.0;
+        match text {
+            // What carries nothing allocates nothing.
+            None => self.place(call, admitted, quantity, kept, |service, placed, out| {
+                service.show_placed(placed, None, out)
+            }),
+            Some(text) => self.place(call, admitted, quantity, kept, move |service, placed, out| {
+                service.show_placed(placed, Some(&text), out)
+            }),
+        }
     }
 
     /// The address as it is kept, and the fingerprint of the request; without a key nothing is compared.
@@ -91,6 +101,7 @@ impl HttpService {
     fn show_placed(
         &mut self,
         Placed { order, in_ledger, replayed }: Placed,
+        buyer: Option<&str>,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         let (status, text) = if in_ledger { (201, order.status.as_str()) } else { (202, PENDING) };
@@ -98,7 +109,7 @@ impl HttpService {
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, &order, text)?;
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, text)?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
@@ -119,17 +130,25 @@ impl HttpService {
             Some(self.access.auth.buyer(&call.fields, call.between)?)
         };
         let order = order_id(call.params.name)?;
-        self.ask(call, Request::Read { order, buyer, wait }, HttpService::show_order)
+        let (buyer, text) = buyer.map_or((None, None), |buyer| (Some(buyer.id), buyer.text));
+        self.ask(call, Request::Read { order, buyer, wait }, move |service, reply, out| {
+            service.show_order(reply, text.as_deref(), out)
+        })
     }
 
-    fn cancel_order(&mut self, call: &Call<'_>, buyer: BuyerId) -> Result<Answer, Problem> {
+    fn cancel_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        let Buyer { id: buyer, text } = buyer;
         let command = Command::Cancel { order: order_id(call.params.name)?, buyer };
-        self.ask(call, Request::Execute(command), HttpService::show_order)
+        self.ask(call, Request::Execute(command), move |service, reply, out| {
+            service.show_order(reply, text.as_deref(), out)
+        })
     }
 
+    /// `buyer`: whoever asks, if a text names them.
     pub(in crate::http) fn show_order(
         &mut self,
         reply: Reply,
+        buyer: Option<&str>,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         let (order, standing) = match reply {
@@ -141,7 +160,7 @@ impl HttpService {
             reply => return Err(reply.into()),
         };
         self.scratch.clear();
-        write_order(&mut self.scratch, &self.catalog, &order, standing)?;
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, standing)?;
         out.json(200, &self.scratch);
         Ok(())
     }
@@ -224,6 +243,7 @@ fn write_order(
     out: &mut Vec<u8>,
     catalog: &Catalog,
     order: &OrderView,
+    buyer: Option<&str>,
     standing: &str,
 ) -> Result<(), Problem> {
     let Some((sale, item)) = catalog.item(order.id.sku) else {
@@ -231,10 +251,15 @@ fn write_order(
     };
     let mut object = Object::begin(out);
     object.order_id("id", order.id).number("sale", sale.spec.id.0).number("product", item.product.0);
-    let buyer = object.value("buyer");
-    buyer.push(b'"');
-    push_buyer(buyer, order.buyer);
-    buyer.push(b'"');
+    match buyer {
+        Some(text) => push_text(object.value("buyer"), text),
+        None => {
+            let buyer = object.value("buyer");
+            buyer.push(b'"');
+            push_buyer(buyer, order.buyer);
+            buyer.push(b'"');
+        }
+    }
     object
         .number("quantity", u64::from(order.quantity))
         .number("unit_price", order.unit_price)

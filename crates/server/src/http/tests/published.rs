@@ -99,7 +99,8 @@ fn refusals_have_the_published_shape() {
     refused(&generate(99), 404);
     refused(&Sent::post(GENERATE, "{").member(1), 400);
     refused(&Sent::post(GENERATE, &published(29)), 401);
-    refused(&Sent::post(GENERATE, &published(29)).with("memberId", "x"), 401);
+    refused(&Sent::post(GENERATE, &published(29)).with("memberId", "x "), 401);
+    refused(&Sent::post(GENERATE, &published(29)).with("memberId", "x"), 403);
     refused(&generate(29).with("Origin", "https://evil.example"), 403);
     refused(&Sent::new("GET", GENERATE), 405);
     refused(&Sent::post("/seckillOrder/pressureMQ", "{").member(1), 400);

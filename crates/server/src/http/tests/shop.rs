@@ -8,7 +8,9 @@ use engine::{Accepted, Book, Command, Event, ItemSpec, Payment, ProductId, SaleI
 use super::Response;
 use crate::clock::Clock;
 use crate::http::delivery::Delivery;
-use crate::http::{AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared};
+use crate::http::{
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared, TokenRules,
+};
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::intake::{Judged, Mailbox, NewOrder, Reply, Request};
@@ -81,7 +83,8 @@ impl Setup {
 }
 
 pub(super) fn token_mode() -> AuthMode {
-    AuthMode::Token { secrets: vec![SECRET.into()], claim: "sub".to_owned() }
+    let rules = TokenRules { claim: "sub".to_owned(), ..TokenRules::default() };
+    AuthMode::Token { secrets: vec![SECRET.into()], rules }
 }
 
 pub(super) fn demo_mode() -> AuthMode {

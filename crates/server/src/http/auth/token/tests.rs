@@ -1,6 +1,6 @@
 //! Forged and broken tokens, and that no text at all makes the verifier panic.
 
-use engine::UnixMs;
+use engine::{BuyerId, UnixMs};
 use proptest::prelude::*;
 
 use super::*;
@@ -22,26 +22,31 @@ fn usual(claims: &str) -> String {
     signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims, SECRET)
 }
 
+fn verifier(secrets: &[Box<[u8]>]) -> Verifier {
+    let rules = TokenRules { claim: "sub".to_owned(), ..TokenRules::default() };
+    Verifier::new(secrets, rules, Buyers::new(&[7; 16]))
+}
+
+/// The buyer of a good token.
+fn buyer(verifier: &Verifier, token: &str, between: Between) -> Result<BuyerId, Untrusted> {
+    verifier.verify(token, between).map(|bearer| bearer.buyer.id)
+}
+
 fn verify(token: &str) -> Result<BuyerId, Untrusted> {
-    Verifier::new(&[SECRET.into()], "sub".to_owned()).verify(token, UnixMs(NOW_S * 1000).into())
+    buyer(&verifier(&[SECRET.into()]), token, UnixMs(NOW_S * 1000).into())
 }
 
 #[test]
 fn while_a_secret_changes_tokens_of_both_are_believed_and_of_a_third_none() {
     let secrets: Vec<Box<[u8]>> = ["new", "old"].map(|secret| secret.as_bytes().into()).into();
-    let both = Verifier::new(&secrets, "sub".to_owned());
+    let both = verifier(&secrets);
+    let now = UnixMs(NOW_S * 1000).into();
     let by = |secret: &str| {
         signed(r#"{"alg":"HS256","typ":"JWT"}"#, r#"{"sub":7,"exp":1700000001}"#, secret.as_bytes())
     };
-    assert_eq!(
-        ["new", "old"].map(|secret| both.verify(&by(secret), UnixMs(NOW_S * 1000).into())),
-        [Ok(BuyerId(7)), Ok(BuyerId(7))]
-    );
-    assert_eq!(both.verify(&by("older"), UnixMs(NOW_S * 1000).into()), Err(Untrusted::Signature));
-    assert_eq!(
-        Verifier::new(&secrets[..1], "sub".to_owned()).verify(&by("old"), UnixMs(NOW_S * 1000).into()),
-        Err(Untrusted::Signature)
-    );
+    assert_eq!(["new", "old"].map(|secret| buyer(&both, &by(secret), now)), [Ok(BuyerId(7)), Ok(BuyerId(7))]);
+    assert_eq!(buyer(&both, &by("older"), now), Err(Untrusted::Signature));
+    assert_eq!(buyer(&verifier(&secrets[..1]), &by("old"), now), Err(Untrusted::Signature));
 }
 
 #[test]
@@ -51,7 +56,7 @@ fn the_usual_header_is_the_one_that_is_recognised() {
 
 #[test]
 fn a_token_is_judged_by_what_is_known_of_the_time() {
-    let verifier = Verifier::new(&[SECRET.into()], "sub".to_owned());
+    let verifier = verifier(&[SECRET.into()]);
     let at = |s: u64| UnixMs(s * 1000);
     let standing = Between { earliest: at(NOW_S), latest: UnixMs(u64::MAX) };
     for (claims, verdict) in [
@@ -59,16 +64,19 @@ fn a_token_is_judged_by_what_is_known_of_the_time() {
         (r#"{"sub":7,"exp":1700000000}"#, Err(Untrusted::Expired)),
         (r#"{"sub":7,"nbf":1800000000,"exp":1800000900}"#, Ok(BuyerId(7))),
     ] {
-        assert_eq!(verifier.verify(&usual(claims), standing), verdict, "{claims}");
+        assert_eq!(buyer(&verifier, &usual(claims), standing), verdict, "{claims}");
     }
 }
 
 #[test]
 fn claims_are_read_by_the_rules() {
+    let anna = Buyers::new(&[7; 16]).find("anna").unwrap().id;
     for (claims, verdict) in [
         (r#"{"sub":"7","exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"sub":7,"exp":1700000001}"#, Ok(BuyerId(7))),
         (r#"{"s\u0075b":7,"exp":1700000001.5}"#, Ok(BuyerId(7))),
+        (r#"{"sub":"anna","exp":1700000001}"#, Ok(anna)),
+        (r#"{"sub":"\u0061nna","exp":1700000001}"#, Ok(anna)),
         (
             r#"{"iss":{"a":[1]},"sub":"9223372036854775807","exp":1e10}"#,
             Ok(BuyerId(BuyerId::NUMBER_MAX.into())),
@@ -77,24 +85,65 @@ fn claims_are_read_by_the_rules() {
         (r#"{"sub":"7","exp":1700000000}"#, Err(Untrusted::Expired)),
         (r#"{"sub":"7","exp":1700000000.9}"#, Err(Untrusted::Expired)),
         (r#"{"sub":"7","exp":1700000001,"nbf":1700000001}"#, Err(Untrusted::NotYetValid)),
-        (r#"{"sub":"7"}"#, Err(Untrusted::Claims)),
-        (r#"{"exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"9223372036854775808","exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"99999999999999999999","exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":-7,"exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":7.5,"exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"+7","exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":null,"exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","exp":"1700000001"}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","exp":-1}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","exp":1e300}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","sub":"8","exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","exp":1,"exp":1700000001}"#, Err(Untrusted::Claims)),
-        (r#"{"sub":"7","exp":1700000001} x"#, Err(Untrusted::Malformed)),
+        (r#"{"sub":"7","exp":1700000001,"nbf":null}"#, Err(Untrusted::NotBefore)),
+        (r#"{"sub":"7","exp":1700000001,"nbf":"1700000000"}"#, Err(Untrusted::NotBefore)),
+        (r#"{"sub":"7"}"#, Err(Untrusted::NoExpiry)),
+        ("{}", Err(Untrusted::NoExpiry)),
+        (r#"{"sub":"7","exp":"1700000001"}"#, Err(Untrusted::Expiry)),
+        (r#"{"sub":"7","exp":null}"#, Err(Untrusted::Expiry)),
+        (r#"{"sub":"7","exp":-1}"#, Err(Untrusted::Expiry)),
+        (r#"{"sub":"7","exp":1e300}"#, Err(Untrusted::Expiry)),
+        (r#"{"exp":1700000001}"#, Err(Untrusted::NoSubject)),
+        (r#"{"sub":9223372036854775808,"exp":1700000001}"#, Err(Untrusted::SubjectNumber)),
+        (r#"{"sub":-7,"exp":1700000001}"#, Err(Untrusted::SubjectNumber)),
+        (r#"{"sub":7.5,"exp":1700000001}"#, Err(Untrusted::SubjectNumber)),
+        (r#"{"sub":null,"exp":1700000001}"#, Err(Untrusted::Subject)),
+        (r#"{"sub":["7"],"exp":1700000001}"#, Err(Untrusted::Subject)),
+        (r#"{"sub":"","exp":1700000001}"#, Err(Untrusted::SubjectLength)),
+        (r#"{"sub":" 7","exp":1700000001}"#, Err(Untrusted::SubjectCharacters)),
+        (r#"{"sub":"7\n","exp":1700000001}"#, Err(Untrusted::SubjectCharacters)),
+        (r#"{"sub":"7","sub":"8","exp":1700000001}"#, Err(Untrusted::Repeated)),
+        (r#"{"sub":"7","exp":1,"exp":1700000001}"#, Err(Untrusted::Repeated)),
+        (r#"{"sub":"7","exp":1700000001} x"#, Err(Untrusted::Claims)),
         (r#"["sub"]"#, Err(Untrusted::Claims)),
         ("", Err(Untrusted::Claims)),
     ] {
         assert_eq!(verify(&usual(claims)), verdict, "{claims}");
+    }
+    let long = |bytes: usize| usual(&format!(r#"{{"sub":"{}","exp":1700000001}}"#, "x".repeat(bytes)));
+    assert!(verify(&long(128)).is_ok());
+    assert_eq!(verify(&long(129)), Err(Untrusted::SubjectLength));
+}
+
+#[test]
+fn issuer_and_audience_are_checked_where_they_are_configured() {
+    let rules = |issuer: Option<&str>, audience: Option<&str>| TokenRules {
+        claim: "sub".to_owned(),
+        issuer: issuer.map(str::to_owned),
+        audience: audience.map(str::to_owned),
+    };
+    let (neither, issuer, audience) =
+        (rules(None, None), rules(Some("https://shop"), None), rules(None, Some("drops")));
+    for (rules, more, verdict) in [
+        (&neither, r#""iss":"x","aud":"y""#, Ok(BuyerId(7))),
+        (&issuer, r#""iss":"https://shop""#, Ok(BuyerId(7))),
+        (&issuer, r#""iss":"https:\/\/shop","aud":9"#, Ok(BuyerId(7))),
+        (&issuer, r#""aud":"https://shop""#, Err(Untrusted::NoIssuer)),
+        (&issuer, r#""iss":"https://shop/""#, Err(Untrusted::Issuer)),
+        (&issuer, r#""iss":["https://shop"]"#, Err(Untrusted::Issuer)),
+        (&issuer, r#""iss":null"#, Err(Untrusted::Issuer)),
+        (&issuer, r#""iss":"https://shop","iss":"https://shop""#, Err(Untrusted::Repeated)),
+        (&audience, r#""aud":"drops""#, Ok(BuyerId(7))),
+        (&audience, r#""aud":["shop","drops"]"#, Ok(BuyerId(7))),
+        (&audience, r#""iss":"drops""#, Err(Untrusted::NoAudience)),
+        (&audience, r#""aud":"Drops""#, Err(Untrusted::Audience)),
+        (&audience, r#""aud":[]"#, Err(Untrusted::Audience)),
+        (&audience, r#""aud":["drops",7]"#, Err(Untrusted::Audience)),
+        (&audience, r#""aud":{"drops":1}"#, Err(Untrusted::Audience)),
+    ] {
+        let token = usual(&format!(r#"{{"sub":7,"exp":1700000001,{more}}}"#));
+        let verifier = Verifier::new(&[SECRET.into()], rules.clone(), Buyers::new(&[7; 16]));
+        assert_eq!(buyer(&verifier, &token, UnixMs(NOW_S * 1000).into()), verdict, "{more}");
     }
 }
 
@@ -131,10 +180,7 @@ fn forged_tokens_are_not_believed() {
         (signed_part.to_owned(), Untrusted::Malformed),
         (String::new(), Untrusted::Malformed),
         ("..".to_owned(), Untrusted::Malformed),
-        (
-            usual(&format!(r#"{{"sub":"7","exp":1800000000,"x":"{}"}}"#, "y".repeat(3000))),
-            Untrusted::Malformed,
-        ),
+        (usual(&format!(r#"{{"sub":"7","exp":1800000000,"x":"{}"}}"#, "y".repeat(3000))), Untrusted::Length),
     ] {
         let found = verify(&forged).unwrap_err();
         // A token cut or extended at another place may be called malformed before its signature is looked at.
