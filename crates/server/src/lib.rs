@@ -18,6 +18,7 @@ pub mod queue;
 mod recurring;
 pub mod secret;
 mod serve;
+pub mod shop_keys;
 mod tls_fault;
 
 pub use config::Secrets;

@@ -14,7 +14,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["pages", "gate", "queue", "ledger"],
     &["intake"],
     &["net"],
-    &["metrics", "clock", "calendar", "recurring", "secret", "tls_fault"],
+    &["metrics", "clock", "calendar", "recurring", "secret", "shop_keys", "tls_fault"],
 ];
 
 /// What may not occur in the engine: it has no I/O, no clock, no entropy and no threads.

@@ -107,9 +107,7 @@ impl Http {
             (None, None) | (Some(_), Some(_)) => {}
         }
         for origin in http.allowed_origins.iter().filter(|origin| !is_origin(origin)) {
-            let message =
-                format!("holds {origin:?}: write it as a browser does, like \"https://shop.example\"");
-            problems.push(("http.allowed_origins", message));
+            problems.push(("http.allowed_origins", not_an_origin(origin)));
         }
         for name in http.public_names.iter().filter(|name| !is_host_name(name)) {
             let message = format!("holds {name:?}: write a name alone, like \"drops.shop.example\"");
@@ -125,8 +123,12 @@ impl Http {
     }
 }
 
+pub(super) fn not_an_origin(text: &str) -> String {
+    format!("holds {text:?}: write it as a browser does, like \"https://shop.example\"")
+}
+
 /// Scheme, host and perhaps port, with nothing after it: what a browser sends as `Origin`.
-fn is_origin(text: &str) -> bool {
+pub(super) fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| {
         !host.is_empty()

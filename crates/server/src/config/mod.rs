@@ -22,6 +22,7 @@ use std::time::Duration;
 use engine::CoolDown;
 use serde::{Deserialize, Deserializer};
 
+use self::http::{is_origin, not_an_origin};
 use crate::intake::admission::Limits;
 
 pub use clock::Clock;
@@ -79,6 +80,13 @@ pub struct Auth {
     #[serde(deserialize_with = "text_unless_empty")]
     pub token_audience: Option<String>,
     #[serde(deserialize_with = "path_unless_empty")]
+    shop_key_file: Option<PathBuf>,
+    #[serde(deserialize_with = "text_unless_empty")]
+    shop_jwks_url: Option<String>,
+    shop_jwks_authority_file: PathBuf,
+    pub shop_origins: Vec<String>,
+    session_s: u64,
+    #[serde(deserialize_with = "path_unless_empty")]
     operator_token_file: Option<PathBuf>,
     #[serde(deserialize_with = "path_unless_empty")]
     operator_token_previous_file: Option<PathBuf>,
@@ -92,6 +100,31 @@ pub struct Auth {
 impl Auth {
     pub fn payment_tolerance(&self) -> Duration {
         Duration::from_secs(self.payment_tolerance_s)
+    }
+
+    pub fn session(&self) -> Duration {
+        Duration::from_secs(self.session_s)
+    }
+
+    fn check(&self, problems: &mut Vec<Problem>) {
+        if self.token_claim.is_empty() {
+            problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
+        }
+        for (key, text) in
+            [("auth.token_issuer", &self.token_issuer), ("auth.token_audience", &self.token_audience)]
+        {
+            if text.as_ref().is_some_and(|text| text.len() > CLAIM_BYTES_MAX) {
+                problems.push((key, format!("must have at most {CLAIM_BYTES_MAX} bytes")));
+            }
+        }
+        for origin in self.shop_origins.iter().filter(|origin| !is_origin(origin)) {
+            problems.push(("auth.shop_origins", not_an_origin(origin)));
+        }
+        if self.shop_jwks_url.as_deref().is_some_and(|url| !is_key_url(url)) {
+            let message = "must begin with https://; without TLS keys are fetched from this machine alone \
+                           (http://127.0.0.1, http://[::1], http://localhost)";
+            problems.push(("auth.shop_jwks_url", message.into()));
+        }
     }
 }
 
@@ -116,6 +149,7 @@ pub struct Admission {
     in_flight_max: usize,
     pub(crate) in_flight_per_buyer_max: u32,
     pub(crate) anonymous_requests_per_s_per_address: u64,
+    pub(crate) sessions_per_s_per_address: u64,
 }
 
 impl Admission {
@@ -271,17 +305,7 @@ impl Config {
         }
         self.http.check(&mut problems);
         self.check_demo(&mut problems);
-        if self.auth.token_claim.is_empty() {
-            problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
-        }
-        for (key, text) in [
-            ("auth.token_issuer", &self.auth.token_issuer),
-            ("auth.token_audience", &self.auth.token_audience),
-        ] {
-            if text.as_ref().is_some_and(|text| text.len() > CLAIM_BYTES_MAX) {
-                problems.push((key, format!("must have at most {CLAIM_BYTES_MAX} bytes")));
-            }
-        }
+        self.auth.check(&mut problems);
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
         }
@@ -353,6 +377,7 @@ impl Config {
             ("http.idle_timeout_ms", http.idle_timeout_ms, 100..=3_600_000),
             ("http.write_timeout_ms", http.write_timeout_ms, 100..=600_000),
             ("http.drain_timeout_ms", http.drain_timeout_ms, 0..=600_000),
+            ("auth.session_s", self.auth.session_s, 60..=86_400),
             ("auth.payment_tolerance_s", self.auth.payment_tolerance_s, 1..=86_400),
             ("admission.orders_per_s", admission.orders_per_s, 0..=10_000_000),
             ("admission.burst", admission.burst, 0..=10_000_000),
@@ -364,6 +389,7 @@ impl Config {
                 admission.anonymous_requests_per_s_per_address,
                 0..=1_000_000,
             ),
+            ("admission.sessions_per_s_per_address", admission.sessions_per_s_per_address, 0..=1_000_000),
             ("ledger.batch_commands_max", ledger.batch_commands_max as u64, 1..=65_536),
             ("ledger.queue_commands_max", ledger.queue_commands_max as u64, 1..=1_048_576),
             ("ledger.checkpoint_pages", ledger.checkpoint_pages.into(), 64..=1_048_576),
@@ -392,6 +418,19 @@ impl Config {
 fn is_named(text: &str, more: &str) -> bool {
     text.len() <= NAME_BYTES_MAX
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
+}
+
+/// Whoever could change the keys on their way could be any buyer.
+fn is_key_url(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split_once(']').map_or("", |(host, _)| host),
+        None => authority.split_once(':').map_or(authority, |(host, _)| host),
+    };
+    let plain =
+        !host.is_empty() && !authority.contains('@') && url.bytes().all(|byte| byte.is_ascii_graphic());
+    plain && (scheme == "https" || (scheme == "http" && ["127.0.0.1", "::1", "localhost"].contains(&host)))
 }
 
 fn text_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {

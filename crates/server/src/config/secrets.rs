@@ -17,6 +17,7 @@ use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::secret::SecretBytes;
+use crate::shop_keys::{KeySource, ShopKeys};
 
 pub(super) const SECRET_VARIABLES: [&str; 8] = [
     TOKEN.variable,
@@ -54,6 +55,9 @@ pub struct Secrets {
     /// What requests to RocketMQ are signed with, and the token of credentials that lapse.
     pub queue: Option<SecretBytes>,
     pub queue_token: Option<SecretBytes>,
+    /// The public keys of the shop, of a file and where others are fetched.
+    pub shop_keys: Option<ShopKeys>,
+    pub shop_key_source: Option<KeySource>,
     /// The certificate with its private key; without it, plain HTTP.
     pub tls: Option<net::Tls>,
 }
@@ -154,6 +158,7 @@ impl Secrets {
         };
         secrets.read_engines(config, environment, &mut problems);
         secrets.read_previous(&config.auth, &mut problems);
+        secrets.read_shop_keys(&config.auth, &mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
@@ -191,6 +196,44 @@ impl Secrets {
                 Ok(secret) => *previous = Some(secret),
                 Err(problem) => problems.push(problem),
             }
+        }
+    }
+
+    fn read_shop_keys(&mut self, auth: &Auth, problems: &mut Vec<String>) {
+        let read = |key: &str, path: &Path| {
+            std::fs::read(path).map_err(|error| format!("{key} = {path:?} can't be read: {error}"))
+        };
+        if let Some(path) = &auth.shop_key_file {
+            let keys = read("auth.shop_key_file", path).and_then(|bytes| {
+                let keys = ShopKeys::read(&String::from_utf8_lossy(&bytes));
+                keys.map_err(|error| format!("auth.shop_key_file = {path:?} {error}"))
+            });
+            keys.map(|keys| self.shop_keys = Some(keys)).unwrap_or_else(|problem| problems.push(problem));
+        }
+        if let Some(url) = &auth.shop_jwks_url {
+            let path = &auth.shop_jwks_authority_file;
+            let authorities = match url.starts_with("https://") {
+                true => read("auth.shop_jwks_authority_file", path).map(Some),
+                false => Ok(None),
+            };
+            let source = authorities.and_then(|authorities| {
+                let source = KeySource::new(url, authorities.as_deref());
+                source.map_err(|error| format!("auth.shop_jwks_authority_file = {path:?} {error}"))
+            });
+            source
+                .map(|source| self.shop_key_source = Some(source))
+                .unwrap_or_else(|problem| problems.push(problem));
+        }
+        let key = match (&auth.shop_key_file, &auth.shop_jwks_url) {
+            (Some(_), _) => "auth.shop_key_file",
+            (None, Some(_)) => "auth.shop_jwks_url",
+            (None, None) => return,
+        };
+        if self.token.is_none() {
+            problems.push(format!(
+                "{key} is set, but there is no secret to sign sessions with: set {}",
+                TOKEN.key
+            ));
         }
     }
 

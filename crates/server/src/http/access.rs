@@ -6,10 +6,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::auth::Auth;
 use super::auth::signature::Checker;
+use super::auth::token::Exchange;
+use super::auth::{Auth, AuthMode};
 use super::hosts::Hosts;
-use super::shared::{HttpOptions, HttpSecrets};
+use super::shared::{HttpOptions, HttpSecrets, SessionOptions};
 use crate::ledger::Buyers;
 
 /// What was configured at one time.
@@ -24,13 +25,14 @@ impl Access {
     fn new(version: u64, options: &HttpOptions, secrets: &HttpSecrets) -> Arc<Access> {
         let checker = (!secrets.payment.is_empty())
             .then(|| Checker::new(&secrets.payment, options.payment_tolerance_s));
-        let auth = Auth::new(
-            options.auth.clone(),
-            Buyers::new(&secrets.order_id),
-            &secrets.operator,
-            checker,
-            &options.allowed_origins,
-        );
+        let buyers = Buyers::new(&secrets.order_id);
+        let SessionOptions { rules, lasts_s, shop_origins } = &options.sessions;
+        let keys = secrets.shop_keys.clone();
+        let exchange = Exchange::new(&secrets.session, rules.clone(), buyers.clone(), keys, *lasts_s);
+        let exchange = exchange.filter(|_| !matches!(options.auth, AuthMode::DemoCookie { .. }));
+        let auth =
+            Auth::new(options.auth.clone(), buyers, &secrets.operator, checker, &options.allowed_origins)
+                .with_sessions(exchange, shop_origins);
         Arc::new(Access { version, auth, hosts: Hosts::new(&options.public_names, options.local_demo) })
     }
 }

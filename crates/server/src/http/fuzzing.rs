@@ -9,6 +9,7 @@ use super::auth::token::{TokenRules, Verifier};
 use super::wire::error::Problem;
 use super::wire::{decode, decode_path, number_in, parameter};
 use super::{published, routes};
+use crate::ledger::Buyers;
 
 const SECRET: &[u8] = b"a secret of the targets, which sign with it";
 /// Of the derive and of the language: nobody who sends JSON should have to know them.

@@ -23,6 +23,7 @@ mod reads;
 mod route;
 mod router;
 mod routes;
+mod sessions;
 mod shared;
 mod tally;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use std::sync::Arc;
 pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
 pub use reads::Reads;
-pub use shared::{HttpOptions, HttpSecrets, Parts, Shared};
+pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 
 use access::Access;
 use call::Call;

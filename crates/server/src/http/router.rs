@@ -14,9 +14,10 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 8] = [
+const TABLES: [&[Route]; 9] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
+    routes::session::ROUTES,
     routes::payments::ROUTES,
     routes::operating::ROUTES,
     routes::demo::ROUTES,

@@ -6,21 +6,24 @@ use engine::SaleId;
 
 use crate::clock::Clock;
 use crate::http::access::CurrentAccess;
-use crate::http::auth::AuthMode;
+use crate::http::auth::{AuthMode, TokenRules};
 use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::reads::Reads;
+use crate::http::sessions::Sessions;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
 use crate::intake::{AddressRate, Health};
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
+use crate::shop_keys::{KeySource, ShopKeys};
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     pub auth: AuthMode,
+    pub sessions: SessionOptions,
     /// Origins of other sites whose pages may act for a buyer, as a browser writes them.
     pub allowed_origins: Vec<String>,
     /// Names under which a browser may ask; none: any, except in a local demo.
@@ -43,6 +46,8 @@ pub struct HttpOptions {
     pub trusted_proxies: TrustedProxies,
     /// Requests per second of one address that had to prove who sends them and did not; 0: no bound.
     pub anonymous_requests_per_s_per_address: u64,
+    /// Exchanges for a session per second of one address; 0: no bound.
+    pub sessions_per_s_per_address: u64,
     /// The demo's calls exist: paying by a button, sessions by cookie, loading the shop.
     pub demo: bool,
     /// A demo that is not meant for other machines.
@@ -51,9 +56,24 @@ pub struct HttpOptions {
     pub shop_sale: Option<SaleId>,
 }
 
+/// How the shop's tokens become sessions.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// What the shop's tokens must say, and ours do.
+    pub rules: TokenRules,
+    /// Longest time that a session holds, in seconds.
+    pub lasts_s: u64,
+    /// Origins whose pages may sign a reader in by a form.
+    pub shop_origins: Vec<String>,
+}
+
 /// Secrets of the HTTP interface, but for the buyers', which is in [`AuthMode`].
 #[derive(Clone, Default)]
 pub struct HttpSecrets {
+    /// Those that sign sessions, the current one first; none, or a demo: there are no sessions.
+    pub session: Vec<Box<[u8]>>,
+    /// The shop's public keys, of a file.
+    pub shop_keys: Option<ShopKeys>,
     /// The operator's bearer tokens, more than one while they change; none: operator calls are off.
     pub operator: Vec<Box<[u8]>>,
     /// Those that sign payment callbacks; none: they are off.
@@ -79,6 +99,8 @@ pub struct Shared {
     pub(super) options: HttpOptions,
     pub(super) access: CurrentAccess,
     pub(super) anonymous: AddressRate,
+    pub(super) exchanges: AddressRate,
+    pub(super) sessions: Sessions,
     pub(super) order_id_secret: [u8; 16],
     pub(super) pages: Arc<PageShelf>,
     pub(super) lists: Lists,
@@ -97,6 +119,8 @@ pub struct Parts {
     pub net: Arc<NetStats>,
     pub pages: Pages,
     pub reads: Reads,
+    /// Where the shop publishes more keys.
+    pub shop_key_source: Option<KeySource>,
     /// What this server knows of its engines.
     pub health: Arc<Health>,
     /// What the event loops are stopped with.
@@ -109,6 +133,8 @@ impl Shared {
         let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
         Arc::new(Shared {
             lists: Lists::start(shelf, clock, Arc::clone(&pages), parts.reads.answers()),
+            exchanges: AddressRate::new(options.sessions_per_s_per_address),
+            sessions: Sessions::start(parts.reads.answers(), parts.shop_key_source),
             clock: parts.clock,
             shelf: parts.shelf,
             admission: parts.admission,

@@ -16,7 +16,8 @@ use crate::cluster::Stages;
 use crate::config::{BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
 use crate::http::{
-    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, Shared, TokenRules,
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
+    Shared, TokenRules,
 };
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::Shelf;
@@ -149,6 +150,7 @@ fn run_on(
         health,
         pages: Pages::new(page_settings(config)),
         reads: Reads::start(config.ledger_source(secrets), wakers),
+        shop_key_source: secrets.shop_key_source.clone(),
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -333,20 +335,26 @@ fn page_settings(config: &Config) -> Settings {
 }
 
 fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
+    let rules = TokenRules {
+        claim: config.auth.token_claim.clone(),
+        issuer: config.auth.token_issuer.clone(),
+        audience: config.auth.token_audience.clone(),
+    };
     HttpOptions {
         auth: match config.auth.buyer {
             BuyerAuth::Token => AuthMode::Token {
                 secrets: both(&secrets.token, &secrets.token_previous),
-                rules: TokenRules {
-                    claim: config.auth.token_claim.clone(),
-                    issuer: config.auth.token_issuer.clone(),
-                    audience: config.auth.token_audience.clone(),
-                },
+                rules: rules.clone(),
             },
             BuyerAuth::MemberId => AuthMode::MemberId,
             BuyerAuth::DemoCookie => {
                 AuthMode::DemoCookie { secret: secrets.token.as_ref().map_or_else(Box::default, bytes) }
             }
+        },
+        sessions: SessionOptions {
+            rules,
+            lasts_s: config.auth.session().as_secs(),
+            shop_origins: config.auth.shop_origins.clone(),
         },
         allowed_origins: config.http.allowed_origins.clone(),
         public_names: config.http.public_names.clone(),
@@ -365,6 +373,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         published_unlimited: config.published.unlimited,
         trusted_proxies: config.http.trusted_proxies(),
         anonymous_requests_per_s_per_address: config.admission.anonymous_requests_per_s_per_address,
+        sessions_per_s_per_address: config.admission.sessions_per_s_per_address,
         demo: config.demo.is_some(),
         local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
@@ -373,6 +382,8 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
 
 fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
     HttpSecrets {
+        session: both(&secrets.token, &secrets.token_previous),
+        shop_keys: secrets.shop_keys.clone(),
         operator: both(&secrets.operator, &secrets.operator_previous),
         payment: both(&secrets.payment, &secrets.payment_previous),
         order_id,

@@ -11,7 +11,7 @@ use crate::net::Tls;
 
 /// Keys whose values a server takes up while it serves. All others need a restart: threads, sockets, tables and
 /// everything that orders are kept in are made with them.
-const RELOADED: [&str; 18] = [
+const RELOADED: [&str; 21] = [
     "admission.burst",
     "admission.orders_per_s",
     "admission.orders_per_s_per_buyer",
@@ -20,6 +20,9 @@ const RELOADED: [&str; 18] = [
     "auth.payment_secret_file",
     "auth.payment_secret_previous_file",
     "auth.payment_tolerance_s",
+    "auth.session_s",
+    "auth.shop_key_file",
+    "auth.shop_origins",
     "auth.token_audience",
     "auth.token_claim",
     "auth.token_issuer",

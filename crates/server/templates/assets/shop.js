@@ -3,6 +3,8 @@
 const SESSION = document.body.dataset.session;
 const CALL_TIMEOUT_MS = 10_000;
 const TOKEN_NAME = "doorbuster.token";
+// A form of the shop leaves the session in a cookie that no script can read, and beside it whose it is.
+const SIGN = /(?:^|; )doorbuster_session=([^;]+)/;
 
 export const byId = (id) => document.getElementById(id);
 
@@ -61,7 +63,8 @@ function storage(kind) {
 
 export const local = storage("localStorage");
 export const session = storage("sessionStorage");
-const token = SESSION === "token" ? takeToken() : null;
+let token = SESSION === "token" ? takeToken() : null;
+const signedInAs = SESSION === "token" ? SIGN.exec(document.cookie)?.[1] ?? null : null;
 
 // A page whose address names a member (`?memberId=`, as the published product page has it) acts as that member
 // in a demonstration, where anybody may be anybody. Elsewhere an address decides nothing.
@@ -74,6 +77,7 @@ const member = (() => {
 export const buyer = (() => {
   if (member) return `${SESSION}.${member}`;
   if (SESSION !== "token") return SESSION;
+  if (!token && signedInAs) return `token.${signedInAs}`;
   try {
     const claims = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
     return `token.${JSON.parse(atob(claims)).sub}`;
@@ -104,11 +108,17 @@ export function openSession() {
 /** The server did not know us: the next `openSession` asks it again. Returns whether that can help. */
 export function closeSession() {
   opening = null;
+  if (token && signedInAs) {
+    // The token of an earlier visit stood before the session.
+    token = null;
+    session.remove(TOKEN_NAME);
+    return true;
+  }
   return SESSION === "demo" && !member;
 }
 
 /** Without a token there is nobody to order for, and nothing worth sending. */
-export const isSignedIn = () => SESSION !== "token" || Boolean(token);
+export const isSignedIn = () => SESSION !== "token" || Boolean(token || signedInAs);
 
 /** The pages that this one leads to; they go on as the same member. */
 export const orderPath = (id) => `/orders/${encodeURIComponent(id)}${member ? `?memberId=${member}` : ""}`;

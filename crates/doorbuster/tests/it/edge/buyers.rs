@@ -179,6 +179,18 @@ fn a_bad_token_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_token_to_be_exchanged_is_for_the_servers_to_judge() {
+    let shop = Shop::with_tokens(&[]);
+    let token = signed_as(r#"{"alg":"RS256"}"#, "{}", SECRET);
+    let headers = [("Authorization", format!("Bearer {token}")), ("memberId", "7".to_owned())];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let response = shop.post("/api/v1/session", &headers, "");
+    // The servers here are demos, which open none; the edge itself would have answered 401.
+    assert_eq!((response.status, &response.json()["code"]), (403, &"sessions_off".into()), "{response:?}");
+    assert_eq!(shop.post("/api/v1/orders", &headers, "{}").status, 401);
+}
+
+#[test]
 fn an_operators_token_is_for_the_servers_to_judge() {
     let shop = Shop::with_tokens(&[]);
     let audit = |token: &str| {

@@ -19,7 +19,7 @@ use crate::clock::Between;
 use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::named::Unnamed;
 use crate::http::auth::signature::Checker;
-use crate::http::auth::token::Verifier;
+use crate::http::auth::token::{Exchange, Verifier};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
@@ -40,6 +40,10 @@ pub enum AuthMode {
 
 /// The demo's cookie.
 pub(in crate::http) const COOKIE: &str = "doorbuster_buyer";
+/// The cookie of a session; the edge takes it too.
+pub(in crate::http) const SESSION_COOKIE: &str = "doorbuster_token";
+/// Beside it, for the page's script: who it is that the session is for. It proves nothing.
+pub(in crate::http) const SESSION_SIGN: &str = "doorbuster_session";
 /// Demo buyers are numbered from here, above those that people type into load tools.
 const DEMO_BUYER_MIN: u64 = 1 << 40;
 /// Below this, so that a number survives JavaScript.
@@ -64,6 +68,10 @@ pub(in crate::http) struct Auth {
     /// Checks the payment provider's callbacks; `None`: they are off.
     provider: Option<Checker>,
     allowed_origins: Vec<Arc<str>>,
+    /// `None`: no sessions are opened.
+    exchange: Option<Arc<Exchange>>,
+    /// Whose pages may sign a reader in.
+    shop_origins: Vec<String>,
 }
 
 impl Auth {
@@ -84,14 +92,43 @@ impl Auth {
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret), buyers),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        Auth { known, operator_key, operators, guesses: Guesses::default(), provider, allowed_origins }
+        let guesses = Guesses::default();
+        let (exchange, shop_origins) = (None, Vec::new());
+        Auth { known, operator_key, operators, guesses, provider, allowed_origins, exchange, shop_origins }
+    }
+
+    pub(in crate::http) fn with_sessions(self, exchange: Option<Exchange>, shop_origins: &[String]) -> Auth {
+        Auth { exchange: exchange.map(Arc::new), shop_origins: shop_origins.to_vec(), ..self }
+    }
+
+    /// `None`: there are no sessions here.
+    pub(in crate::http) fn exchange(&self) -> Option<Arc<Exchange>> {
+        self.exchange.clone()
+    }
+
+    /// The token of whoever wants a session.
+    pub(in crate::http) fn bearer_of<'a>(&self, fields: &Fields<'a>) -> Result<&'a str, Problem> {
+        bearer(fields).ok_or_else(|| {
+            Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
+        })
+    }
+
+    /// Whether the page whose form this is may sign its reader in. A browser says where a form comes from: what says
+    /// nothing is not believed.
+    pub(in crate::http) fn shop_page(&self, fields: &Fields<'_>, secure: bool) -> Result<(), Problem> {
+        let of_shop = |origin: &str| self.shop_origins.iter().any(|allowed| allowed == origin);
+        match fields.origin {
+            Some(origin) if of_shop(origin) => Ok(()),
+            Some(_) => self.same_site(fields, secure).map_err(|_other_site| Problem::forbidden_shop_origin()),
+            None => Err(Problem::forbidden_shop_origin()),
+        }
     }
 
     /// The buyer who asks.
     pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, between: Between) -> Result<Buyer, Problem> {
         match &self.known {
             Known::Token(verifier) => {
-                let token = bearer(fields).ok_or_else(|| {
+                let token = token_of(fields).ok_or_else(|| {
                     Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
                 })?;
                 let bearer = verifier.verify(token, between);
@@ -226,6 +263,15 @@ fn member(fields: &Fields<'_>, buyers: &Buyers) -> Result<Option<Buyer>, Problem
             }
         })
     })
+}
+
+/// From the header, or where there is none from the cookie of a session.
+fn token_of<'a>(fields: &Fields<'a>) -> Option<&'a str> {
+    if fields.authorization.is_some() {
+        return bearer(fields);
+    }
+    let pairs = fields.cookie?.split(';').filter_map(|pair| pair.trim().split_once('='));
+    pairs.into_iter().find_map(|(name, value)| (name == SESSION_COOKIE).then_some(value))
 }
 
 /// The buyer of a cookie that we signed.

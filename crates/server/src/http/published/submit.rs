@@ -11,22 +11,18 @@ use crate::http::placing::{Placed, key_of};
 use crate::http::route::{Handler, Route};
 use crate::http::wire::answer::{Answering, TEXT};
 use crate::http::wire::error::Problem;
-use crate::http::wire::{needed_number_in, push_order_id};
+use crate::http::wire::{FORM, is_form, needed_number_in, push_order_id};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] =
     &[Route::post("/order/submit", Handler::Anybody(HttpService::submit_order))];
 
-const FORM: &str = "application/x-www-form-urlencoded";
-
 impl HttpService {
     /// Everything is asked of a buyer, but the form names one: who asks is checked against it.
     fn submit_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let Some(sale) = self.shared.options.shop_sale else { return Err(Problem::not_found()) };
         self.access.auth.same_site(&call.fields, call.request.secure)?;
-        let is_form =
-            |found: &str| found.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM));
         if call.fields.content_type.is_some_and(|found| !is_form(found)) {
             return Err(Problem::unsupported_media_type(FORM));
         }

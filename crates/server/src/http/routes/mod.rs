@@ -5,3 +5,4 @@ pub(super) mod operating;
 pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod sales;
+pub(super) mod session;

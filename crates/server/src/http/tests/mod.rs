@@ -12,6 +12,7 @@ mod pages;
 mod payments;
 mod published;
 mod sales;
+mod sessions;
 mod shop;
 mod words;
 

@@ -9,7 +9,8 @@ use super::Response;
 use crate::clock::Clock;
 use crate::http::delivery::Delivery;
 use crate::http::{
-    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, Shared, TokenRules,
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, SessionOptions, Shared,
+    TokenRules,
 };
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
@@ -22,6 +23,7 @@ use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
 use crate::pages::{Pages, Session, Settings};
+use crate::shop_keys::KeySource;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -43,12 +45,18 @@ pub(super) struct Setup {
     pub(super) queue_commands_max: usize,
     /// What happens to the book is written to a real ledger too.
     pub(super) ledger: bool,
+    pub(super) shop_key_source: Option<KeySource>,
 }
 
 impl Setup {
     pub(super) fn new(auth: AuthMode) -> Setup {
         let options = HttpOptions {
             auth,
+            sessions: SessionOptions {
+                rules: TokenRules { claim: "sub".to_owned(), ..TokenRules::default() },
+                lasts_s: 300,
+                shop_origins: vec!["https://login.example".to_owned()],
+            },
             allowed_origins: vec!["https://shop.example".to_owned()],
             public_names: Vec::new(),
             body_bytes_max: 16 * 1024,
@@ -61,11 +69,14 @@ impl Setup {
             published_unlimited: false,
             trusted_proxies: TrustedProxies::default(),
             anonymous_requests_per_s_per_address: 0,
+            sessions_per_s_per_address: 0,
             demo: true,
             local_demo: true,
             shop_sale: Some(SHOP_SALE),
         };
         let secrets = HttpSecrets {
+            session: vec![Box::from(SECRET)],
+            shop_keys: None,
             operator: vec![Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])],
             payment: vec![Box::from(SECRET)],
             order_id: [7; 16],
@@ -78,7 +89,7 @@ impl Setup {
             in_flight_per_buyer_max: 0,
             gate_judges: false,
         };
-        Setup { options, secrets, limits, queue_commands_max: 1024, ledger: false }
+        Setup { options, secrets, limits, queue_commands_max: 1024, ledger: false, shop_key_source: None }
     }
 }
 
@@ -189,6 +200,7 @@ impl Shop {
             net: Arc::new(NetStats::default()),
             pages: Pages::new(settings),
             reads,
+            shop_key_source: setup.shop_key_source,
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);

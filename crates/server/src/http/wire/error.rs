@@ -155,6 +155,28 @@ impl Problem {
         Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
     }
 
+    pub(in crate::http) fn forbidden_shop_origin() -> Problem {
+        let detail = "A page of this origin may not sign a reader in here; auth.shop_origins lists those that may. \
+                      A page that sends no referrer sends no origin either.";
+        Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
+    }
+
+    pub(in crate::http) fn sessions_off() -> Problem {
+        let detail =
+            "This server opens no sessions: it is a demo, or has no token secret (auth.token_secret_file).";
+        Problem::new(403, "sessions_off", "Sessions are off", detail)
+    }
+
+    pub(in crate::http) fn no_shop_keys() -> Problem {
+        Problem::unavailable("The shop's keys could not be fetched yet; try again in half a minute.")
+    }
+
+    pub(in crate::http) fn too_many_exchanges(retry_after_ms: u64) -> Problem {
+        let detail = "Too many tokens come from your address to be exchanged; try again.";
+        let problem = Problem::new(429, "session_rate_limited", "Too many sessions", detail);
+        Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
+    }
+
     pub(in crate::http) fn forbidden(detail: &'static str) -> Problem {
         Problem::new(403, "forbidden", "This buyer may not do that", detail)
     }

@@ -260,6 +260,14 @@ pub(in crate::http) fn parameter<'a>(encoded: &'a str, name: &str) -> Option<&'a
     })
 }
 
+/// The type of a form's body.
+pub(in crate::http) const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Whether a `Content-Type` says so.
+pub(in crate::http) fn is_form(content_type: &str) -> bool {
+    content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM))
+}
+
 /// A number of a query or of a form, if it is there.
 pub(in crate::http) fn number_in(encoded: &str, name: &'static str) -> Option<Result<u64, Problem>> {
     let number = |text: &str| decode(text).as_deref().and_then(decimal);

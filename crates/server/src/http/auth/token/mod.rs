@@ -4,6 +4,7 @@
 //! says why this is ours. Must not: allocate on the usual path, or read a clock.
 
 mod claims;
+mod exchange;
 mod mint;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use ring::hmac;
 use serde::de::IgnoredAny;
 
 pub(in crate::http) use claims::Bearer;
+pub(in crate::http) use exchange::{Exchange, Session};
 pub use mint::{NotMinted, mint};
 
 use crate::clock::Between;
@@ -50,6 +52,11 @@ pub(in crate::http) enum Untrusted {
     SubjectNumber,
     SubjectLength,
     SubjectCharacters,
+    // Of tokens that are exchanged for one of ours.
+    ShopLength,
+    ShopAlgorithm,
+    NoShopKeys,
+    UnknownKey,
 }
 
 impl Untrusted {
@@ -79,6 +86,14 @@ impl Untrusted {
             Untrusted::SubjectLength => "The token's subject must have 1 to 128 bytes.",
             Untrusted::SubjectCharacters => {
                 "The token's subject may have no control characters, and no spaces at its ends."
+            }
+            Untrusted::ShopLength => "The token is longer than 8192 bytes.",
+            Untrusted::ShopAlgorithm => "The token must be signed with HS256, RS256, ES256 or EdDSA.",
+            Untrusted::NoShopKeys => {
+                "This server has no public keys of the shop: only a token signed with HS256 can be exchanged."
+            }
+            Untrusted::UnknownKey => {
+                "The shop has no key of this algorithm and name (alg, kid) that is known here."
             }
         }
     }

@@ -1,0 +1,101 @@
+//! Keys from a URL.
+//!
+//! Must not: be asked on an event loop: it waits for another server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::{NotKeys, ShopKeys};
+
+/// For the whole exchange.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Of the document.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// Where a shop publishes its keys.
+#[derive(Clone)]
+pub struct KeySource {
+    url: Arc<str>,
+    agent: Agent,
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeySource").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// The authorities that vouch for the shop's server can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotASource {
+    #[error("holds no PEM certificate")]
+    NoCertificate,
+    #[error("is not PEM")]
+    NotPem,
+}
+
+/// Why no keys came.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error("the server of the keys answered {0}")]
+    Status(u16),
+    #[error("no answer from the server of the keys: {0}")]
+    NoAnswer(#[source] Box<ureq::Error>),
+    #[error("what it answered {0}")]
+    NotKeys(#[from] NotKeys),
+}
+
+impl KeySource {
+    /// `authorities`: the PEM certificates that vouch for an https server; `None`: it is reached without TLS.
+    ///
+    /// # Errors
+    /// See [`NotASource`].
+    pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<KeySource, NotASource> {
+        let mut settings = Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None);
+        if let Some(pem) = authorities {
+            settings = settings.tls_config(tls(pem)?);
+        }
+        Ok(KeySource { url: Arc::from(url), agent: settings.build().into() })
+    }
+
+    /// Blocks, at most for five seconds.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub fn fetch(&self) -> Result<ShopKeys, FetchError> {
+        let no_answer = |error| FetchError::NoAnswer(Box::new(error));
+        let mut response = self.agent.get(&*self.url).call().map_err(no_answer)?;
+        if response.status() != 200 {
+            return Err(FetchError::Status(response.status().as_u16()));
+        }
+        let text = response.body_mut().with_config().limit(BYTES_MAX).read_to_string().map_err(no_answer)?;
+        Ok(ShopKeys::read(&text)?)
+    }
+}
+
+fn tls(pem: &[u8]) -> Result<TlsConfig, NotASource> {
+    let items: Result<Vec<_>, _> = parse_pem(pem).collect();
+    let certificates: Vec<Certificate<'static>> = items
+        .map_err(|_not_pem| NotASource::NotPem)?
+        .into_iter()
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        return Err(NotASource::NoCertificate);
+    }
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}
