@@ -148,6 +148,8 @@ fn a_master_that_was_cut_off_from_the_sentinels_is_left_within_a_second_or_two()
     build(&mut gate, SKU, &fresh(1, 1_000_000, None));
     // It goes on, and nobody tells it that there is another master now.
     let (sentinel, replica) = (&watched.sentinels[0], &watched.nodes[1]);
+    let copied: i64 = watched.nodes[0].command(&["WAIT", "1", "60000"]);
+    assert_eq!(copied, 1);
     replica.command::<()>(&["REPLICAOF", "NO", "ONE"]);
     sentinel.command::<()>(&["SENTINEL", "REMOVE", "mymaster"]);
     sentinel.command::<()>(&["SENTINEL", "MONITOR", "mymaster", "127.0.0.1", &replica.port.to_string(), "1"]);
