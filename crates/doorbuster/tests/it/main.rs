@@ -10,6 +10,7 @@ mod bench_peak;
 mod bench_run;
 mod bench_signals;
 mod client;
+mod clients;
 mod clock;
 mod cluster;
 mod cluster_balance;
