@@ -87,6 +87,7 @@ class Payment(TypedDict):
     payment_id: str
     order: str
     amount: int
+    currency: str | None
     result: Literal['paid', 'refund_due', 'settled']
     reason: str | None
     recorded_at_ms: Milliseconds

@@ -14,6 +14,7 @@ use crate::demo::DemoArguments;
 use crate::failure;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::queues::QueuesArguments;
+use crate::refunds::RefundsArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
 use crate::token::TokenArguments;
@@ -45,6 +46,7 @@ pub(crate) enum CommandGroup {
     Sale(SaleArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
+    Refunds(RefundsArguments),
     Backup(BackupArguments),
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),

@@ -43,6 +43,17 @@ impl Failure {
         Self::Unavailable(message.to_string())
     }
 
+    /// Names what it is about: one of several.
+    pub(crate) fn of(self, what: &str) -> Self {
+        match self {
+            Self::Check(message) => Self::Check(format!("{what}: {message}")),
+            Self::Invalid(message) => Self::Invalid(format!("{what}: {message}")),
+            Self::Usage(message) => Self::Usage(format!("{what}: {message}")),
+            Self::Unavailable(message) => Self::Unavailable(format!("{what}: {message}")),
+            Self::Config(_) | Self::OutputClosed => self,
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Check(_) => EXIT_CHECK,

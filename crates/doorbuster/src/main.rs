@@ -18,6 +18,7 @@ mod live;
 mod logging;
 mod output;
 mod queues;
+mod refunds;
 mod reload;
 mod sale;
 mod serve;
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Backup(arguments) => ledger::backup(&arguments, &environment),
         CommandGroup::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
         CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),
+        CommandGroup::Refunds(arguments) => refunds::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
     }

@@ -19,6 +19,7 @@ fn help_and_version_are_no_errors() {
         &["demo", "load", "--help"],
         &["config", "--help"],
         &["token", "mint", "--help"],
+        &["refunds", "--help"],
         &["queues", "--help"],
         &["queues", "retire", "--help"],
     ] {
@@ -52,6 +53,7 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "create", "x.toml", "--title", "t"], "cannot be used with"),
         (&["demo", "load"], "--balance <N>"),
         (&["token", "mint"], "--member <ID>"),
+        (&["refunds", "settle"], "<PAYMENT>..."),
         (&["token", "mint", "--member", "7"], "set auth.token_secret_file or DOORBUSTER_AUTH_TOKEN_SECRET"),
         (&["token", "mint", "--member", "7", "--expires-in", "soon"], "write it like 60s"),
         (&["bench", "cluster", "--only", "everything"], "invalid value 'everything' for '--only <PART>'"),

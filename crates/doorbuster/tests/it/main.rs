@@ -32,6 +32,7 @@ mod ledger;
 mod mysql;
 mod operators;
 mod published;
+mod refunds;
 mod reload;
 mod serve;
 mod serving;

@@ -11,6 +11,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, Object, decode_path, not_null};
+use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
@@ -66,7 +67,7 @@ impl HttpService {
     fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
         let Reply::Accepted(Accepted::Payment { payment, .. }) = reply else { return Err(reply.into()) };
         self.scratch.clear();
-        write_payment(&mut self.scratch, &payment);
+        write_payment(&mut self.scratch, &payment, &self.catalog);
         out.json(200, &self.scratch);
         Ok(())
     }
@@ -75,7 +76,9 @@ impl HttpService {
         self.ask(call, Request::RefundsDue, |service, reply, out| {
             let Reply::RefundsDue(payments) = reply else { return Err(reply.into()) };
             service.scratch.clear();
-            Object::begin(&mut service.scratch).list("payments", &payments, write_payment).end();
+            let catalog = &service.catalog;
+            let write = |out: &mut Vec<u8>, payment: &PaymentView| write_payment(out, payment, catalog);
+            Object::begin(&mut service.scratch).list("payments", &payments, write).end();
             out.json(200, &service.scratch);
             Ok(())
         })
@@ -97,7 +100,7 @@ fn is_payment_id(id: &str) -> bool {
     (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len())
 }
 
-fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {
+fn write_payment(out: &mut Vec<u8>, payment: &PaymentView, catalog: &Catalog) {
     let (result, reason) = match payment.disposition {
         Disposition::Applied => ("paid", None),
         Disposition::RefundDue(reason) => ("refund_due", Some(reason)),
@@ -107,8 +110,12 @@ fn write_payment(out: &mut Vec<u8>, payment: &PaymentView) {
     object
         .text("payment_id", &payment.pay.id)
         .order_id("order", payment.pay.order)
-        .number("amount", payment.pay.amount)
-        .text("result", result);
+        .number("amount", payment.pay.amount);
+    match catalog.item(payment.pay.order.sku) {
+        Some((sale, _)) => object.text("currency", &sale.spec.currency),
+        None => object.raw("currency", b"null"),
+    };
+    object.text("result", result);
     match reason {
         Some(reason) => object.text("reason", reason.as_str()),
         None => object.raw("reason", b"null"),

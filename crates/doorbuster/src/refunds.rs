@@ -1,0 +1,139 @@
+//! `doorbuster refunds`: payments that paid for nothing, and the word that the money was given back.
+//!
+//! Must not: give money back; the provider does.
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::json;
+use server::config::Environment;
+
+use crate::client::{Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, numbers, plain, words};
+use crate::time::format_utc;
+
+/// List the refunds that are due, and settle those that were made.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A payment that paid for nothing (for an order that was cancelled, paid already or unknown, of another amount, too late and
+sold out) is kept, and its refund is due until you say that it was made:
+
+  doorbuster refunds list
+  doorbuster refunds settle pay_1      once the provider has given the money back
+
+To settle a payment again changes nothing. One that paid for its order can't be settled.")]
+pub(crate) struct RefundsArguments {
+    #[command(subcommand)]
+    command: RefundsCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum RefundsCommand {
+    /// List the payments whose refund is due, the oldest first
+    List {
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Say that the provider gave the money of these payments back
+    Settle {
+        /// The provider's payment ids, as `doorbuster refunds list` shows them
+        #[arg(required = true, value_name = "PAYMENT")]
+        payments: Vec<String>,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+}
+
+/// A payment as the API gives it.
+#[derive(Deserialize)]
+struct Payment {
+    payment_id: String,
+    order: String,
+    /// In the currency's smallest unit.
+    amount: u64,
+    /// Of the order's sale; `None`: there is no such order.
+    currency: Option<String>,
+    reason: Option<String>,
+    recorded_at_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct RefundsDue {
+    payments: Vec<Payment>,
+}
+
+pub(crate) fn run(arguments: &RefundsArguments, environment: &Environment) -> Result<(), Failure> {
+    match &arguments.command {
+        RefundsCommand::List { server } => {
+            let answer = Client::connect(server, environment)?.get("/payments/refunds-due")?;
+            let text = if server.json { answer.text() } else { list(&answer.read::<RefundsDue>()?.payments) };
+            output::print(&text)
+        }
+        RefundsCommand::Settle { payments, server } => {
+            let client = Client::connect(server, environment)?;
+            for payment in payments {
+                let path = format!("/payments/{}/settle", encoded(payment));
+                let answer = client.post(&path, &json!({}), None);
+                let answer = answer.map_err(|failure| failure.of(&plain(payment)))?;
+                let text = if server.json { answer.text() } else { settled(&answer.read()?) };
+                output::print(&text)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn list(payments: &[Payment]) -> String {
+    if payments.is_empty() {
+        return "no refunds are due\n".to_owned();
+    }
+    let rows: Vec<_> = payments
+        .iter()
+        .map(|payment| {
+            [
+                plain(&payment.payment_id),
+                money(payment),
+                plain(&payment.order),
+                plain(payment.reason.as_deref().unwrap_or("-")),
+                format_utc(payment.recorded_at_ms),
+            ]
+        })
+        .collect();
+    let columns = [words("payment"), numbers("amount"), words("order"), words("reason"), words("recorded")];
+    output::table(columns, &rows)
+}
+
+fn settled(payment: &Payment) -> String {
+    format!("{} of {}: settled\n", plain(&payment.payment_id), money(payment))
+}
+
+fn money(payment: &Payment) -> String {
+    match &payment.currency {
+        Some(currency) => output::money(payment.amount, currency),
+        None => format!("{} minor units", payment.amount),
+    }
+}
+
+/// As one segment of a path.
+fn encoded(payment: &str) -> String {
+    let mut path = String::new();
+    for byte in payment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path += &format!("%{byte:02X}");
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payment_is_one_segment_of_a_path() {
+        assert_eq!(encoded("pay_1-A.b~"), "pay_1-A.b~");
+        assert_eq!(encoded("a/b?c#d e%ä"), "a%2Fb%3Fc%23d%20e%25%C3%A4");
+    }
+}

@@ -1,0 +1,84 @@
+//! The operator's refunds, against a real server: what paid for nothing is listed until it is settled.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use ring::hmac;
+use serde_json::{Value, json};
+
+use crate::exchange::Connection;
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome};
+
+const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
+
+fn post(server: &Serving, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
+    let mut connection = Connection::open(server.address).unwrap();
+    let headers = [headers, &[("Content-Type", "application/json")]].concat();
+    let response = connection.exchange("POST", path, &headers, &body.to_string()).unwrap();
+    assert!([200, 201].contains(&response.status), "{response:?}");
+    serde_json::from_str(&response.body).unwrap()
+}
+
+/// What the provider's callback for the payment is answered.
+fn pay(server: &Serving, payment: &str, order: &str, amount: u64) -> Value {
+    let body = json!({ "payment_id": payment, "order": order, "amount": amount });
+    let at = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, PAYMENT_SECRET.as_bytes());
+    let tag = hmac::sign(&key, format!("{at}.{body}").as_bytes());
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    post(server, "/api/v1/payments", &[("Doorbuster-Signature", &format!("t={at},v1={hex}"))], &body)
+}
+
+fn refunds(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = doorbuster(directory);
+    command.arg("refunds").args(arguments).args(["--server", &format!("http://{}", server.address)]);
+    outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
+}
+
+#[test]
+fn what_paid_for_nothing_is_listed_until_it_is_settled() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET);
+    let server = Serving::start(command);
+    let list = || refunds(directory.path(), &server, &["list"]);
+    assert_eq!(list(), (0, "no refunds are due\n".to_owned(), String::new()));
+
+    let sale = json!({ "sale": 3, "product": 29 });
+    let order = post(&server, "/api/v1/orders", &[("memberId", "7")], &sale);
+    let (id, amount) = (order["id"].as_str().unwrap(), order["amount"].as_u64().unwrap());
+    assert_eq!(pay(&server, "pay 1/2", id, amount)["currency"], order["currency"]);
+    assert_eq!(pay(&server, "pay 2/2", id, amount)["reason"], "already_paid");
+    let nobody = "f".repeat(40);
+    assert_eq!(pay(&server, "pay_3", &nobody, 50)["currency"], Value::Null);
+
+    let (code, listed, errors) = list();
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 3, "{listed}");
+    let money = format!("{} {}", server::pages::amount(amount, "EUR"), order["currency"].as_str().unwrap());
+    let second = ["pay 2/2", &money, id, "already_paid", "Z"];
+    assert!(second.iter().all(|text| lines[1].contains(text)), "{listed}");
+    assert!(
+        ["pay_3", "50 minor units", "unknown_order"].iter().all(|text| lines[2].contains(text)),
+        "{listed}"
+    );
+
+    // The first paid for its order, so nothing after it is done.
+    let (code, out, errors) = refunds(directory.path(), &server, &["settle", "pay 1/2", "pay_3"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(errors.starts_with("error: pay 1/2: Nothing to settle"), "{errors}");
+    let (code, _, errors) = refunds(directory.path(), &server, &["settle", "pay_4"]);
+    assert!(code == 1 && errors.starts_with("error: pay_4: No such payment"), "{errors}");
+    for _again in 0..2 {
+        let (code, out, errors) = refunds(directory.path(), &server, &["settle", "pay 2/2", "pay_3"]);
+        assert_eq!((code, errors.as_str()), (0, ""));
+        assert_eq!(out, format!("pay 2/2 of {money}: settled\npay_3 of 50 minor units: settled\n"));
+    }
+    assert_eq!(list().1, "no refunds are due\n");
+    assert_eq!(server.stop(), 0);
+    let (code, audited, errors) = crate::run(directory.path(), &["audit", "--data-dir", "data"]);
+    assert!(code == 0 && audited.contains("0 refunds due"), "{audited}{errors}");
+}
