@@ -14,8 +14,10 @@ pub mod limits {
     /// Milliseconds since 1970: the latest time that a clock can be corrected from or to.
     pub const TIME_MS_MAX: u64 = 1 << 52;
     pub const PAYMENT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
-    /// Of an operator's idempotency key and of a payment provider's id.
+    /// Of an operator's idempotency key.
     pub const KEY_BYTES_MAX: usize = 64;
+    /// Of a payment, as its provider names it.
+    pub const PAYMENT_ID_BYTES_MAX: usize = 255;
 }
 
 /// When the orders of a sale are paid.

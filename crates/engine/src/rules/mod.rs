@@ -105,8 +105,8 @@ pub fn cancel(status: Status) -> Result<bool, Refusal> {
 /// # Errors
 /// [`Refusal::InvalidChange`].
 pub fn payment_id(id: &str) -> Result<(), Refusal> {
-    if id.is_empty() || id.len() > limits::KEY_BYTES_MAX {
-        return Err(Refusal::InvalidChange("the payment id must have 1 to 64 bytes"));
+    if id.is_empty() || id.len() > limits::PAYMENT_ID_BYTES_MAX {
+        return Err(Refusal::InvalidChange("the payment id must have 1 to 255 bytes"));
     }
     Ok(())
 }

@@ -243,8 +243,8 @@ fn refunds_are_listed_oldest_first_with_their_reason() {
 
 #[test]
 fn a_payment_id_is_bound_to_its_order_and_amount() {
-    let longest = "p".repeat(limits::KEY_BYTES_MAX);
-    let too_long = "p".repeat(limits::KEY_BYTES_MAX + 1);
+    let longest = "p".repeat(limits::PAYMENT_ID_BYTES_MAX);
+    let too_long = "p".repeat(limits::PAYMENT_ID_BYTES_MAX + 1);
     let script = [
         (T, place(1, 1, 1), "held"),
         (T, pay("", 1, 1), "invalid_change"),

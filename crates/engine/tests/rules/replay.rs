@@ -200,7 +200,7 @@ fn payments_that_could_not_come_to_this() {
         (4, recorded(paid("p1", 1, 1), Disposition::Applied), no),
         (4, recorded(paid("p1", 9, 1), Disposition::Applied), no),
         (4, recorded(paid("p1", 1, 2), due(RefundReason::AlreadyPaid)), no),
-        (12, recorded(paid("", 3, 3), Disposition::Applied), "the payment id must have 1 to 64 bytes"),
+        (12, recorded(paid("", 3, 3), Disposition::Applied), "the payment id must have 1 to 255 bytes"),
         (9, Event::RefundSettled { payment: Seq(4) }, "no refund was due"),
         (9, Event::RefundSettled { payment: Seq(3) }, "the payment is unknown"),
         (10, Event::RefundSettled { payment: Seq(8) }, "no refund was due"),

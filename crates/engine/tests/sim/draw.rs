@@ -266,7 +266,7 @@ impl Draw {
         self.payments += 1;
         let id = match self.random.below(150) {
             0 => String::new(),
-            1 => "p".repeat(65),
+            1 => "p".repeat(255 + self.random.position(2)),
             _ => format!("pay-{}", self.payments),
         };
         Pay { id: id.into(), order: place.id, amount: amount + u64::from(self.random.percent(8)) }

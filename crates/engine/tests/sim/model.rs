@@ -174,7 +174,7 @@ impl Model {
     pub(crate) fn is_late(&self, pay: &Pay) -> bool {
         let order = self.by_id.get(&pay.order).map(|index| self.orders[*index]);
         let expired = order.filter(|order| order.status == Status::Expired);
-        let is_new = (1..=64).contains(&pay.id.len()) && !self.payment_by_id.contains_key(&pay.id);
+        let is_new = (1..=255).contains(&pay.id.len()) && !self.payment_by_id.contains_key(&pay.id);
         is_new && expired.is_some_and(|order| self.amount(&order.place) == pay.amount)
     }
 
@@ -377,7 +377,7 @@ impl Model {
                 Err(Refusal::PaymentConflict)
             };
         }
-        if !(1..=64).contains(&pay.id.len()) {
+        if !(1..=255).contains(&pay.id.len()) {
             return Err(Refusal::InvalidChange(ANY_TEXT));
         }
         let index = self.by_id.get(&pay.order).copied();

@@ -1,5 +1,6 @@
 //! Payments: the provider's signed callback, and the refunds that are due.
 
+use engine::limits::PAYMENT_ID_BYTES_MAX;
 use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refusal};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -20,9 +21,6 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/payments/refunds-due", Handler::Operator(HttpService::list_refunds_due)),
     Route::post("/api/v1/payments/{payment?}/settle", Handler::Operator(HttpService::settle)),
 ];
-
-/// Longest payment id, in bytes, and so the longest that can be settled.
-const PAYMENT_ID_BYTES_MAX: usize = engine::limits::KEY_BYTES_MAX;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -110,6 +110,90 @@ fn a_late_payment_takes_units_again() {
     assert_eq!((paid.status, &paid.json()["status"]), (200, &json!("paid")));
 }
 
+const PRICE: u64 = 499_900;
+
+fn cancel(shop: &mut Shop, id: &str) {
+    let cancelled = shop.send(&Sent::post(&format!("/api/v1/orders/{id}/cancel"), "").member(7));
+    assert_eq!(cancelled.status, 200, "{}", cancelled.text());
+}
+
+fn end_sale(shop: &mut Shop) {
+    assert_eq!(shop.send(&Sent::post("/api/v1/sales/3/end", "").operator()).status, 200);
+}
+
+fn others_buy_all(shop: &mut Shop) {
+    for buyer in [8, 9] {
+        let sent = Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(buyer);
+        assert_eq!(shop.send(&sent).status, 201);
+    }
+}
+
+/// The table of docs/shop.md.
+#[test]
+fn every_payment_has_one_outcome() {
+    type Before<'a> = &'a dyn Fn(&mut Shop, &str);
+    let rows: [(&str, Before<'_>, u64, Option<&str>); 13] = [
+        ("in time", &|_, _| (), PRICE, None),
+        ("in the hold's last millisecond", &|shop, _| shop.advance(59_999), PRICE, None),
+        ("expired, units are there", &|shop, _| shop.advance(60_000), PRICE, None),
+        ("expired long ago, units are there", &|shop, _| shop.advance(240_000), PRICE, None),
+        (
+            "expired, sold out",
+            &|shop, _| {
+                shop.advance(60_000);
+                others_buy_all(shop);
+            },
+            PRICE,
+            Some("expired_sold_out"),
+        ),
+        (
+            "expired, and the buyer has another order",
+            &|shop, _| {
+                shop.advance(60_000);
+                place(shop);
+            },
+            PRICE,
+            Some("expired_over_limit"),
+        ),
+        ("cancelled", &|shop, id| cancel(shop, id), PRICE, Some("cancelled")),
+        ("too little", &|_, _| (), PRICE - 1, Some("amount_differs")),
+        ("too much", &|_, _| (), PRICE + 1, Some("amount_differs")),
+        ("nothing", &|_, _| (), 0, Some("amount_differs")),
+        ("the sale is over, the hold is not", &|shop, _| end_sale(shop), PRICE, None),
+        (
+            "the sale is over, the order expired",
+            &|shop, _| {
+                end_sale(shop);
+                shop.advance(240_000);
+            },
+            PRICE,
+            None,
+        ),
+        (
+            "paid already",
+            &|shop, id| {
+                let first = json!({"payment_id": "p0", "order": id, "amount": PRICE});
+                assert_eq!(result(&shop.send(&callback(&first))).0, "paid");
+            },
+            PRICE,
+            Some("already_paid"),
+        ),
+    ];
+    for (what, before, amount, reason) in rows {
+        let mut shop = Shop::new(AuthMode::MemberId);
+        let id = place(&mut shop);
+        before(&mut shop, &id);
+        let pay = json!({"payment_id": "p1", "order": id, "amount": amount});
+        let expected = match reason {
+            None => (json!("paid"), Value::Null),
+            Some(reason) => (json!("refund_due"), json!(reason)),
+        };
+        for again in [false, true] {
+            assert_eq!(result(&shop.send(&callback(&pay))), expected, "{what}, again: {again}");
+        }
+    }
+}
+
 #[test]
 fn only_signed_callbacks_are_heard() {
     let mut shop = Shop::new(AuthMode::MemberId);
@@ -123,7 +207,7 @@ fn only_signed_callbacks_are_heard() {
     for body in [
         r#"{"payment_id":"p1","order":"x","amount":5}"#.to_owned(),
         body.replace("p1", ""),
-        body.replace("p1", &"p".repeat(65)),
+        body.replace("p1", &"p".repeat(256)),
         body.replace('5', "-5"),
         body.replace('5', "9223372036854775808"),
         body.replace('5', "18446744073709551615"),

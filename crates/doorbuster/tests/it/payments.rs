@@ -1,6 +1,8 @@
-//! The operator's refunds, against a real server: what paid for nothing is listed until it is settled.
+//! Payments against a real server: the documented samples pay, and what paid for nothing is listed until it is settled.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::SystemTime;
 
 use ring::hmac;
@@ -36,18 +38,53 @@ fn refunds(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, Stri
     outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
 }
 
+fn demo(directory: &Path) -> Serving {
+    let mut command = doorbuster(directory);
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET);
+    Serving::start(command)
+}
+
+fn place(server: &Serving, buyer: &str) -> Value {
+    post(server, "/api/v1/orders", &[("memberId", buyer)], &json!({ "sale": 3, "product": 29 }))
+}
+
+#[test]
+fn the_documented_samples_report_a_payment() {
+    let directory = tempfile::tempdir().unwrap();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/shop.md");
+    let document = fs::read_to_string(document).unwrap();
+    let server = demo(directory.path());
+    for (language, file, program, arguments) in [
+        ("python", "sample.py", "python3", &["sample.py"][..]),
+        ("js", "sample.mjs", "node", &["sample.mjs"]),
+        ("go", "sample.go", "go", &["run", "sample.go"]),
+    ] {
+        let (_, sample) = document.split_once(&format!("```{language}\n")).unwrap();
+        fs::write(directory.path().join(file), sample.split_once("```").unwrap().0).unwrap();
+        let order = place(&server, language);
+        let (id, amount) = (order["id"].as_str().unwrap(), order["amount"].to_string());
+        let url = format!("http://{}", server.address);
+        let mut command = Command::new(program);
+        command.args(arguments).args([&url, PAYMENT_SECRET, id, &amount]).current_dir(directory.path());
+        let (code, printed, errors) = outcome(command.output().unwrap());
+        assert_eq!((code, printed.as_str()), (0, "paid\n"), "{language}: {errors}");
+        let mut connection = Connection::open(server.address).unwrap();
+        let path = format!("/api/v1/orders/{id}");
+        let read = connection.exchange("GET", &path, &[("memberId", language)], "").unwrap();
+        assert!(read.body.contains("\"status\":\"paid\""), "{language}");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn what_paid_for_nothing_is_listed_until_it_is_settled() {
     let directory = tempfile::tempdir().unwrap();
-    let mut command = doorbuster(directory.path());
-    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
-    command.env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET);
-    let server = Serving::start(command);
+    let server = demo(directory.path());
     let list = || refunds(directory.path(), &server, &["list"]);
     assert_eq!(list(), (0, "no refunds are due\n".to_owned(), String::new()));
 
-    let sale = json!({ "sale": 3, "product": 29 });
-    let order = post(&server, "/api/v1/orders", &[("memberId", "7")], &sale);
+    let order = place(&server, "7");
     let (id, amount) = (order["id"].as_str().unwrap(), order["amount"].as_u64().unwrap());
     assert_eq!(pay(&server, "pay 1/2", id, amount)["currency"], order["currency"]);
     assert_eq!(pay(&server, "pay 2/2", id, amount)["reason"], "already_paid");
