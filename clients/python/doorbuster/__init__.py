@@ -144,9 +144,10 @@ class Doorbuster:
     def sale(self, sale: int) -> Sale:
         return self._read(f"/api/v1/sales/{sale:d}", {})
 
-    def changes(self, since: int, limit: int = 1000) -> OrderFeed:
-        """Operator: orders that were placed or changed after the cursor `since`, for as long as `more` is true."""
-        return self._read("/api/v1/orders", {"since": since, "limit": limit})
+    def changes(self, since: int, limit: int = 1000, wait: int = 0) -> OrderFeed:
+        """Operator: orders that were placed or changed after the cursor `since`, for as long as `more` is true. `wait`: seconds
+        to wait while nothing happens; fewer than an attempt may take."""
+        return self._read("/api/v1/orders", {"since": since, "limit": limit, "wait": wait})
 
     def _change(
         self,

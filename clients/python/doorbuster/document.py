@@ -10,6 +10,37 @@ from typing_extensions import TypedDict
 Milliseconds: TypeAlias = int
 
 
+class WebhookReplay(TypedDict, closed=True):
+    since: int
+
+
+class WebhookAsked(TypedDict):
+    test: int | None
+
+
+class Webhook(TypedDict):
+    name: str
+    url: str
+    here: bool
+    disabled: bool
+    sent_to: int
+    waiting: int
+    waiting_since_ms: int | None
+    given_up: int
+    paused_until_ms: int | None
+    latest_error: str
+    test: int | None
+    test_error: str
+
+
+class BuyerErasure(TypedDict, closed=True):
+    buyer: str
+
+
+class BuyerErased(TypedDict):
+    addresses: Literal['erasing']
+
+
 class Problem(TypedDict):
     type: str
     title: str
@@ -43,6 +74,7 @@ class Order(TypedDict):
     pay_by_ms: int | None
     closed_at_ms: int | None
     refund_due: bool
+    pay_url: NotRequired[str]
 
 
 SaleState: TypeAlias = Literal['not_started', 'live', 'paused', 'ended']
@@ -201,6 +233,10 @@ class PublishedOrderData(TypedDict):
     orderItemList: list[dict[str, Any]]
     orderStatus: Literal['1']
     order: dict[str, Any]
+
+
+class Webhooks(TypedDict):
+    endpoints: list[Webhook]
 
 
 class OrderRequest(TypedDict, closed=True):

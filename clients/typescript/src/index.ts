@@ -126,9 +126,12 @@ export class Doorbuster {
     return this.#read((signal) => this.#client.GET("/api/v1/sales/{sale}", { params: { path: { sale } }, signal }));
   }
 
-  /** Operator: orders that were placed or changed after the cursor `since`, for as long as `more` is true. */
-  changes(since: number, limit = 1_000): Promise<OrderFeed> {
-    const params = { query: { since, limit } };
+  /**
+   * Operator: orders that were placed or changed after the cursor `since`, for as long as `more` is true. `wait`: seconds to wait while
+   * nothing happens; fewer than an attempt may take.
+   */
+  changes(since: number, limit = 1_000, wait = 0): Promise<OrderFeed> {
+    const params = { query: { since, limit, wait } };
     return this.#read((signal) => this.#client.GET("/api/v1/orders", { params, signal }));
   }
 

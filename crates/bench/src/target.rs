@@ -234,11 +234,13 @@ fn becomes_ready(guard: &mut Guard, address: SocketAddr, stop: &AtomicBool) -> a
     let request = once::encode("GET", "/readyz", &[], &[]);
     let begun = Instant::now();
     while guard.ended()?.is_none() {
-        if once::exchange(address, &request).is_ok_and(|answer| answer.status == 200) {
-            return Ok(true);
-        }
+        let said = match once::exchange(address, &request) {
+            Ok(answer) if answer.status == 200 => return Ok(true),
+            Ok(answer) => String::from_utf8_lossy(&answer.body).trim_end().to_owned(),
+            Err(error) => error.to_string(),
+        };
         ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-        ensure!(begun.elapsed() < READY_PATIENCE, "the server on {address} does not become ready");
+        ensure!(begun.elapsed() < READY_PATIENCE, "the server on {address} does not become ready: {said}");
         sleep(READY_POLL);
     }
     Ok(false)

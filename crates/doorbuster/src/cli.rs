@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArguments;
+use crate::buyers::BuyersArguments;
 use crate::clock::ClockArguments;
 use crate::config::ConfigArguments;
 use crate::dead_letters::DeadLettersArguments;
@@ -18,6 +19,7 @@ use crate::refunds::RefundsArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
 use crate::token::TokenArguments;
+use crate::webhooks::WebhooksArguments;
 
 /// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
 #[derive(Parser, Debug)]
@@ -47,6 +49,8 @@ pub(crate) enum CommandGroup {
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Refunds(RefundsArguments),
+    Buyers(BuyersArguments),
+    Webhooks(WebhooksArguments),
     Backup(BackupArguments),
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),

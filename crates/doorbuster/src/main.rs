@@ -4,6 +4,7 @@
 
 mod audit_report;
 mod bench;
+mod buyers;
 mod cli;
 mod client;
 mod clock;
@@ -24,6 +25,7 @@ mod sale;
 mod serve;
 mod time;
 mod token;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
         CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),
         CommandGroup::Refunds(arguments) => refunds::run(&arguments, &environment),
+        CommandGroup::Buyers(arguments) => buyers::run(&arguments, &environment),
+        CommandGroup::Webhooks(arguments) => webhooks::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
     }

@@ -1,7 +1,8 @@
 //! What can be asked, and what it came to. Data only; a refusal is [`crate::Refusal`].
 
 use crate::{
-    Adjust, BuyerId, OrderId, OrderView, Pay, PaymentView, Placement, SaleChange, SaleId, SaleSpec, SkuId,
+    Adjust, BuyerId, Notice, OrderId, OrderView, Pay, PaymentView, Placement, SaleChange, SaleId, SaleSpec,
+    SkuId,
 };
 
 /// Everything that can be asked.
@@ -32,6 +33,10 @@ pub enum Command {
     Settle {
         payment: Box<str>,
     },
+    /// What names the buyer is to go. Their orders and units stay: the books are right without a name.
+    EraseBuyer(BuyerId),
+    /// Has the ledger keep what the shop is to hear.
+    Notice(Notice),
 }
 
 /// What a command that was carried out came to.
@@ -48,4 +53,6 @@ pub enum Accepted {
         payment: PaymentView,
         replayed: bool,
     },
+    BuyerErased,
+    Noticed,
 }

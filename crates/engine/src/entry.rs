@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, Pay, SaleChange, SaleId, SaleSpec, Seq,
-    SkuId, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Notice, OrderId, Pay, Refusal, SaleChange, SaleId,
+    SaleSpec, Seq, SkuId, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -46,6 +46,15 @@ pub enum Event {
     RefundSettled {
         payment: Seq,
     },
+    /// What names the buyer in the ledger went with this entry, or goes soon after it. Orders and counts stay.
+    BuyerErased(BuyerId),
+    /// An order that the gate had let pass was refused here. Only in a ledger that many servers share.
+    OrderRejected {
+        order: OrderId,
+        reason: Refusal,
+    },
+    /// The shop is to hear of this. Nothing is changed by it.
+    Noticed(Notice),
     /// The clock was wrong: it said `from` when it should have said `to`. The times of the entries from this one on are a new
     /// run, which begins at `to`; deadlines that were open move with it.
     ClockCorrected {

@@ -14,6 +14,7 @@ mod cool_down;
 mod entry;
 pub mod handover;
 mod id;
+mod notice;
 mod order;
 mod payment;
 mod refusal;
@@ -31,6 +32,7 @@ pub use entry::{Entry, Event, Inconsistent};
 pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
+pub use notice::Notice;
 pub use order::{Closing, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, RefundReason};
 pub use refusal::Refusal;

@@ -1,4 +1,4 @@
-//! What must be done beside the orders, once for both profiles: addresses that go after their time, and a look at the
+//! What must be done beside the orders, once for both profiles: addresses that go after their time, or with their buyer, and a look at the
 //! wall clock. Each profile calls it from the thread that may write its ledger.
 //!
 //! Must not: know which ledger it is, or decide when a sale begins.
@@ -16,6 +16,8 @@ use crate::metrics::Metrics;
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 const PURGE_ROWS: u32 = 2_000;
+/// Between two looks for buyers who were erased.
+const ERASE_INTERVAL: Duration = Duration::from_secs(1);
 /// A difference from the wall clock that an operator should know of, and how often it is reported.
 pub(crate) const CLOCK_DIFFERENCE_MS_MAX: u64 = 1_000;
 const CLOCK_INTERVAL: Duration = Duration::from_secs(60);
@@ -55,6 +57,29 @@ impl Purging {
         }
         metrics.addresses_purged.inc_by(u64::from(purged?));
         Ok(())
+    }
+}
+
+/// Removes the addresses of buyers who were erased, a portion at a time. No clock has a say in it.
+#[derive(Debug, Default)]
+pub(crate) struct Erasing {
+    looked_at: Option<Instant>,
+}
+
+impl Erasing {
+    /// If it is time: has `erase` go through at most so many orders, and return through how many it went.
+    ///
+    /// # Errors
+    /// What `erase` fails with.
+    pub(crate) fn portion<E>(&mut self, erase: impl FnOnce(u32) -> Result<u32, E>) -> Result<(), E> {
+        if self.looked_at.is_some_and(|looked| looked.elapsed() < ERASE_INTERVAL) {
+            return Ok(());
+        }
+        let looked = erase(PURGE_ROWS);
+        if !matches!(looked, Ok(PURGE_ROWS..)) {
+            self.looked_at = Some(Instant::now());
+        }
+        looked.map(drop)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
 
+mod authorities;
 pub mod calendar;
 mod chores;
 pub mod clock;
@@ -20,6 +21,7 @@ pub mod secret;
 mod serve;
 pub mod shop_keys;
 mod tls_fault;
+pub mod webhooks;
 
 pub use config::Secrets;
 pub use serve::{Listeners, Reloader, Running, ServeError, check_demo, run};

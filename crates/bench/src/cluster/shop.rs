@@ -54,7 +54,7 @@ impl Shop {
         let mut shop = Self {
             program: program.to_owned(),
             folder: folder.to_owned(),
-            settings: settings(set)?,
+            settings: set.cluster_settings(PREFIX, TOPIC, DATABASE)?,
             servers: Vec::new(),
             database: set.database(Some(DATABASE))?,
             answered: Answered::default(),
@@ -179,23 +179,4 @@ impl Shop {
     fn gates(&self) -> anyhow::Result<Gates> {
         Gates::opened(self.servers[0].address(), OPERATOR_TOKEN, &self.stop, None)
     }
-}
-
-/// The server's configuration for these engines. Nothing is tuned: everything else is the default.
-fn settings(set: &EngineSet) -> anyhow::Result<String> {
-    let (redis, namesrv, mariadb) =
-        (set.address("redis")?, set.address("rocketmq-namesrv")?, set.address("mariadb")?);
-    Ok(format!(
-        "[cluster]\nenabled = true\n\
-         [gate]\naddresses = [\"{redis}\"]\nprefix = \"{PREFIX}\"\n\
-         [queue]\nname_servers = [\"{namesrv}\"]\ntopic = \"{TOPIC}\"\n{}",
-        ledger_settings(mariadb, DATABASE)
-    ))
-}
-
-pub(super) fn ledger_settings(mariadb: SocketAddr, database: &str) -> String {
-    format!(
-        "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{mariadb}\"\nmysql_user = \"root\"\n\
-         mysql_database = \"{database}\"\n"
-    )
 }

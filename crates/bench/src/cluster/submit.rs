@@ -14,7 +14,6 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::shop::ledger_settings;
 use crate::audit::Answered;
 use crate::drivers::http::{Driver, Settings};
 use crate::engines::EngineSet;
@@ -78,7 +77,7 @@ impl SubmitShop {
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).context("the server's folder")?;
         set.database(None)?.recreate(DATABASE)?;
-        let settings = ledger_settings(set.address("mariadb")?, DATABASE);
+        let settings = set.ledger_settings(DATABASE)?;
         let target = Target::start(program, folder, Setup { demo: true, settings: &settings, stop })?;
         Ok(Self {
             target,

@@ -8,6 +8,7 @@ mod flushes;
 pub mod mariadb;
 pub mod redis;
 pub mod rocketmq;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs::File;

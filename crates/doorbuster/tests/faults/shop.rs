@@ -36,7 +36,9 @@ const PRODUCTS: [Product; 4] = [PLENTY, FEW, LIMITED, FLEETING];
 /// A round has two.
 const SALES: u64 = 2;
 pub(crate) const FLEETING_PAYMENT_S: u64 = 3;
-const LONG_PAYMENT_S: u64 = 3600;
+/// The longest that a sale may give. None of these holds ends while a soak lasts: of a SKU whose holds end one after the
+/// other, something is on its way at any moment, and an audit is never at rest.
+const LONG_PAYMENT_S: u64 = 30 * 24 * 3600;
 
 /// One sale after the other on the same engines: each round sells products, and has keys, of its own.
 #[derive(Clone, Copy, Debug)]

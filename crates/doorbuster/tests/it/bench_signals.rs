@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bench::procfs::children;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::engines::free_ports;
+use crate::engines::{free_ports, freeze};
 use crate::{doorbuster, run};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -139,7 +139,7 @@ fn signals_are_heard_though_nobody_reads() {
     let program = listening(folder.path());
     let mut running = Running::of(program, Stdio::piped(), folder.path(), &["peak", "--quick"], " serve ");
     drop(running.bench.stderr.take());
-    signal(running.server, Signal::STOP);
+    freeze(running.server);
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = running.bench.try_wait().unwrap() {
@@ -172,7 +172,7 @@ fn a_later_second_signal_kills_the_servers_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path(), &["peak", "--quick"], " serve ");
     // It neither answers nor ends when it is asked to: a stop in order takes long.
-    signal(running.server, Signal::STOP);
+    freeze(running.server);
     running.signal(Signal::INT);
     let begun = Instant::now();
     while !said(folder.path()).contains("a second Ctrl-C ends at once") && begun.elapsed() < PATIENCE {

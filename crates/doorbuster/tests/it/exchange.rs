@@ -49,6 +49,17 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &str,
     ) -> std::io::Result<Response> {
+        self.send(method, path, headers, body)?;
+        self.read()
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> std::io::Result<()> {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len());
         let typed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
@@ -60,11 +71,10 @@ impl Connection {
         }
         request.push_str("\r\n");
         request.push_str(body);
-        self.stream.get_mut().write_all(request.as_bytes())?;
-        self.read()
+        self.stream.get_mut().write_all(request.as_bytes())
     }
 
-    fn read(&mut self) -> std::io::Result<Response> {
+    pub(crate) fn read(&mut self) -> std::io::Result<Response> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.stream.read_line(&mut head)? == 0 {

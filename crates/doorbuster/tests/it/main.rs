@@ -9,6 +9,7 @@ mod bench_durability;
 mod bench_peak;
 mod bench_run;
 mod bench_signals;
+mod buyers;
 mod client;
 mod clients;
 mod clock;
@@ -40,6 +41,7 @@ mod stand_in;
 mod tls;
 mod tokens;
 mod topic;
+mod webhooks;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const OLD: &str = "the-old-secret-of-the-shop-0123456789";
 const NEW: &str = "the-new-secret-of-the-shop-9876543210";
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < PATIENCE, "in vain: {what}");

@@ -11,10 +11,12 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["embedded", "cluster", "http"],
     &["chores", "demo"],
     &["config"],
+    &["webhooks"],
     &["pages", "gate", "queue", "ledger"],
     &["intake"],
     &["net"],
     &["metrics", "clock", "calendar", "recurring", "secret", "shop_keys", "tls_fault"],
+    &["authorities"],
 ];
 
 /// What may not occur in the engine: it has no I/O, no clock, no entropy and no threads.

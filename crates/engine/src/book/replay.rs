@@ -63,6 +63,13 @@ impl Book {
                 let due = matches!(self.payment(payment).disposition, Disposition::RefundDue(_));
                 ensure(due, "no refund was due")
             }
+            Event::BuyerErased(buyer) => ensure(buyer.is_valid(), "nobody can be the buyer who was erased"),
+            Event::OrderRejected { order, .. } => {
+                ensure(kind == LedgerKind::Gated, "an order of a ledger of one server was rejected later")?;
+                ensure(self.sales.terms(order.sku).is_some(), "there is no such SKU")?;
+                ensure(self.find(*order).is_none(), "it is an order")
+            }
+            Event::Noticed(notice) => operate::judge_notice(&self.sales, *notice).map_err(why_not_possible),
             Event::ClockCorrected { from, to, who } => {
                 ensure(kind == LedgerKind::Book, "the clock of a shared ledger was corrected")?;
                 self.check_correction(at, (*from, *to), who)

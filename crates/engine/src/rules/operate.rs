@@ -4,7 +4,7 @@ use super::Declined;
 use super::apply::record;
 use super::rows::Rows;
 use crate::handover::{Claim, Grant};
-use crate::{Accepted, Adjust, Command, Event, Refusal, SaleId, SkuId, UnixMs};
+use crate::{Accepted, Adjust, Command, Event, Notice, Refusal, SaleId, Sales, SkuId, UnixMs};
 
 /// Carries out one command that is no placing, or refuses it and changes nothing. `grant`: what the gate said, for a
 /// command that needs its units.
@@ -28,9 +28,30 @@ pub(crate) fn execute<R: Rows>(
         Command::Cancel { order, buyer } => return Ok(super::place::cancel(rows, now, order, buyer)?),
         Command::Pay(pay) => return super::pay::pay(rows, now, pay, grant),
         Command::Settle { payment } => return Ok(super::pay::settle(rows, now, &payment)?),
+        Command::EraseBuyer(buyer) => {
+            record(rows, now, Event::BuyerErased(buyer));
+            return Ok(Accepted::BuyerErased);
+        }
+        Command::Notice(notice) => {
+            judge_notice(sales, notice)?;
+            record(rows, now, Event::Noticed(notice));
+            return Ok(Accepted::Noticed);
+        }
         Command::Place(_) => unreachable!("placing has a way of its own"),
     };
     Ok(of_sale(rows, now, sale, judged?))
+}
+
+/// Whether there is what a notice is about.
+pub(crate) fn judge_notice(sales: &Sales, notice: Notice) -> Result<(), Refusal> {
+    match notice {
+        Notice::SaleStarted(sale) | Notice::SaleEnded(sale) => {
+            sales.get(sale).map(drop).ok_or(Refusal::UnknownSale)
+        }
+        Notice::SoldOut(sku) | Notice::BackInStock(sku) => {
+            sales.terms(sku).map(drop).ok_or(Refusal::UnknownSku)
+        }
+    }
 }
 
 fn of_sale<R: Rows>(rows: &mut R, now: UnixMs, sale: SaleId, event: Option<Event>) -> Accepted {

@@ -21,12 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::handover::{Change, Reservation};
 use crate::order::Order;
+use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
 use crate::rules::{self, place};
 use crate::sharded::FixedMap;
 use crate::{
-    Adjust, BuyerId, Entry, Fingerprint, Inconsistent, OrderId, OrderView, PaymentView, Placement, Refusal,
-    Sales, Seq, SkuId, Stock, UnixMs,
+    Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, OrderId, OrderView, PaymentView, Placement,
+    Refusal, Sales, Seq, SkuId, Stock, UnixMs,
 };
 
 pub use effects::Effects;
@@ -263,6 +264,9 @@ impl<'s> WorkingSet<'s> {
         let Placement { id, buyer, quantity, fingerprint } = *asked;
         let rejection = Rejection { at: self.at, buyer, quantity, fingerprint, epoch, reason };
         self.rejections.insert(id, rejection);
+        if reason != Refusal::UnknownSku {
+            record(self, self.at, Event::OrderRejected { order: id, reason });
+        }
         self.effects.rejections.push((id, rejection));
         rejection
     }

@@ -50,6 +50,8 @@ impl Needs {
                 | Command::Pause(_)
                 | Command::Resume(_)
                 | Command::End(_)
+                | Command::EraseBuyer(_)
+                | Command::Notice(_)
                 | Command::Place(_) => {}
             }
         }

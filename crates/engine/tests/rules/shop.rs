@@ -202,6 +202,8 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             },
             replayed,
         ),
+        Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),
+        Ok(Accepted::Noticed) => ("noticed".to_owned(), false),
         Err(refusal) => (refusal.code().to_owned(), false),
     };
     if replayed { word + " again" } else { word }

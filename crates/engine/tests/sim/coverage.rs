@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 58] = [
+const OUTCOMES: [&str; 62] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
@@ -14,14 +14,17 @@ const OUTCOMES: [&str; 58] = [
     "due: expired_over_limit",
     "due: expired_sold_out",
     "due: unknown_order",
+    "erased",
     "event: adjusted",
     "event: cancelled",
     "event: changed",
     "event: corrected",
     "event: created",
     "event: ended",
+    "event: erased",
     "event: expired",
     "event: matched",
+    "event: noticed",
     "event: paid",
     "event: paid late",
     "event: paused",
@@ -31,6 +34,7 @@ const OUTCOMES: [&str; 58] = [
     "event: settled",
     "not_cancellable: expired",
     "not_cancellable: paid",
+    "noticed",
     "order",
     "order again",
     "payment",
@@ -79,6 +83,8 @@ impl Coverage {
         match answer {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
+            Ok(Accepted::BuyerErased) => self.count("erased"),
+            Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
             Ok(Accepted::Payment { payment, replayed }) => {
@@ -110,6 +116,9 @@ impl Coverage {
             Event::PaymentRecorded { .. } => "event: payment",
             Event::PaymentMatched { .. } => "event: matched",
             Event::RefundSettled { .. } => "event: settled",
+            Event::BuyerErased(_) => "event: erased",
+            Event::OrderRejected { .. } => unreachable!("a book alone refuses at once"),
+            Event::Noticed(_) => "event: noticed",
             Event::ClockCorrected { .. } => "event: corrected",
         });
     }

@@ -3,8 +3,8 @@
 //! command comes to.
 
 use engine::{
-    Adjust, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement, ProductId, SaleChange,
-    SaleId, SaleSpec, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Command, Fingerprint, ItemSpec, Notice, OrderId, Pay, Payment, Placement, ProductId,
+    SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
 use crate::model::Model;
@@ -111,9 +111,20 @@ impl Draw {
             95 => Step::Do(Command::Pause(self.sale(model))),
             96..99 => Step::Do(Command::Resume(self.sale(model))),
             _ if self.random.percent(15) => Step::Do(Command::End(self.sale(model))),
+            _ if self.random.percent(15) => Step::Do(Command::EraseBuyer(self.some_order(model).buyer)),
+            _ if self.random.percent(15) => Step::Do(Command::Notice(self.notice(model))),
             _ => Step::Do(Command::Resume(self.sale(model))),
         };
         (self.now, step)
+    }
+
+    fn notice(&mut self, model: &Model) -> Notice {
+        match self.random.below(4) {
+            0 => Notice::SaleStarted(self.sale(model)),
+            1 => Notice::SaleEnded(self.sale(model)),
+            2 => Notice::SoldOut(self.sku(model)),
+            _ => Notice::BackInStock(self.sku(model)),
+        }
     }
 
     /// One of the latest three sales, or now and then one that does not exist.

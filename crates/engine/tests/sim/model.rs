@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, OrderView, Pay, Payment, PaymentView,
+    Accepted, Adjust, BuyerId, Command, Disposition, Notice, OrderId, OrderView, Pay, Payment, PaymentView,
     Placement, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 
@@ -83,10 +83,25 @@ impl Model {
             Command::Cancel { order, buyer } => self.cancel(now, *order, *buyer),
             Command::Pay(pay) => self.pay(now, pay),
             Command::Settle { payment } => self.settle(payment),
+            Command::EraseBuyer(_) => {
+                self.event();
+                Ok(Accepted::BuyerErased)
+            }
+            Command::Notice(notice) => {
+                match notice {
+                    Notice::SaleStarted(sale) | Notice::SaleEnded(sale) => drop(self.sale_position(*sale)?),
+                    Notice::SoldOut(sku) | Notice::BackInStock(sku) => {
+                        let is_known = sku.0 < self.skus_len();
+                        is_known.then_some(()).ok_or(Refusal::UnknownSku)?;
+                    }
+                }
+                self.event();
+                Ok(Accepted::Noticed)
+            }
         }
     }
 
-    fn event(&mut self) -> Seq {
+    pub(crate) fn event(&mut self) -> Seq {
         self.events += 1;
         Seq(self.events)
     }

@@ -154,7 +154,10 @@ impl Tables {
             Event::SaleChanged { .. }
             | Event::SalePaused(_)
             | Event::SaleResumed(_)
-            | Event::SaleEnded(_) => {}
+            | Event::SaleEnded(_)
+            | Event::BuyerErased(_)
+            | Event::OrderRejected { .. }
+            | Event::Noticed(_) => {}
             Event::ClockCorrected { .. } => panic!("a ledger that many servers share has no such entry"),
         }
     }

@@ -241,6 +241,7 @@ impl<'a> History<'a> {
                 }
                 None => {
                     self.rejected.insert(place.id, (place, epoch, reason));
+                    self.reject_in_book(now, place.id, reason);
                     rejection(now, epoch, reason)
                 }
             },
@@ -255,6 +256,19 @@ impl<'a> History<'a> {
             Outcome::Rejected(_) => "rejected",
         });
         Some((incoming, outcome))
+    }
+
+    /// A book alone rejects nothing later: it follows.
+    fn reject_in_book(&mut self, now: UnixMs, order: OrderId, reason: Refusal) {
+        if reason == Refusal::UnknownSku {
+            return;
+        }
+        self.book.drain_journal(&mut self.journal);
+        let event = Event::OrderRejected { order, reason };
+        let entry = Entry { seq: self.book.next_seq(), at: now, event };
+        self.book.replay(LedgerKind::Gated, &entry).expect("the book follows");
+        self.journal.push(entry);
+        self.model.event();
     }
 
     /// An operation with what the gate will say, and what must become of it.

@@ -6,6 +6,7 @@
 //!                              +-> status, commands <- ledger <- consume
 //!                                              reconcile, refresh: gate against ledger
 //!                                              clocks: whose is wrong
+//!                                              webhooks: which server tells the shop
 //! ```
 //!
 //! Each stage is a thread with connections of its own, and hands work on in batches. A server keeps nothing that the
@@ -25,6 +26,7 @@ mod sales;
 mod settle;
 mod start;
 mod warnings;
+mod webhooks;
 mod work;
 
 use std::time::Duration;

@@ -22,6 +22,7 @@ use crate::cluster::place::relay::Relay;
 use crate::cluster::settle::consume::{self, Consuming};
 use crate::cluster::settle::reconcile::{self, Reconciling};
 use crate::cluster::settle::watch::{self, Watching};
+use crate::cluster::webhooks;
 use crate::config::{Config, GateMode, Secrets};
 use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
@@ -30,6 +31,7 @@ use crate::ledger::mysql;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::net::Stop;
 use crate::queue::{self, Admin, Consumer, Producer, Topics};
+use crate::webhooks::{Duty, Noticing};
 
 /// Name of the producers' and consumers' group, for the broker's own statistics.
 const GROUP: &str = "doorbuster";
@@ -61,6 +63,8 @@ pub struct Stages {
     queue: queue::Options,
     publish_threads: usize,
     comparing: Comparing,
+    /// Only if the shop has endpoints.
+    telling: Option<(Arc<Duty>, Noticing)>,
 }
 
 impl Stages {
@@ -82,7 +86,7 @@ impl Stages {
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
         let comparing = Comparing::begin(&core, ledger.another(), Gate::new(gate.clone()))?;
         let publish_threads = config.cluster.publish_threads;
-        Ok(Stages { core, ledger, gate, queue, publish_threads, comparing })
+        Ok(Stages { core, ledger, gate, queue, publish_threads, comparing, telling: None })
     }
 
     pub(crate) fn health(&self) -> Arc<Health> {
@@ -124,10 +128,25 @@ impl Stages {
         Ok(())
     }
 
+    /// Takes its turn at telling the shop, at these endpoints.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn tell(
+        &mut self,
+        endpoints: &[&str],
+        duty: &Arc<Duty>,
+        noticing: Noticing,
+    ) -> Result<(), StartError> {
+        self.ledger.know_endpoints(endpoints)?;
+        self.telling = Some((Arc::clone(duty), noticing));
+        Ok(())
+    }
+
     /// Runs until the mailbox is closed and everything that was taken from it was answered. A stage that panics
     /// ends the server: the others can't do its work.
     pub(crate) fn run(self, stop: &Stop) {
-        let Stages { core, ledger, gate, queue, publish_threads, comparing } = self;
+        let Stages { core, ledger, gate, queue, publish_threads, comparing, telling } = self;
         let core = &core;
         let new_gate = || Gate::new(gate.clone());
         let new_consumer = || Consumer::new(queue.clone(), &core.options.topics.orders);
@@ -168,13 +187,18 @@ impl Stages {
             let (gate, fresh) = (new_gate(), ledger.another());
             let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
             let comparing = spawn(scope, stop, "clocks", move || comparing.run(core));
+            let telling = telling.map(|(duty, noticing)| {
+                let ledger = ledger.another();
+                spawn(scope, stop, "webhooks", move || webhooks::run(core, &duty, ledger, noticing))
+            });
             let mut ended = vec![relay.join()];
             core.publishing.close();
             core.status.close();
             core.commands.close();
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
-            ended.extend([consume, reconcile, watch, refresh, comparing].map(ScopedJoinHandle::join));
+            let stopped = [consume, reconcile, watch, refresh, comparing].into_iter().chain(telling);
+            ended.extend(stopped.map(ScopedJoinHandle::join));
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);

@@ -19,6 +19,7 @@ pub(super) struct Warnings {
     pub(super) comparing: Recurring,
     pub(super) differing: Recurring,
     pub(super) unreadable: Recurring,
+    pub(super) telling: Recurring,
 }
 
 impl Default for Warnings {
@@ -38,6 +39,7 @@ impl Default for Warnings {
             comparing: Recurring::new("the clocks can't be compared"),
             differing: Recurring::new("orders are refused, for a gate's clock differs"),
             unreadable: Recurring::new("an open reservation can't be read"),
+            telling: Recurring::new("the shop is not told what becomes of orders"),
         }
     }
 }

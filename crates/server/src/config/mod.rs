@@ -13,7 +13,9 @@ pub mod fuzzing;
 mod http;
 mod ledger;
 mod secrets;
+mod shop;
 mod sources;
+mod webhooks;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -30,7 +32,9 @@ pub use engines::{Gate, GateMode, Queue};
 pub use http::Http;
 pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
+pub use shop::{Address, Shop};
 pub use sources::{ConfigErrors, Environment, Sources};
+pub use webhooks::Webhooks;
 
 /// The commented defaults, as `doorbuster config` prints them.
 pub const DEFAULTS: &str = include_str!("../../config.default.toml");
@@ -48,6 +52,8 @@ pub struct Config {
     pub gate: Gate,
     pub queue: Queue,
     pub sale: Sale,
+    pub shop: Shop,
+    pub webhooks: Webhooks,
     pub clock: Clock,
     pub pages: Pages,
     pub log: Log,
@@ -120,7 +126,7 @@ impl Auth {
         for origin in self.shop_origins.iter().filter(|origin| !is_origin(origin)) {
             problems.push(("auth.shop_origins", not_an_origin(origin)));
         }
-        if self.shop_jwks_url.as_deref().is_some_and(|url| !is_key_url(url)) {
+        if self.shop_jwks_url.as_deref().is_some_and(|url| !is_safe_url(url)) {
             let message = "must begin with https://; without TLS keys are fetched from this machine alone \
                            (http://127.0.0.1, http://[::1], http://localhost)";
             problems.push(("auth.shop_jwks_url", message.into()));
@@ -306,6 +312,8 @@ impl Config {
         self.http.check(&mut problems);
         self.check_demo(&mut problems);
         self.auth.check(&mut problems);
+        self.shop.check(&mut problems);
+        self.webhooks.check(&mut problems);
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
         }
@@ -420,8 +428,8 @@ fn is_named(text: &str, more: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.as_bytes().contains(&byte))
 }
 
-/// Whoever could change the keys on their way could be any buyer.
-fn is_key_url(url: &str) -> bool {
+/// Of keys: whoever could change them on their way could be any buyer. Of pages: whoever could read what a buyer is led to.
+fn is_safe_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

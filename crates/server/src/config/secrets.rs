@@ -16,8 +16,10 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
+use crate::pages::Image;
 use crate::secret::SecretBytes;
 use crate::shop_keys::{KeySource, ShopKeys};
+use crate::webhooks::Endpoint;
 
 pub(super) const SECRET_VARIABLES: [&str; 8] = [
     TOKEN.variable,
@@ -58,6 +60,10 @@ pub struct Secrets {
     /// The public keys of the shop, of a file and where others are fetched.
     pub shop_keys: Option<ShopKeys>,
     pub shop_key_source: Option<KeySource>,
+    /// The shop's logo, which is no secret: a file like the others.
+    pub logo: Option<Image>,
+    /// Where the shop is told of its orders, with what signs that.
+    pub webhooks: Vec<Endpoint>,
     /// The certificate with its private key; without it, plain HTTP.
     pub tls: Option<net::Tls>,
 }
@@ -159,6 +165,8 @@ impl Secrets {
         secrets.read_engines(config, environment, &mut problems);
         secrets.read_previous(&config.auth, &mut problems);
         secrets.read_shop_keys(&config.auth, &mut problems);
+        secrets.read_shop(config, &mut problems);
+        secrets.webhooks = config.webhooks.load(&mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
@@ -233,6 +241,22 @@ impl Secrets {
             problems.push(format!(
                 "{key} is set, but there is no secret to sign sessions with: set {}",
                 TOKEN.key
+            ));
+        }
+    }
+
+    fn read_shop(&mut self, config: &Config, problems: &mut Vec<String>) {
+        if let Some(path) = config.shop.logo_file() {
+            let read = std::fs::read(path).map_err(|error| format!("can't be read: {error}"));
+            let image = read.and_then(|bytes| Image::new(bytes).map_err(|error| error.to_string()));
+            image
+                .map(|image| self.logo = Some(image))
+                .unwrap_or_else(|problem| problems.push(format!("shop.logo_file = {path:?} {problem}")));
+        }
+        if config.shop.pay_url.is_some() && self.payment.is_none() {
+            problems.push(format!(
+                "shop.pay_url is set, but there is no secret to sign it with: set {} or {}",
+                PAYMENT.key, PAYMENT.variable
             ));
         }
     }

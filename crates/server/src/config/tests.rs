@@ -368,6 +368,80 @@ fn a_demo_listens_on_loopback_unless_told_otherwise() {
     assert_eq!(listen("0.0.0.0:80", Demo { public: true, ..demo }), Ok(BuyerAuth::DemoCookie));
 }
 
+#[test]
+fn a_shop_can_be_described() {
+    let text = r##"
+        [shop]
+        name = "Ada's"
+        accent = "#0b57d0"
+        sign_in_url = "https://shop.example/login?back={return}"
+        pay_url = "http://127.0.0.1:9/pay?o={order}&a={amount}&c={currency}&b={return}&s={signature}"
+        return_url = "https://drops.example/orders/{order}"
+        legal_links = ["Imprint = https://shop.example/imprint", "Terms=https://shop.example/terms?a=b"]
+    "##;
+    let shop = load(text, &[]).unwrap().shop;
+    let links: Vec<_> = shop.legal_links().collect();
+    assert_eq!(
+        links,
+        [("Imprint", "https://shop.example/imprint"), ("Terms", "https://shop.example/terms?a=b")]
+    );
+    assert!(shop.accent().is_some());
+    let error = Secrets::load(
+        &load(&format!("[auth]\nbuyer = \"member_id\"\n{text}"), &[]).unwrap(),
+        &Environment::from_pairs([]),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("shop.pay_url is set, but there is no secret to sign it with"), "{error}");
+}
+
+#[test]
+fn a_shop_that_would_mislead_its_buyers_is_refused() {
+    let places = "{order}{amount}{currency}{signature}";
+    for (line, expected) in [
+        ("name = \"\"", "shop.name must have 1 to 40 characters, in one line"),
+        ("accent = \"red\"", "shop.accent = \"red\" is no colour: write it like \"#c22f18\""),
+        ("accent_dark = \"#ffffff\"", "shop.accent_dark is set without shop.accent: set both"),
+        (
+            "accent = \"#ffcc00\"",
+            "shop.accent has a contrast of 1.40 to the pages' ground #faf6f0, and text needs 4.5 (WCAG 2.2 AA): take a \
+             darker one, for example #896e00",
+        ),
+        (
+            "sign_in_url = \"http://shop.example/\"",
+            "shop.sign_in_url = \"http://shop.example/\" must begin with https://; without TLS an address is on this \
+             machine alone (http://127.0.0.1, http://[::1], http://localhost)",
+        ),
+        (
+            "sign_in_url = \"https://shop.example/{order}\"",
+            "shop.sign_in_url = \"https://shop.example/{order}\" names a place that there is not: there are {return}",
+        ),
+        (
+            &format!("pay_url = \"https://shop.example/{places}{{return}}\""),
+            "shop.return_url is empty, but shop.pay_url names {return}: set it, like \
+             \"https://drops.shop.example/orders/{order}\"",
+        ),
+        (
+            "pay_url = \"https://shop.example/{order}{amount}{currency}\"",
+            "shop.pay_url lacks {signature}: without it the payment page knows too little to be sure",
+        ),
+        (
+            "return_url = \"https://shop.example/\"",
+            "shop.return_url lacks {order}: buyers return to their order",
+        ),
+        (
+            "legal_links = [\"Imprint\"]",
+            "shop.legal_links holds \"Imprint\": write a text of 1 to 40 characters and an address, like \
+             \"Imprint=https://shop.example/imprint\"",
+        ),
+    ] {
+        let origin = line.split(' ').next().unwrap();
+        let errors = load(&format!("[shop]\n{line}\n"), &[]).expect_err(line);
+        let errors: Vec<_> =
+            errors.0.iter().map(|error| error.trim_start_matches("doorbuster.toml:2: ").to_owned()).collect();
+        assert_eq!(errors, [expected], "{origin}");
+    }
+}
+
 mod secrets {
     use std::os::unix::fs::PermissionsExt;
 

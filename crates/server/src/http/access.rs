@@ -10,6 +10,7 @@ use super::auth::signature::Checker;
 use super::auth::token::Exchange;
 use super::auth::{Auth, AuthMode};
 use super::hosts::Hosts;
+use super::pay_link::PayLink;
 use super::shared::{HttpOptions, HttpSecrets, SessionOptions};
 use crate::ledger::Buyers;
 
@@ -18,7 +19,11 @@ use crate::ledger::Buyers;
 pub(super) struct Access {
     version: u64,
     pub(super) auth: Auth,
+    /// Finds whom an operator names.
+    pub(super) buyers: Buyers,
     pub(super) hosts: Hosts,
+    /// Signs with the newer secret while there are two.
+    pub(super) pay_link: Option<PayLink>,
 }
 
 impl Access {
@@ -30,10 +35,21 @@ impl Access {
         let keys = secrets.shop_keys.clone();
         let exchange = Exchange::new(&secrets.session, rules.clone(), buyers.clone(), keys, *lasts_s);
         let exchange = exchange.filter(|_| !matches!(options.auth, AuthMode::DemoCookie { .. }));
-        let auth =
-            Auth::new(options.auth.clone(), buyers, &secrets.operator, checker, &options.allowed_origins)
-                .with_sessions(exchange, shop_origins);
-        Arc::new(Access { version, auth, hosts: Hosts::new(&options.public_names, options.local_demo) })
+        let auth = Auth::new(
+            options.auth.clone(),
+            buyers.clone(),
+            &secrets.operator,
+            checker,
+            &options.allowed_origins,
+        )
+        .with_sessions(exchange, shop_origins);
+        let hosts = Hosts::new(&options.public_names, options.local_demo);
+        let pay_link = options
+            .pay_page
+            .as_ref()
+            .zip(secrets.payment.first())
+            .map(|(page, secret)| PayLink::new(page, secret));
+        Arc::new(Access { version, auth, buyers, hosts, pay_link })
     }
 }
 

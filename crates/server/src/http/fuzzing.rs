@@ -20,8 +20,11 @@ pub fn bodies(data: &[u8]) {
     if let Some(Some(address)) = told(routes::orders::understand(data)) {
         assert!(serde_json::from_slice::<serde_json::Value>(&address).is_ok(), "{address:?}");
     }
-    routes::sales::understand(data).map(told);
+    for read in routes::sales::understand(data) {
+        told(read);
+    }
     told(routes::payments::understand(data));
+    told(routes::buyers::understand(data));
     told(published::understand(data));
 }
 

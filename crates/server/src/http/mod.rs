@@ -16,6 +16,7 @@ pub mod fuzzing;
 mod hosts;
 mod lists;
 mod pages;
+mod pay_link;
 mod pending;
 mod placing;
 mod published;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
+pub use pay_link::PayPage;
 pub use reads::Reads;
 pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 

@@ -1,25 +1,55 @@
 //! What only the ledger can answer (the audit, the order feed), read on a thread of its own: it blocks on the disk or
 //! on a server, and an audit reads everything.
 //!
-//! One at a time, few waiting; with more, the client is asked to come again. Must not: change anything, or know what
-//! is read.
+//! One at a time, few waiting; with more, the client is asked to come again. A read may wait for the ledger's next entry.
+//! Must not: change anything, or know what is read.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::HttpService;
 use super::wire::answer::Answering;
 use super::wire::error::Problem;
-use crate::ledger::{OpenError, Source};
-use crate::net::{Ticket, Waker};
+use crate::ledger::{EventReader, OpenError, Source};
+use crate::net::{Stop, Ticket, Waker};
 
-/// Reads that wait at one time.
-const WAITING_MAX: usize = 16;
+/// Reads that wait for the thread at one time.
+const WAITING_MAX: usize = 32;
+/// Reads that wait for an entry at one time; with more, the one that has waited longest is answered as it stands.
+const FOR_NEWS_MAX: usize = 16;
+/// Between two looks whether there is one.
+const NEWS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reads the ledger, on the thread that may block.
-pub(super) type LedgerRead = Box<dyn FnOnce(&Source) -> Result<ShowRead, OpenError> + Send>;
+pub(super) struct LedgerRead {
+    read: Box<Read>,
+    news: Option<News>,
+}
+
+type Read = dyn FnOnce(&Source) -> Result<ShowRead, OpenError> + Send;
+
+/// An entry after this one is waited for.
+struct News {
+    after: u64,
+    until: Instant,
+}
+
+impl LedgerRead {
+    pub(super) fn new(
+        read: impl FnOnce(&Source) -> Result<ShowRead, OpenError> + Send + 'static,
+    ) -> LedgerRead {
+        LedgerRead { read: Box::new(read), news: None }
+    }
+
+    /// While the ledger ends with this entry, the read waits.
+    pub(super) fn once_there_is_more(self, after: u64, wait: Duration) -> LedgerRead {
+        LedgerRead { news: Some(News { after, until: Instant::now() + wait }), ..self }
+    }
+}
 
 /// Writes the answer from what was read, on the event loop.
 pub(super) struct ShowRead(Box<WriteRead>);
@@ -86,14 +116,14 @@ impl fmt::Debug for Reads {
 
 impl Reads {
     /// Starts the thread; `wakers` are those of the event loops, in order.
-    pub fn start(ledger: Source, wakers: Vec<Waker>) -> Reads {
+    pub fn start(ledger: Source, wakers: Vec<Waker>, stop: Stop) -> Reads {
         let of_loop = |waker| LoopReads { waker, read: Mutex::default() };
         let answers = Answers(wakers.into_iter().map(of_loop).collect());
         let (sender, waiting) = sync_channel(WAITING_MAX);
         let given = answers.clone();
         let thread = std::thread::Builder::new()
             .name("ledger-reads".to_owned())
-            .spawn(move || read_all(&ledger, &waiting, &given))
+            .spawn(move || read_all(&ledger, &waiting, &given, &stop))
             .expect("the system starts a thread while the server starts");
         Reads { waiting: Some(sender), answers, thread: Some(thread) }
     }
@@ -138,13 +168,65 @@ impl Drop for Reads {
     }
 }
 
+fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, answers: &Answers, stop: &Stop) {
+    let mut asked: VecDeque<WaitingRead> = VecDeque::new();
+    let mut end = LedgersEnd { ledger, reader: None };
+    loop {
+        let next = if asked.is_empty() {
+            waiting.recv().map_err(|_ended| RecvTimeoutError::Disconnected)
+        } else {
+            waiting.recv_timeout(NEWS_INTERVAL)
+        };
+        match next {
+            Ok(read) => {
+                asked.push_back(read);
+                asked.extend(waiting.try_iter());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let last = asked.iter().any(|asked| asked.read.news.is_some()).then(|| end.last()).flatten();
+        let now = Instant::now();
+        for _ in 0..asked.len() {
+            let Some(read) = asked.pop_front() else { break };
+            let waits = |news: &News| last == Some(news.after) && now < news.until && !stop.is_requested();
+            // Those before it have been put back at the end.
+            let is_oldest_of_too_many = asked.len() >= FOR_NEWS_MAX;
+            if read.read.news.as_ref().is_some_and(waits) && !is_oldest_of_too_many {
+                asked.push_back(read);
+            } else {
+                answer(ledger, read, answers);
+            }
+        }
+        if asked.is_empty() {
+            end.reader = None;
+        }
+    }
+}
+
 /// A connection per read: they are rare, and a kept one would hold a place in the WAL's index.
-fn read_all(ledger: &Source, waiting: &Receiver<WaitingRead>, answers: &Answers) {
-    while let Ok(WaitingRead { event_loop, ticket, route, read }) = waiting.recv() {
-        let read = read(ledger).unwrap_or_else(|error| {
-            tracing::warn!(%error, route, "the ledger could not be read");
-            ShowRead::new(move |_, _| Err(Problem::ledger_unreadable(&error)))
-        });
-        answers.give(event_loop, ticket, read);
+fn answer(ledger: &Source, asked: WaitingRead, answers: &Answers) {
+    let WaitingRead { event_loop, ticket, route, read } = asked;
+    let read = (read.read)(ledger).unwrap_or_else(|error| {
+        tracing::warn!(%error, route, "the ledger could not be read");
+        ShowRead::new(move |_, _| Err(Problem::ledger_unreadable(&error)))
+    });
+    answers.give(event_loop, ticket, read);
+}
+
+/// The ledger's latest entry, by a connection that is kept while a read waits for the next one.
+struct LedgersEnd<'a> {
+    ledger: &'a Source,
+    reader: Option<EventReader>,
+}
+
+impl LedgersEnd<'_> {
+    /// `None`: it could not be read.
+    fn last(&mut self) -> Option<u64> {
+        if self.reader.is_none() {
+            self.reader = self.ledger.event_reader().ok();
+        }
+        let last = self.reader.as_mut()?.last();
+        last.inspect_err(|_| self.reader = None).ok()
     }
 }

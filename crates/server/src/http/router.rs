@@ -14,11 +14,13 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 9] = [
+const TABLES: [&[Route]; 11] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::session::ROUTES,
     routes::payments::ROUTES,
+    routes::buyers::ROUTES,
+    routes::webhooks::ROUTES,
     routes::operating::ROUTES,
     routes::demo::ROUTES,
     published::ROUTES,

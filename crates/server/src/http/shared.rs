@@ -9,6 +9,7 @@ use crate::http::access::CurrentAccess;
 use crate::http::auth::{AuthMode, TokenRules};
 use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
+use crate::http::pay_link::PayPage;
 use crate::http::reads::Reads;
 use crate::http::sessions::Sessions;
 use crate::intake::admission::Admission;
@@ -18,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
 use crate::shop_keys::{KeySource, ShopKeys};
+use crate::webhooks::Control;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct HttpOptions {
     pub public_names: Vec<String>,
     pub body_bytes_max: usize,
     pub operator_body_bytes_max: usize,
+    /// Where orders are paid; `None`: the pages don't lead there.
+    pub pay_page: Option<PayPage>,
     /// By how many seconds a payment callback's time may differ from the clock.
     pub payment_tolerance_s: u64,
     /// For sales that do not say it themselves.
@@ -106,6 +110,7 @@ pub struct Shared {
     pub(super) lists: Lists,
     pub(super) reads: Reads,
     health: Arc<Health>,
+    pub(super) webhooks: Vec<Arc<Control>>,
     stop: Stop,
 }
 
@@ -123,6 +128,8 @@ pub struct Parts {
     pub shop_key_source: Option<KeySource>,
     /// What this server knows of its engines.
     pub health: Arc<Health>,
+    /// The shop's endpoints.
+    pub webhooks: Vec<Arc<Control>>,
     /// What the event loops are stopped with.
     pub stop: Stop,
 }
@@ -136,6 +143,7 @@ impl Shared {
             exchanges: AddressRate::new(options.sessions_per_s_per_address),
             sessions: Sessions::start(parts.reads.answers(), parts.shop_key_source),
             clock: parts.clock,
+            webhooks: parts.webhooks,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,

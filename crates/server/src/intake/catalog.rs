@@ -77,6 +77,11 @@ impl Counters {
         self.available.load(Ordering::Acquire)
     }
 
+    /// Whether anybody has said yet what there is.
+    pub fn is_known(&self) -> bool {
+        self.known_until.load(Ordering::Acquire) > 0 || self.total() > 0
+    }
+
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }

@@ -14,6 +14,8 @@ use super::settings::{Engine, EngineSettings};
 pub(crate) enum Remarks {
     Queues,
     Clocks,
+    /// The so-manieth endpoint of the shop.
+    Webhook(usize),
 }
 
 /// What an operator should know.

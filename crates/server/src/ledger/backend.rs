@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use engine::Book;
+use engine::{Book, Notice, UnixMs};
 
 use super::mysql::{self, MySqlLedger};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
-use super::{AppendError, Audit, Batch, Changes, OrderLine};
+use super::{AppendError, Audit, Batch, Changes, EndpointChange, Events, OrderLine, Progress, Told};
 use crate::clock::Notes;
 
 /// The writer's ledger.
@@ -154,6 +154,33 @@ impl Ledger {
         }
     }
 
+    /// Goes on with the addresses of buyers who were erased; returns how many orders it went through. At most `max`; if it is
+    /// `max`, more may wait.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`], but the book stays right.
+    pub fn erase_addresses(&mut self, max: u32) -> Result<u32, AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.erase_addresses(max),
+            Ledger::MySql(ledger) => ledger.erase_addresses(max),
+        }
+    }
+
+    /// Stores how far endpoints of the shop were told, and what was changed of them since.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`], but the book stays right; to do it again changes nothing.
+    pub fn note_progress(
+        &mut self,
+        progress: &[(String, Progress)],
+        changes: &[(String, EndpointChange)],
+    ) -> Result<(), AppendError> {
+        match self {
+            Ledger::Sqlite(ledger) => ledger.note_progress(progress, changes),
+            Ledger::MySql(ledger) => ledger.note_progress(progress, changes),
+        }
+    }
+
     /// The book that the ledger adds up to.
     ///
     /// # Errors
@@ -274,6 +301,71 @@ impl Source {
         match self {
             Source::Directory(data_dir) => Ok(sqlite::export(data_dir, since, each)?),
             Source::MySql(options) => Ok(mysql::export(options, since, each)?),
+        }
+    }
+
+    /// Opens it to read its events.
+    ///
+    /// # Errors
+    /// If it can't be opened; one on a MySQL server is connected to at the first read.
+    pub fn event_reader(&self) -> Result<EventReader, OpenError> {
+        Ok(match self {
+            Source::Directory(data_dir) => EventReader::Sqlite(sqlite::open_event_reader(data_dir)?),
+            Source::MySql(options) => EventReader::MySql(mysql::EventReader::new(options.clone())),
+        })
+    }
+}
+
+/// Reads events, in short transactions, while a server writes.
+#[derive(Debug)]
+pub enum EventReader {
+    Sqlite(sqlite::EventReader),
+    MySql(mysql::EventReader),
+}
+
+impl EventReader {
+    /// The latest entry; 0: there is none.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn last(&mut self) -> Result<u64, OpenError> {
+        match self {
+            EventReader::Sqlite(reader) => Ok(reader.last()?),
+            EventReader::MySql(reader) => Ok(reader.last()?),
+        }
+    }
+
+    /// Events after one entry and up to another, in order: of a bounded number of entries, so there may be none though more
+    /// follow.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+        match self {
+            EventReader::Sqlite(reader) => Ok(reader.read(after, to)?),
+            EventReader::MySql(reader) => Ok(reader.read(after, to)?),
+        }
+    }
+
+    /// The notices since a time, in order, the latest of each alone.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn noticed_since(&mut self, at: UnixMs) -> Result<Vec<(UnixMs, Notice)>, OpenError> {
+        match self {
+            EventReader::Sqlite(reader) => Ok(reader.noticed_since(at)?),
+            EventReader::MySql(reader) => Ok(reader.noticed_since(at)?),
+        }
+    }
+
+    /// How far an endpoint has been told; `None`: nobody has heard of it yet.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn told(&mut self, endpoint: &str) -> Result<Option<Told>, OpenError> {
+        match self {
+            EventReader::Sqlite(reader) => Ok(reader.told(endpoint)?),
+            EventReader::MySql(reader) => Ok(reader.told(endpoint)?),
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Must not: read a ledger.
 
-use engine::{BuyerId, Closing, OrderId, Payment, ProductId, SaleId, Status, UnixMs};
+use engine::{BuyerId, Closing, Event, Notice, OrderId, Payment, ProductId, SaleId, SkuId, Status, UnixMs};
 
+use super::outgoing::What;
 use super::record::SaleRecord;
 use super::rows::{RowError, closing};
 
@@ -16,7 +17,7 @@ pub struct OrderLine {
     pub id: OrderId,
     pub sale: SaleId,
     pub product: ProductId,
-    /// As the shop names them: digits or a text.
+    /// As the shop names them: digits or a text; `erased:` and a hash of one who was erased.
     pub buyer: String,
     pub quantity: u32,
     /// Minor units, per unit.
@@ -70,6 +71,42 @@ impl Skus {
         Ok(())
     }
 
+    /// A SKU's sale and product; `None`: there is no such SKU.
+    fn product(&self, sku: SkuId) -> Option<(u64, u64)> {
+        self.0.get(sku.0 as usize).map(|(sale, product, ..)| (sale.0, product.0))
+    }
+
+    /// What an entry of `further_entries` tells the shop; `None`: it is about an unknown SKU.
+    pub(super) fn further(&self, event: &Event) -> Option<What> {
+        match *event {
+            Event::Noticed(notice) => self.notice(notice),
+            Event::OrderRejected { order, reason } => {
+                let (sale, product) = self.product(order.sku)?;
+                Some(What::Rejected { order, sale, product, reason })
+            }
+            _ => None,
+        }
+    }
+
+    /// What a notice tells the shop; `None`: it is about an unknown SKU.
+    fn notice(&self, notice: Notice) -> Option<What> {
+        let item = |sku, sold_out| {
+            let (sale, product) = self.product(sku)?;
+            Some(What::Stock { sale, product, sold_out })
+        };
+        match notice {
+            Notice::SaleStarted(sale) => Some(What::SaleStarted { sale: sale.0 }),
+            Notice::SaleEnded(sale) => Some(What::SaleEnded { sale: sale.0 }),
+            Notice::SoldOut(sku) => item(sku, true),
+            Notice::BackInStock(sku) => item(sku, false),
+        }
+    }
+
+    /// A SKU's sale and its currency; `None`: there is no such SKU.
+    pub(super) fn sale(&self, sku: SkuId) -> Option<(u64, String)> {
+        self.0.get(sku.0 as usize).map(|(sale, _, currency, _)| (sale.0, currency.clone()))
+    }
+
     /// `None`: an order of an unknown SKU. The sale of an order comes before it, so before the cursor, up to which
     /// at least the SKUs were read: it is damage.
     pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
@@ -83,8 +120,8 @@ impl Skus {
             id: row.id,
             sale: *sale,
             product: *product,
-            // Without a text, which an audit reports, the hash at least.
-            buyer: row.buyer_text.unwrap_or_else(|| row.buyer.to_string()),
+            // A text goes when its buyer is erased; an audit reports any other that is missing.
+            buyer: row.buyer_text.unwrap_or_else(|| buyer_without_text(row.buyer)),
             quantity: row.quantity,
             unit_price: row.unit_price,
             currency: currency.clone(),
@@ -94,4 +131,8 @@ impl Skus {
             closed_at: row.closed.map(|(_, at)| at),
         })
     }
+}
+
+fn buyer_without_text(buyer: BuyerId) -> String {
+    if buyer.is_hash() { format!("erased:{buyer}") } else { buyer.to_string() }
 }

@@ -1,14 +1,17 @@
 //! The ledger: the durable, append-only record, and the truth. The book is what it adds up to.
 //!
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
-//! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`). A backend takes the entries of one batch
+//! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`),
+//! whose addresses go (`erasing`), what the shop is told (`outgoing`). A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 
 mod audit;
 mod backend;
 mod buyers;
+mod erasing;
 mod feed;
 pub mod mysql;
+mod outgoing;
 mod record;
 mod rows;
 pub mod sqlite;
@@ -18,9 +21,12 @@ use std::error::Error;
 use engine::{Entry, Seq, UnixMs};
 
 pub use audit::{Audit, AuditedSku};
-pub use backend::{Ledger, LoadError, OpenError, Source};
+pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
 pub use feed::{Changes, OrderLine};
+pub use outgoing::{
+    ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
+};
 pub use rows::RowError;
 
 /// What one transaction appends.

@@ -1,6 +1,9 @@
-//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock. A format on disk: fields are only added.
+//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices. A format on disk: fields are only added.
 
-use engine::{Event, ItemSpec, Payment, ProductId, SaleChange, SaleId, SaleSpec, UnixMs};
+use engine::{
+    BuyerId, Event, ItemSpec, Notice, OrderId, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec,
+    SkuId, UnixMs,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +42,28 @@ pub(crate) struct CorrectionRecord {
     from_ms: u64,
     to_ms: u64,
     who: Box<str>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ErasureRecord {
+    /// Digits, or the 32 hexadecimal ones of a hash.
+    pub(crate) buyer: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RejectionRecord {
+    pub(crate) order: String,
+    /// As in the API's problem documents.
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(crate) enum NoticeRecord {
+    SaleStarted { sale: u64 },
+    SaleEnded { sale: u64 },
+    SoldOut { sku: u32 },
+    BackInStock { sku: u32 },
 }
 
 impl SaleRecord {
@@ -109,6 +134,12 @@ impl ChangeRecord {
     }
 }
 
+impl RejectionRecord {
+    pub(crate) fn of(order: OrderId, reason: Refusal) -> RejectionRecord {
+        RejectionRecord { order: order.to_string(), reason: reason.code().to_owned() }
+    }
+}
+
 impl CorrectionRecord {
     pub(crate) fn of(from: UnixMs, to: UnixMs, who: &str) -> CorrectionRecord {
         CorrectionRecord { from_ms: from.0, to_ms: to.0, who: who.into() }
@@ -116,5 +147,31 @@ impl CorrectionRecord {
 
     pub(crate) fn into_event(self) -> Event {
         Event::ClockCorrected { from: UnixMs(self.from_ms), to: UnixMs(self.to_ms), who: self.who }
+    }
+}
+
+impl NoticeRecord {
+    pub(crate) fn of(notice: Notice) -> NoticeRecord {
+        match notice {
+            Notice::SaleStarted(sale) => NoticeRecord::SaleStarted { sale: sale.0 },
+            Notice::SaleEnded(sale) => NoticeRecord::SaleEnded { sale: sale.0 },
+            Notice::SoldOut(sku) => NoticeRecord::SoldOut { sku: sku.0 },
+            Notice::BackInStock(sku) => NoticeRecord::BackInStock { sku: sku.0 },
+        }
+    }
+
+    pub(crate) fn into_notice(self) -> Notice {
+        match self {
+            NoticeRecord::SaleStarted { sale } => Notice::SaleStarted(SaleId(sale)),
+            NoticeRecord::SaleEnded { sale } => Notice::SaleEnded(SaleId(sale)),
+            NoticeRecord::SoldOut { sku } => Notice::SoldOut(SkuId(sku)),
+            NoticeRecord::BackInStock { sku } => Notice::BackInStock(SkuId(sku)),
+        }
+    }
+}
+
+impl ErasureRecord {
+    pub(crate) fn of(buyer: BuyerId) -> ErasureRecord {
+        ErasureRecord { buyer: buyer.to_string() }
     }
 }

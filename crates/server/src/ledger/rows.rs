@@ -5,10 +5,13 @@
 use std::iter::Peekable;
 
 use engine::{
-    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, OrderId, Pay, RefundReason, SaleId, Seq, SkuId,
+    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, Notice, OrderId, Pay, RefundReason, Refusal,
+    SaleId, Seq, SkuId,
 };
 
-use super::record::{ChangeRecord, CorrectionRecord, SaleRecord};
+use super::record::{
+    ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, RejectionRecord, SaleRecord,
+};
 
 /// A row that no version of this program wrote, or a newer one.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,8 @@ pub(super) fn int(value: u64) -> i64 {
 /// Names of the clock's notes in `meta`.
 pub(super) const NOTED_AT: &str = "clock_noted_at";
 pub(super) const CONFIRMED_SINCE: &str = "clock_confirmed_since";
+/// In `meta`: up to which order none has an address any more.
+pub(super) const ADDRESSES_PURGED_TO: &str = "addresses_purged_to";
 
 /// Sale, kind and body of a row of `sale_events`; `None` if the event is of another table.
 pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, String)> {
@@ -119,20 +124,72 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 1] = [CLOCK_CORRECTED];
+pub(super) const FURTHER_KINDS: [&str; 4] = [CLOCK_CORRECTED, BUYER_ERASED, ORDER_REJECTED, NOTICE];
 const CLOCK_CORRECTED: &str = "clock_corrected";
+const BUYER_ERASED: &str = "buyer_erased";
+const ORDER_REJECTED: &str = "order_rejected";
+const NOTICE: &str = "notice";
 
 /// Kind and body of a row of `further_entries`; `None` if the event is of another table.
 pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
-    let Event::ClockCorrected { from, to, who } = event else { return None };
-    Some((CLOCK_CORRECTED, json(&CorrectionRecord::of(*from, *to, who))))
+    match event {
+        Event::ClockCorrected { from, to, who } => {
+            Some((CLOCK_CORRECTED, json(&CorrectionRecord::of(*from, *to, who))))
+        }
+        Event::BuyerErased(buyer) => Some((BUYER_ERASED, json(&ErasureRecord::of(*buyer)))),
+        Event::OrderRejected { order, reason } => {
+            Some((ORDER_REJECTED, json(&RejectionRecord::of(*order, *reason))))
+        }
+        Event::Noticed(notice) => Some((NOTICE, json(&NoticeRecord::of(*notice)))),
+        _ => None,
+    }
 }
 
 pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowError> {
     match kind {
         CLOCK_CORRECTED => Ok(serde_json::from_slice::<CorrectionRecord>(body)?.into_event()),
+        BUYER_ERASED => {
+            let buyer = serde_json::from_slice::<ErasureRecord>(body)?.buyer;
+            erased_buyer(&buyer).map(Event::BuyerErased)
+        }
+        ORDER_REJECTED => {
+            let (order, reason) = rejected_order(body)?;
+            Ok(Event::OrderRejected { order, reason })
+        }
+        NOTICE => Ok(Event::Noticed(notice(body)?)),
         other => Err(RowError::Kind { seq, kind: other.to_owned() }),
     }
+}
+
+/// Which order was rejected, and why, as `further_entries` says.
+pub(super) fn rejected_order(body: &[u8]) -> Result<(OrderId, Refusal), RowError> {
+    let RejectionRecord { order, reason } = serde_json::from_slice(body)?;
+    let unknown = || RowError::Unknown(format!("order {order:?}, rejected for {reason:?}"));
+    order.parse().ok().zip(rejection_reason(&reason)).ok_or_else(unknown)
+}
+
+/// What an order that the gate had let pass can be refused for.
+pub(super) fn rejection_reason(code: &str) -> Option<Refusal> {
+    let reasons = [
+        Refusal::UnknownSku,
+        Refusal::InvalidQuantity,
+        Refusal::OverLimit,
+        Refusal::SoldOut,
+        Refusal::NotEnoughLeft,
+    ];
+    reasons.into_iter().find(|reason| reason.code() == code)
+}
+
+/// What a notice of `further_entries` says.
+pub(super) fn notice(body: &[u8]) -> Result<Notice, RowError> {
+    Ok(serde_json::from_slice::<NoticeRecord>(body)?.into_notice())
+}
+
+/// A buyer as an erasure names it: a number in digits, or a hash in 32 hexadecimal ones.
+pub(super) fn erased_buyer(text: &str) -> Result<BuyerId, RowError> {
+    let hash = |text| u128::from_str_radix(text, 16).ok().map(BuyerId).filter(|buyer| buyer.is_hash());
+    let buyer = if text.len() == 32 { hash(text) } else { BuyerId::of_digits(text) };
+    buyer.ok_or_else(|| unknown(&format!("buyer {text}")))
 }
 
 /// The buyer of an order that is appended, with the text of one who is a hash: the two go into the ledger together.

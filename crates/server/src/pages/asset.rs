@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use super::Look;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 15] = [
+const SOURCES: [(&str, &str); 20] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -17,13 +18,18 @@ const SOURCES: [(&str, &str); 15] = [
     ("speaker.svg", include_str!("../../templates/assets/speaker.svg")),
     ("parcel.svg", include_str!("../../templates/assets/parcel.svg")),
     ("shop.css", include_str!("../../templates/assets/shop.css")),
+    ("common.js", include_str!("../../templates/assets/common.js")),
     ("shop.js", include_str!("../../templates/assets/shop.js")),
     ("clock.js", include_str!("../../templates/assets/clock.js")),
+    ("state.js", include_str!("../../templates/assets/state.js")),
+    ("attempt.js", include_str!("../../templates/assets/attempt.js")),
     ("buy.js", include_str!("../../templates/assets/buy.js")),
     ("sale.js", include_str!("../../templates/assets/sale.js")),
     ("index.js", include_str!("../../templates/assets/index.js")),
+    ("orders.js", include_str!("../../templates/assets/orders.js")),
     ("order.js", include_str!("../../templates/assets/order.js")),
     ("api.js", include_str!("../../templates/assets/api.js")),
+    ("button.js", include_str!("../../templates/assets/button.js")),
 ];
 
 /// Every asset, by name and by path.
@@ -32,19 +38,49 @@ pub(super) struct Assets {
     /// `sale.js` to `/assets/sale-0123456789.js`.
     paths: HashMap<&'static str, String>,
     by_path: HashMap<String, Rendered>,
+    /// The logo, or our own mark.
+    icon: &'static str,
 }
 
+const LOGO: &str = "logo";
+
 impl Assets {
-    pub(super) fn new() -> Assets {
-        let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new() };
+    pub(super) fn new(look: &Look) -> Assets {
+        let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new(), icon: "icon.svg" };
         for (name, source) in SOURCES {
-            let body = assets.with_imports(name, source);
+            let body = match (&look.accent, name) {
+                (Some(accent), "shop.css") => accent.write_into(source),
+                _ => assets.with_imports(name, source),
+            };
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
-            let path = format!("/assets/{stem}-{}.{extension}", content_tag(body.as_bytes(), 5));
-            assets.by_path.insert(path.clone(), Rendered::new(content_type(extension), body.into_bytes()));
-            assets.paths.insert(name, path);
+            assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
+        }
+        if let Some(logo) = &look.logo {
+            assets.add(LOGO, (LOGO, logo.extension), logo.content_type, logo.bytes.clone());
+            assets.icon = LOGO;
         }
         assets
+    }
+
+    fn add(
+        &mut self,
+        name: &'static str,
+        (stem, extension): (&str, &str),
+        content_type: &'static str,
+        body: Vec<u8>,
+    ) {
+        let path = format!("/assets/{stem}-{}.{extension}", content_tag(&body, 5));
+        self.by_path.insert(path.clone(), Rendered::new(content_type, body));
+        self.paths.insert(name, path);
+    }
+
+    /// What stands beside the shop's name, and in the browser's tab.
+    pub(super) fn icon(&self) -> &'static str {
+        self.icon
+    }
+
+    pub(super) fn icon_type(&self) -> &'static str {
+        self.get(self.path(self.icon)).expect("every path has its asset").content_type
     }
 
     /// Panics on an unknown name: only our own code names assets.
@@ -97,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_asset_is_found_by_its_path_only() {
-        let assets = Assets::new();
+        let assets = Assets::new(&Look::default());
         for (name, _) in SOURCES {
             let path = assets.path(name);
             assert!(path.starts_with("/assets/"), "{path}");
@@ -109,7 +145,7 @@ mod tests {
 
     #[test]
     fn imports_name_fingerprinted_files() {
-        let assets = Assets::new();
+        let assets = Assets::new(&Look::default());
         for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
             let text = std::str::from_utf8(&asset.body).unwrap();
             assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");

@@ -7,8 +7,10 @@
 //!
 //! Must not: route, read a clock, or decide anything about an order.
 
+mod accent;
 mod asset;
 mod format;
+mod image;
 mod rendered;
 #[cfg(test)]
 mod tests;
@@ -16,8 +18,10 @@ mod view;
 
 use minijinja::{Environment, Value, context};
 
+pub use accent::{Accent, Colour, Scheme};
 use asset::Assets;
 pub use format::amount;
+pub use image::Image;
 pub use rendered::{Rendered, Tags, write_file};
 pub use view::{ItemView, Links, Picture, SaleState, SaleView};
 
@@ -27,6 +31,9 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
 
 /// `Cache-Control` of everything under `/assets/`: the name changes with the content.
 pub const ASSET_CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
+
+/// `Cache-Control` of [`Pages::buy_button`], which names such a file.
+pub const BUTTON_CACHE_CONTROL: &str = "public, max-age=60";
 
 /// Of [`Pages::product`], which gives bare bytes.
 pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
@@ -39,13 +46,14 @@ const QUANTITY_MAX: u32 = 99;
 const MEMBER_SLOT: &str = "<!--member-->";
 
 /// Of a page with several products.
-const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js"];
+const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js"];
 
-const TEMPLATES: [(&str, &str); 7] = [
+const TEMPLATES: [(&str, &str); 8] = [
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("product.html", include_str!("../../templates/product.html")),
     ("member.html", include_str!("../../templates/member.html")),
+    ("orders.html", include_str!("../../templates/orders.html")),
     ("order.html", include_str!("../../templates/order.html")),
     ("api.html", include_str!("../../templates/api.html")),
     ("not_found.html", include_str!("../../templates/not_found.html")),
@@ -69,6 +77,21 @@ pub struct Settings {
     pub session: Session,
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
+    /// Ask where an order goes, in the form that places it.
+    pub address_asked: bool,
+    pub look: Look,
+}
+
+/// What makes the pages the shop's; without it they are plain.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// `None`: the style sheet's own.
+    pub accent: Option<Accent>,
+    pub logo: Option<Image>,
+    /// Where buyers sign in, with `{return}` for the page that they come from.
+    pub sign_in_url: Option<String>,
+    /// Text and address of the links at the foot.
+    pub legal_links: Vec<(String, String)>,
 }
 
 /// The compiled templates and the fingerprinted assets. Made once, at the start; a few milliseconds.
@@ -104,7 +127,7 @@ impl Pages {
         environment.add_filter("duration", format::duration);
         environment.add_filter("rfc3339", format::rfc3339);
         environment.add_filter("utc", format::utc);
-        Pages { environment, assets: Assets::new(), settings }
+        Pages { environment, assets: Assets::new(&settings.look), settings }
     }
 
     /// `/`: the sales in the order given, each with its first products.
@@ -171,9 +194,19 @@ impl Pages {
         let frame = Frame {
             title: "Your order",
             description: "An order in a flash sale: what it holds, and until when it can be paid.",
-            scripts: &["order.js", "clock.js", "shop.js"],
+            scripts: &["order.js", "clock.js", "shop.js", "common.js"],
         };
         self.page(&frame, &self.content("order.html", context! {}))
+    }
+
+    /// `/orders`: one shell for all buyers; its script knows which orders were placed in the browser.
+    pub fn orders(&self) -> Rendered {
+        let frame = Frame {
+            title: "My orders",
+            description: "The orders that were placed in this browser.",
+            scripts: &["orders.js", "shop.js", "common.js"],
+        };
+        self.page(&frame, &self.content("orders.html", context! {}))
     }
 
     /// `/api`: the documentation, drawn by its script from the served OpenAPI document.
@@ -184,6 +217,12 @@ impl Pages {
             scripts: &["api.js"],
         };
         self.page(&frame, &self.content("api.html", context! {}))
+    }
+
+    /// What a page of the shop loads for its buy buttons: one address that stays, which leads to the script as it is now.
+    pub fn buy_button(&self) -> Rendered {
+        let script = format!("import \"{}\";\n", self.assets.path("button.js"));
+        Rendered::new("text/javascript; charset=utf-8", script.into_bytes())
     }
 
     /// For any address that leads nowhere.
@@ -208,6 +247,7 @@ impl Pages {
         let values = context! {
             member => Value::from_safe_string(slot.to_owned()),
             sale => sale_values(sale),
+            address_asked => self.settings.address_asked,
             // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
             drawing => Value::from_safe_string(self.assets.drawing(item.picture.file_name()).to_owned()),
             ..self.item_values(sale, item)
@@ -215,13 +255,14 @@ impl Pages {
         let frame = Frame {
             title: &item.title,
             description: &item.description,
-            scripts: &["sale.js", "buy.js", "clock.js", "shop.js"],
+            scripts: &["sale.js", "buy.js", "attempt.js", "state.js", "clock.js", "shop.js", "common.js"],
         };
         self.html(&frame, &self.content("product.html", values))
     }
 
     fn item_values(&self, sale: &SaleView, item: &ItemView) -> Value {
         let compared = item.list_price.filter(|&list| list > item.price);
+        let quantity_max = item.limit.unwrap_or(QUANTITY_MAX);
         context! {
             product => item.product,
             url => format!("/{}", Pages::sale_file_name(sale.id, item.product)),
@@ -235,7 +276,10 @@ impl Pages {
             total => item.total,
             available => item.available,
             limit => item.limit,
-            quantity_max => item.limit.unwrap_or(QUANTITY_MAX),
+            sold_out => item.available == 0 && matches!(sale.state, SaleState::Live | SaleState::Paused),
+            quantity_max,
+            // Nobody is offered more than there is; the script knows how much that is now.
+            quantity_most => u64::from(quantity_max).min(item.total.max(1)),
             picture => self.asset_path(item.picture.file_name()),
         }
     }
@@ -255,6 +299,9 @@ impl Pages {
             Session::Token => "token",
             Session::Edge => "edge",
         };
+        let look = &self.settings.look;
+        let legal_links: Vec<Value> =
+            look.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
         let scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
         let values = context! {
             title => frame.title,
@@ -262,7 +309,10 @@ impl Pages {
             shop => self.settings.shop,
             session,
             demo_pay => self.settings.demo_pay,
-            icon => self.asset_path("icon.svg"),
+            icon => self.asset_path(self.assets.icon()),
+            icon_type => self.assets.icon_type(),
+            sign_in_url => look.sign_in_url,
+            legal_links,
             style => self.asset_path("shop.css"),
             scripts,
             content => Value::from_safe_string(content.to_owned()),

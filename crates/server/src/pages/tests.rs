@@ -3,7 +3,17 @@
 use super::*;
 
 fn pages() -> Pages {
-    Pages::new(Settings { shop: "Doorbuster".into(), session: Session::Demo, demo_pay: true })
+    with_look(Look::default())
+}
+
+fn with_look(look: Look) -> Pages {
+    Pages::new(Settings {
+        shop: "Doorbuster".into(),
+        session: Session::Demo,
+        demo_pay: true,
+        address_asked: true,
+        look,
+    })
 }
 
 fn item(product: u64, title: &str) -> ItemView {
@@ -50,6 +60,7 @@ fn product_text(pages: &Pages, sale: &SaleView) -> String {
 fn every_page(pages: &Pages) -> Vec<(String, String)> {
     let mut all = vec![
         ("order".to_owned(), text(&pages.order()).to_owned()),
+        ("orders".to_owned(), text(&pages.orders()).to_owned()),
         ("api".to_owned(), text(&pages.api()).to_owned()),
         ("not found".to_owned(), text(&pages.not_found()).to_owned()),
         ("empty index".to_owned(), text(&pages.index(&[], &Links::default())).to_owned()),
@@ -197,6 +208,49 @@ fn a_sale_says_what_is_true_of_it() {
     sale.ended_early = true;
     assert!(said(&sale, "Ended early"));
     assert!(text(&pages.index(&[sale], &Links::default())).contains("Ended early"));
+}
+
+#[test]
+fn the_pages_are_the_shops() {
+    let accent = Accent::new(Colour::parse("#0b57d0").unwrap(), None).unwrap();
+    let look = Look {
+        accent: Some(accent),
+        logo: Some(Image::new(b"\x89PNG\r\n\x1a\nand so on".to_vec()).unwrap()),
+        sign_in_url: Some("https://shop.example/login?back={return}".into()),
+        legal_links: vec![("Imprint & <more>".into(), "https://shop.example/imprint?a=1&b=2".into())],
+    };
+    let pages = with_look(look);
+    let page = text(&pages.order()).to_owned();
+    let logo = pages.assets().find(|(path, _)| path.starts_with("/assets/logo-")).unwrap();
+    assert_eq!(logo.1.content_type, "image/png");
+    assert!(page.contains(&format!("<img src=\"{}\"", logo.0)), "{page}");
+    assert!(
+        page.contains("data-sign-in=\"https:&#x2f;&#x2f;shop.example&#x2f;login?back={return}\""),
+        "{page}"
+    );
+    assert!(page.contains(">Imprint &amp; &lt;more&gt;</a>"), "{page}");
+    let style = pages.assets().find(|(path, _)| path.ends_with(".css")).unwrap();
+    assert!(text(style.1).contains("--accent: #0b57d0;"));
+    assert_ne!(self::pages().assets().find(|(path, _)| path.ends_with(".css")).unwrap().0, style.0);
+}
+
+/// What the program is called, and what programs talk to, is nothing to a buyer.
+#[test]
+fn buyers_see_the_shops_name_alone() {
+    let settings = Settings {
+        shop: "Ada's".into(),
+        session: Session::Token,
+        demo_pay: false,
+        address_asked: true,
+        look: Look::default(),
+    };
+    for (name, page) in every_page(&Pages::new(settings)) {
+        if name != "api" {
+            for word in ["Doorbuster", "API"] {
+                assert!(!page.contains(word), "{name}: {word}");
+            }
+        }
+    }
 }
 
 /// One instance serves every event loop.

@@ -13,11 +13,11 @@ use engine::{Book, Command, Seq};
 
 use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
-use crate::config::{BuyerAuth, Config, Secrets};
+use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
 use crate::http::{
-    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
-    Shared, TokenRules,
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, PayPage, Reads,
+    SessionOptions, Shared, TokenRules,
 };
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::Shelf;
@@ -27,16 +27,14 @@ use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
-use crate::pages::{Pages, Session, Settings};
+use crate::pages::{Look, Pages, Session, Settings};
 use crate::secret::SecretBytes;
+use crate::webhooks::{Counts, Duty, Endpoint, Noticing, Sender, Surroundings};
 use crate::{cluster, demo};
 
 mod reload;
 
 pub use reload::Reloader;
-
-/// Name of the shop on its pages.
-const SHOP_NAME: &str = "Doorbuster";
 
 /// Why the server could not serve, or could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -136,11 +134,19 @@ fn run_on(
         })),
         metrics: Arc::new(Metrics::new()),
     };
-    let (profile, order_id, health) = if config.cluster.enabled {
+    let (mut profile, order_id, health) = if config.cluster.enabled {
         join_cluster(config, secrets, address, &mailbox, &core)?
     } else {
         open_book(config, secrets, &mailbox, &core)?
     };
+    let duty = Arc::new(Duty::default());
+    let surroundings = Surroundings {
+        clock: Arc::clone(&core.clock),
+        duty: Arc::clone(&duty),
+        counts: Arc::new(Counts::registered(&core.metrics)),
+        health: Arc::clone(&health),
+    };
+    let senders = webhook_senders(config, secrets, &mut profile, surroundings)?;
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
@@ -148,9 +154,10 @@ fn run_on(
         metrics: Arc::clone(&core.metrics),
         net: net_stats,
         health,
-        pages: Pages::new(page_settings(config)),
-        reads: Reads::start(config.ledger_source(secrets), wakers),
+        pages: Pages::new(page_settings(config, secrets)),
+        reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
         shop_key_source: secrets.shop_key_source.clone(),
+        webhooks: senders.iter().map(Sender::control).collect(),
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -160,7 +167,8 @@ fn run_on(
     };
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
     let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
-    let served = serve(system, loops, profile, &mailbox, &shared, stop, || on_ready(&running));
+    let behind = Behind { profile, senders, duty };
+    let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
     drop(files);
     served
 }
@@ -181,6 +189,50 @@ pub fn check_demo(config: &Config, secrets: &Secrets) -> Result<(), ServeError> 
         Source::Directory(data_dir) => data_dir.join(sqlite::FILE_NAME).display().to_string(),
         Source::MySql(options) => options.to_string(),
     }))
+}
+
+/// One for each endpoint of the shop.
+fn webhook_senders(
+    config: &Config,
+    secrets: &Secrets,
+    profile: &mut Profile,
+    shared: Surroundings,
+) -> Result<Vec<Sender>, ServeError> {
+    let endpoints = &secrets.webhooks;
+    if endpoints.is_empty() {
+        return Ok(Vec::new());
+    }
+    let source = config.ledger_source(secrets);
+    let noticing = Noticing::new(source.event_reader()?);
+    match profile {
+        Profile::Embedded(writer) => writer.tell(&shared.duty, noticing),
+        Profile::Cluster(stages) => {
+            let names: Vec<_> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+            stages.tell(&names, &shared.duty, noticing)?;
+        }
+    }
+    let sender = |(place, endpoint): (usize, &Endpoint)| {
+        Sender::new(endpoint.clone(), place, source.event_reader()?, shared.clone())
+    };
+    let senders = endpoints.iter().enumerate().map(sender).collect::<Result<_, _>>()?;
+    // Where a new endpoint begins is known before anything happens that it is to hear of; on a full disk nothing does.
+    if let Profile::Embedded(writer) = profile {
+        match writer.store_told() {
+            Err(error) if !error.is_retryable() => return Err(PrepareError::from(error).into()),
+            Err(error) => {
+                tracing::warn!(%error, "how far the shop was told could not be stored; tried again");
+            }
+            Ok(()) => {}
+        }
+    }
+    Ok(senders)
+}
+
+/// The threads behind the event loops.
+struct Behind {
+    profile: Profile,
+    senders: Vec<Sender>,
+    duty: Arc<Duty>,
 }
 
 /// What takes the requests that the event loops hand over.
@@ -325,13 +377,25 @@ fn missing_demo_sales(config: &Config, core: &intake::Intake) -> Vec<Command> {
         .collect()
 }
 
-fn page_settings(config: &Config) -> Settings {
+fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
     let session = match config.auth.buyer {
         BuyerAuth::Token => Session::Token,
         BuyerAuth::MemberId => Session::Edge,
         BuyerAuth::DemoCookie => Session::Demo,
     };
-    Settings { shop: SHOP_NAME.to_owned(), session, demo_pay: config.demo.is_some() }
+    let look = Look {
+        accent: config.shop.accent(),
+        logo: secrets.logo.clone(),
+        sign_in_url: config.shop.sign_in_url.clone(),
+        legal_links: config.shop.legal_links().map(|(text, url)| (text.to_owned(), url.to_owned())).collect(),
+    };
+    Settings {
+        shop: config.shop.name.clone(),
+        session,
+        demo_pay: config.demo.is_some(),
+        address_asked: config.shop.address == Address::Before,
+        look,
+    }
 }
 
 fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
@@ -360,6 +424,10 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         public_names: config.http.public_names.clone(),
         body_bytes_max: config.http.body_bytes_max,
         operator_body_bytes_max: config.http.operator_body_bytes_max,
+        pay_page: config.shop.pay_url.as_ref().map(|pay_url| PayPage {
+            pay_url: pay_url.clone(),
+            return_url: config.shop.return_url.clone().unwrap_or_default(),
+        }),
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
         // A cluster can't keep that bound, so it has no default there.
@@ -403,13 +471,16 @@ fn bytes(secret: &SecretBytes) -> Box<[u8]> {
 fn serve(
     system: System,
     loops: Vec<(Entrance, EventLoop)>,
-    profile: Profile,
+    behind: Behind,
     mailbox: &Arc<Mailbox>,
     shared: &Arc<Shared>,
     stop: &Stop,
     on_ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
+    let Behind { profile, senders, duty } = behind;
     thread::scope(|scope| {
+        // Also when a thread can't be started, or the writer fails.
+        let ended = EndOnDrop(&duty);
         // Dropped when a thread can't be started: the scope waits for those that were, so they must end.
         let unfinished = AbortOnDrop(stop);
         let mut threads = Vec::with_capacity(loops.len());
@@ -428,12 +499,26 @@ fn serve(
             profile.run(stop)
         });
         let running = running.map_err(ServeError::Thread)?;
+        let mut telling = Vec::with_capacity(senders.len());
+        for sender in senders {
+            let thread = (system.thread)("webhooks".to_owned()).spawn_scoped(scope, || sender.run());
+            telling.push(thread.map_err(ServeError::Thread)?);
+        }
         std::mem::forget(unfinished);
         on_ready();
         let mut looped = Ok(());
         for thread in threads {
             let ended = thread.join().unwrap_or_else(|_panic| Err(io::Error::other("it panicked")));
             looped = looped.and(ended);
+        }
+        // Before the writer, which stores how far they came.
+        drop(ended);
+        for thread in telling {
+            if thread.join().is_err() {
+                tracing::error!(
+                    "a thread that tells the shop panicked; what it had not sent is sent after the next start"
+                );
+            }
         }
         mailbox.close();
         match running.join() {
@@ -451,6 +536,15 @@ struct StopOnDrop<'a>(&'a Stop);
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.request();
+    }
+}
+
+/// Ends the senders.
+struct EndOnDrop<'a>(&'a Duty);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::net::Tls;
 
 /// Keys whose values a server takes up while it serves. All others need a restart: threads, sockets, tables and
 /// everything that orders are kept in are made with them.
-const RELOADED: [&str; 21] = [
+const RELOADED: [&str; 23] = [
     "admission.burst",
     "admission.orders_per_s",
     "admission.orders_per_s_per_buyer",
@@ -33,6 +33,8 @@ const RELOADED: [&str; 21] = [
     "http.tls_certificate_file",
     "http.tls_key_file",
     "log.level",
+    "shop.pay_url",
+    "shop.return_url",
 ];
 
 /// Changes what can be changed of a server that serves.

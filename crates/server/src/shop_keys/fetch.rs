@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::Agent;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::{NotKeys, ShopKeys};
+use crate::authorities::{self, NotAuthorities};
 
 /// For the whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,15 +29,6 @@ impl fmt::Debug for KeySource {
     }
 }
 
-/// The authorities that vouch for the shop's server can't be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotASource {
-    #[error("holds no PEM certificate")]
-    NoCertificate,
-    #[error("is not PEM")]
-    NotPem,
-}
-
 /// Why no keys came.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -53,15 +44,15 @@ impl KeySource {
     /// `authorities`: the PEM certificates that vouch for an https server; `None`: it is reached without TLS.
     ///
     /// # Errors
-    /// See [`NotASource`].
-    pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<KeySource, NotASource> {
+    /// See [`NotAuthorities`].
+    pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<KeySource, NotAuthorities> {
         let mut settings = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None);
         if let Some(pem) = authorities {
-            settings = settings.tls_config(tls(pem)?);
+            settings = settings.tls_config(authorities::trusting(pem)?);
         }
         Ok(KeySource { url: Arc::from(url), agent: settings.build().into() })
     }
@@ -79,23 +70,4 @@ impl KeySource {
         let text = response.body_mut().with_config().limit(BYTES_MAX).read_to_string().map_err(no_answer)?;
         Ok(ShopKeys::read(&text)?)
     }
-}
-
-fn tls(pem: &[u8]) -> Result<TlsConfig, NotASource> {
-    let items: Result<Vec<_>, _> = parse_pem(pem).collect();
-    let certificates: Vec<Certificate<'static>> = items
-        .map_err(|_not_pem| NotASource::NotPem)?
-        .into_iter()
-        .filter_map(|item| match item {
-            PemItem::Certificate(certificate) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if certificates.is_empty() {
-        return Err(NotASource::NoCertificate);
-    }
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::Specific(Arc::new(certificates)))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
 }

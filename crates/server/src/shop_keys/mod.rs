@@ -14,7 +14,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
-pub use fetch::{FetchError, KeySource, NotASource};
+pub use fetch::{FetchError, KeySource};
 
 /// Keys of one shop: several while it changes from one to the next.
 const KEYS_MAX: usize = 64;

@@ -1,30 +1,21 @@
-// Placing one order, exactly once. An attempt is a key and the exact body that goes with it; it is stored
-// before it is sent, and repeated, never remade, until the server has said what became of it. The server
-// gives the first answer again to a repeated key, so a lost answer, a reload or a second press costs nothing.
+// The form of a sale's page: it places one order, exactly once. The attempt is stored before it is sent, so a lost answer, a
+// reload or a second press costs nothing.
 
+import { exclusively, newKey, refusalText, settle } from "./attempt.js";
+import { count, local, money, parsedOrNull, session, stored } from "./common.js";
 import {
-  Problem, backoff, buyer, byId, call, closeSession, isSignedIn, local, money, openSession, orderName,
-  orderPath, parsedOrNull, pause, say, session,
+  buyer, byId, call, closeSession, isSignedIn, openSession, orderName, orderPath, rememberOrder, say, signInLink,
 } from "./shop.js";
 
-// After this long without a verdict we stop asking by ourselves; the attempt stays, the button resumes it.
-const PATIENCE_MS = 180_000;
 // An attempt older than this is not repeated unasked: its buyer may have changed their mind since.
 const FRESH_MS = 900_000;
 const ADDRESS = ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
 const DRAFT_NAME = "doorbuster.draft";
+// In one line, as it would stand on a parcel.
+const ADDRESS_LINE = ["name", "detail", "post_code", "city", "country"];
 
-const REFUSALS = {
-  sold_out: "Just sold out. If units come back, this page will notice: keep it open.",
-  not_enough_left: "Fewer units are left than you asked for. Try a smaller quantity.",
-  not_started: "The sale has not started yet. Nothing was ordered.",
-  ended: "The sale is over. Nothing was ordered.",
-  paused: "The sale is paused. Nothing was ordered; try again when it goes on.",
-  over_limit: "You have reached the limit per person for this product.",
-  cooling_down: "Too many of your orders were cancelled or not paid. Wait a moment before the next one.",
-  too_many_holds: "You have too many unpaid orders. Pay or cancel one first.",
-  unknown_sku: "This product is not in the sale any more.",
-};
+/** Refusals that are true no longer than the sale is in the state that it is in. */
+const OF_STATE = ["sold_out", "not_started", "ended", "paused"];
 
 export class Checkout {
   /** `offer` gives sale, product, price and currency; `refused` is called after a definitive refusal. */
@@ -34,9 +25,16 @@ export class Checkout {
     this.form = byId("buy");
     this.button = byId("submit");
     this.outcome = byId("outcome");
+    this.mine = byId("mine");
     this.forgetButton = byId("forget");
     this.attemptName = `doorbuster.attempt.${buyer}.${offer.sale}.${offer.product}`;
     this.orderName = orderName(offer.sale, offer.product);
+    // The latest order that whoever reads this page knows of: another tab may place one.
+    this.knownOrder = stored(this.orderName)?.id;
+    // What is said of the sale's state holds until that changes: "label" what the button was, "refusal" what the
+    // server answered; and when it was said.
+    this.saidOf = "";
+    this.saidAt = 0;
     this.busy = false;
     this.open = false;
     this.label = this.button.textContent;
@@ -46,17 +44,52 @@ export class Checkout {
     this.forgetButton.addEventListener("click", () => this.forget());
     // Going back to a page that the browser kept: the order was placed, the page may be used again.
     addEventListener("pageshow", (event) => event.persisted && this.comeBack());
+    // Another tab has ordered, or has an attempt under way.
+    addEventListener("storage", () => {
+      this.linkToMine();
+      this.draw();
+    });
+    // The shop may not ask for one.
+    this.address = byId("address");
     this.restoreDraft();
     this.edited();
+    if (this.address) this.watchAddress();
     this.draw();
     this.resume();
   }
 
   /** The sale opened or closed; `label` is what the button says. */
   setOpen(open, label) {
+    if (!this.busy && (this.saidOf === "label" || (this.saidOf && open))) this.say("");
     this.open = open;
     this.label = label;
     this.draw();
+  }
+
+  /** Nobody is offered more units than there are; while there is none, the form stays as it is for when there is. */
+  setAvailable(available) {
+    const { quantity } = this.form.elements;
+    const most = Math.min(Number(quantity.dataset.max), available);
+    if (quantity.type === "hidden" || most < 1 || Number(quantity.max) === most) return;
+    quantity.max = most;
+    const perPerson = quantity.dataset.limit && Number(quantity.dataset.max) === most;
+    byId("quantity-hint").textContent = most === 1 && !perPerson ? "only 1 left"
+      : `at most ${count(most)}${perPerson ? " per person" : ""}`;
+    this.edited();
+  }
+
+  /** The stock as of `askedAt` is on the page. A refusal of before may be true no longer. */
+  observed(askedAt) {
+    if (this.saidOf === "refusal" && this.open && !this.busy && askedAt > this.saidAt) {
+      this.say("Nothing was ordered then. You can order now.");
+    }
+  }
+
+  // `of`: of the sale's state, and true no longer than that.
+  say(text, kind = "", of = "") {
+    this.saidOf = of;
+    this.saidAt = performance.now();
+    say(this.outcome, text, kind);
   }
 
   attempt() {
@@ -66,14 +99,14 @@ export class Checkout {
   // An answer never came, in this tab's last life or in another tab: ask again with the same key.
   resume() {
     const attempt = this.attempt();
+    this.linkToMine();
     if (!attempt) {
-      const order = stored(this.orderName);
-      if (order) this.linkTo(order.id);
+      this.say("");
     } else if (Date.now() - attempt.at < FRESH_MS) {
-      say(this.outcome, "Checking on the order that you sent…");
+      this.say("Checking on the order that you sent…");
       this.settleAlone(Date.now(), false);
     } else {
-      say(this.outcome, "An earlier order of yours never got its answer. Ask again, or discard it.");
+      this.say("An earlier order of yours never got its answer. Ask again, or discard it.");
       this.forgetButton.hidden = false;
     }
     this.draw();
@@ -83,11 +116,12 @@ export class Checkout {
     event.preventDefault();
     if (this.busy) return;
     if (!this.open && !this.attempt()) {
-      say(this.outcome, `${this.label}. Nothing was ordered.`);
+      this.say(`${this.label}. Nothing was ordered.`, "", "label");
       return;
     }
     if (!isSignedIn()) {
-      say(this.outcome, "Sign in at the shop first. Nothing was ordered.", "bad");
+      this.say("Sign in at the shop first. Nothing was ordered.", "bad");
+      this.outcome.append(...signInLink());
       return;
     }
     this.settleAlone(Date.now(), true);
@@ -101,8 +135,9 @@ export class Checkout {
       await exclusively(this.attemptName, async () => {
         const order = stored(this.orderName);
         if (order && order.at >= since) return this.go(order.id);
+        if (order && order.id !== this.knownOrder && !this.attempt()) return this.warnOfOther(order);
         const attempt = this.attempt() ?? (pressed ? this.newAttempt() : null);
-        return attempt ? this.settle(attempt) : say(this.outcome, "");
+        return attempt ? this.settle(attempt) : this.say("");
       });
     } finally {
       if (!this.left) this.setBusy(false);
@@ -119,7 +154,7 @@ export class Checkout {
         sale: this.offer.sale,
         product: this.offer.product,
         quantity: Number(fields.get("quantity")),
-        address: Object.fromEntries(ADDRESS.map((name) => [name, text(name)])),
+        ...(this.address && { address: Object.fromEntries(ADDRESS.map((name) => [name, text(name)])) }),
       }),
     };
     local.set(this.attemptName, JSON.stringify(attempt));
@@ -128,39 +163,33 @@ export class Checkout {
 
   // Repeats the attempt until there is a verdict or our patience ends.
   async settle(attempt) {
-    const giveUpAt = Date.now() + PATIENCE_MS;
-    let strange = 0;
-    say(this.outcome, "Placing your order…");
-    for (let tries = 1; ; tries++) {
-      let wait;
-      try {
-        await openSession();
-        const order = await call("POST", "/api/v1/orders", attempt);
-        if (order?.id) return this.placed(order);
-        wait = backoff(tries);
-        this.progress("The shop's answer was cut short", tries);
-      } catch (error) {
-        if (isRefusal(error)) return this.refuse(error);
-        // A demonstration's cookie is renewed once; nobody else's session is ours to renew.
-        if (error.status === 401 && (++strange > 1 || !closeSession())) return this.stop(error.message);
-        wait = backoff(tries, error.retryAfterMs);
-        this.progress(excuse(error), tries);
-      }
-      if (Date.now() + wait > giveUpAt) {
-        return this.stop("We could not learn what became of your order. Press the button to ask again: "
-          + "it can't be ordered twice.");
-      }
-      await pause(wait);
+    this.say("Placing your order…");
+    const send = async () => {
+      await openSession();
+      return call("POST", "/api/v1/orders", attempt);
+    };
+    // A demonstration's cookie is renewed once; nobody else's session is ours to renew.
+    const progress = (reason, tries) => this.progress(reason, tries);
+    const { order, refusal, unauthorized } = await settle({ send, renew: closeSession, progress });
+    if (order) return this.placed(order);
+    if (refusal) return this.refuse(refusal);
+    if (unauthorized) {
+      this.stop(unauthorized.message);
+      return this.outcome.append(...signInLink());
     }
+    return this.stop("We could not learn what became of your order. Press the button to ask again: "
+      + "it can't be ordered twice.");
   }
 
   placed(order) {
     const title = document.querySelector("h1").textContent;
     // First the order, then the attempt: a crash in between leads to the same order again.
     local.set(this.orderName, JSON.stringify({ id: order.id, at: Date.now(), title }));
+    rememberOrder({ id: order.id, at: Date.now(), title });
     local.remove(this.attemptName);
+    this.knownOrder = order.id;
     session.remove(DRAFT_NAME);
-    say(this.outcome, "Reserved! Taking you to your order…", "good");
+    this.say("Reserved! Taking you to your order…", "good");
     this.go(order.id);
   }
 
@@ -172,38 +201,49 @@ export class Checkout {
   refuse(error) {
     local.remove(this.attemptName);
     this.forgetButton.hidden = true;
-    say(this.outcome, REFUSALS[error.code] ?? error.message, "bad");
+    this.say(refusalText(error), "bad", OF_STATE.includes(error.code) ? "refusal" : "");
     this.refused();
   }
 
   stop(text) {
-    say(this.outcome, text, "bad");
+    this.say(text, "bad");
     this.forgetButton.hidden = false;
   }
 
   progress(reason, tries) {
-    say(this.outcome, `${reason}. Asking again with the same key, so you can't buy twice (try ${tries + 1})…`);
+    this.say(`${reason}. Asking again with the same key, so you can't buy twice (try ${tries + 1})…`);
   }
 
   forget() {
     if (this.busy) return;
     local.remove(this.attemptName);
     this.forgetButton.hidden = true;
-    say(this.outcome, "");
+    this.say("");
     this.draw();
     this.button.focus();
   }
 
-  linkTo(id) {
+  // Nobody who presses once in each of two tabs means two orders.
+  warnOfOther(order) {
+    this.knownOrder = order.id;
+    this.linkToMine();
+    this.say("You have ordered this in another tab, so nothing was ordered here. To order once more, press again.");
+  }
+
+  // Beside whatever else is said: the way to an order that one has must not go.
+  linkToMine() {
+    const order = stored(this.orderName);
+    if (!order) return;
     const link = document.createElement("a");
-    link.href = orderPath(id);
+    link.href = orderPath(order.id);
     link.textContent = "See your order";
-    say(this.outcome, "You have ordered this here before. ");
-    this.outcome.append(link);
+    this.mine.replaceChildren("You have ordered this here before. ", link);
   }
 
   comeBack() {
     this.left = false;
+    this.say("");
+    this.linkToMine();
     this.setBusy(false);
   }
 
@@ -226,13 +266,41 @@ export class Checkout {
 
   edited() {
     const { quantity } = this.form.elements;
-    const wanted = Math.max(1, Math.min(Number(quantity.value) || 1, Number(quantity.dataset.max)));
+    const wanted = Math.max(1, Math.min(Number(quantity.value) || 1, Number(quantity.max || quantity.dataset.max)));
     byId("total").textContent = money(this.offer.price * wanted, this.offer.currency);
+    if (!this.address) return;
     const draft = ADDRESS.map((name) => [name, this.form.elements[name].value]);
     session.set(DRAFT_NAME, JSON.stringify(Object.fromEntries(draft)));
   }
 
+  // Once filled it is one line: on a phone it would stand between the reader and everything else.
+  watchAddress() {
+    const fields = [...this.address.querySelectorAll("input")];
+    const fold = () => {
+      if (!fields.every((field) => field.validity.valid)) return;
+      byId("address-text").textContent = ADDRESS_LINE.map((name) => this.form.elements[name].value.trim()).join(", ");
+      this.fold(true);
+    };
+    this.address.addEventListener("focusout", ({ relatedTarget }) => {
+      // Not under a press of the button: it would move away from the finger.
+      if (relatedTarget && relatedTarget !== this.button && !this.address.contains(relatedTarget)) fold();
+    });
+    byId("address-change").addEventListener("click", () => {
+      this.fold(false);
+      fields[0].focus();
+    });
+    // What the browser finds wrong must be seen.
+    this.address.addEventListener("invalid", () => this.fold(false), true);
+    fold();
+  }
+
+  fold(folded) {
+    this.address.hidden = folded;
+    byId("address-line").hidden = !folded;
+  }
+
   restoreDraft() {
+    if (!this.address) return;
     const draft = parsedOrNull(session.get(DRAFT_NAME)) ?? {};
     for (const name of ADDRESS) {
       const field = this.form.elements[name];
@@ -240,31 +308,3 @@ export class Checkout {
     }
   }
 }
-
-/** A 4xx is a verdict: nothing was ordered. Except that we must sign in, hurry less, or send it again. */
-function isRefusal(error) {
-  const { code, status } = error;
-  // Who has to wait is told so: an order that places itself a minute later is none that anybody meant.
-  if (code === "cooling_down") return true;
-  return error instanceof Problem && status >= 400 && status < 500 && ![401, 408, 425, 429].includes(status);
-}
-
-function excuse(error) {
-  if (error.status === 401) return "The shop did not recognise you";
-  if (error.status === 429 || error.code === "busy") return "The shop is very busy";
-  if (error.code === "outcome_unknown") return "The shop can't tell yet whether your order went through";
-  return "The shop's answer got lost";
-}
-
-function exclusively(name, act) {
-  // Only secure contexts have locks; elsewhere the stored attempt alone has to do.
-  return navigator.locks ? navigator.locks.request(name, act) : act();
-}
-
-function newKey() {
-  if (crypto.randomUUID) return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-const stored = (name) => parsedOrNull(local.get(name));

@@ -1,7 +1,7 @@
 // The server's clock, as near as the network lets us know it, and countdowns by it. The device's own clock
 // is used only for how fast time passes, never for what time it is: it may be minutes off.
 
-import { call, jittered, pause } from "./shop.js";
+import { jittered, pause } from "./common.js";
 
 const SAMPLES = 5;
 const SYNC_MS = 60_000;
@@ -27,30 +27,30 @@ export function observe(serverMs, sentAt, receivedAt) {
   offset = serverMs + trip / 2 - receivedAt;
 }
 
-async function sample() {
+async function sample(call) {
   const sentAt = performance.now();
   const { now_ms } = await call("GET", "/api/v1/time");
   observe(now_ms, sentAt, performance.now());
 }
 
 /** Several samples, the best of which holds; earlier ones are forgotten, for clocks drift and devices sleep. */
-async function sync() {
+async function sync(call) {
   bestTrip = Infinity;
   for (let i = 0; i < SAMPLES; i++) {
-    await sample();
+    await sample(call);
     await pause(jittered(80));
   }
 }
 
-/** Keeps the clock right for as long as the page is open. `changed` is called after each round. */
-export async function keepSynced(changed) {
+/** Keeps the clock right for as long as the page is open. `call` asks the server; `changed` is called after each round. */
+export async function keepSynced(call, changed) {
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) sync().then(changed, () => {});
+    if (!document.hidden) sync(call).then(changed, () => {});
   });
   for (;;) {
     let wait = SYNC_MS;
     try {
-      await sync();
+      await sync(call);
       changed();
     } catch (error) {
       wait = Math.max(2000, error.retryAfterMs ?? 0);

@@ -1,7 +1,8 @@
 // The list of sales: when each one starts or ends, counted down by the server's clock.
 
 import { everySecond, isSet, keepSynced, now, spanText } from "./clock.js";
-import { moment } from "./shop.js";
+import { moment } from "./common.js";
+import { call } from "./shop.js";
 
 const BADGES = { not_started: "Starts soon", live: "Live", paused: "Paused", ended: "Ended" };
 
@@ -33,4 +34,4 @@ const ticks = [...document.querySelectorAll("section.sale")].map((element) => {
   const target = () => (now() < section.startsAt ? section.startsAt : section.endsAt);
   return everySecond(target, () => draw(section));
 });
-if (ticks.length > 0) keepSynced(() => ticks.forEach((tick) => tick()));
+if (ticks.length > 0) keepSynced(call, () => ticks.forEach((tick) => tick()));

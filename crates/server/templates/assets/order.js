@@ -2,10 +2,8 @@
 // cancelling. The page is a shell; everything about the order comes from the API.
 
 import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
-import {
-  Problem, backoff, byId, call, closeSession, count, jittered, local, moment, money, offerPath, openSession,
-  orderName, parsedOrNull, pause, say,
-} from "./shop.js";
+import { Problem, backoff, count, jittered, local, moment, money, pause, stored } from "./common.js";
+import { byId, call, closeSession, offerPath, openSession, orderName, say, shortNumber, signInLink } from "./shop.js";
 
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
 const path = `/api/v1/orders/${encodeURIComponent(id)}`;
@@ -17,37 +15,48 @@ const VIEWS = {
   held: ["Reserved", "Reserved for you", "Your units are set aside. Pay in time and they are yours."],
   pending: ["Accepted", "Your order is accepted", "It is being written into the books; this takes a moment."],
   paid: ["Paid", "Paid. It is yours!", "Thank you. The shop prepares your delivery."],
-  cancelled: ["Cancelled", "This order is cancelled", "Its units went back on sale. Nothing is owed."],
+  cancelled: ["Cancelled", "This order is cancelled", "Its units went back on sale. There is nothing to pay."],
   expired: ["Expired", "This order has expired", "It was not paid in time, so its units went back on sale."],
-  rejected: ["Not possible", "This order could not be kept", "Nothing is owed."],
-  refund_due: ["Refund due", "Your payment comes back",
-    "It arrived when the order was closed already, and no unit was left. The shop will refund it."],
+  rejected: ["Not possible", "This order could not be kept", "There is nothing to pay."],
 };
+// A payment beside the order's own changes nothing of the order: it is said beside what the order is.
+const REFUNDS = {
+  held: "A payment arrived that was not of this order's amount, so the order is not paid yet. The shop will refund "
+    + "that payment.",
+  paid: "Another payment arrived that this order did not need. The shop will refund it.",
+};
+const REFUND = "A payment arrived that did not pay for this order. The shop will refund it.";
 const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", rejected: "Rejected" };
 
 let order = null;
 let title = null;
 let busy = false;
 
-const viewOf = (shown) => (shown.refund_due ? "refund_due" : shown.status);
-
 function draw(fresh) {
-  const before = order && viewOf(order);
+  const before = order?.status;
+  if (!order) say(byId("outcome"), "");
   order = fresh;
-  const view = viewOf(order);
+  const view = order.status;
   const [badge, heading, lead] = VIEWS[view] ?? [view, "Your order", ""];
   byId("order").dataset.view = view;
   byId("badge").textContent = badge;
   byId("badge").hidden = false;
   byId("heading").textContent = heading;
-  byId("lead").textContent = view === "held" && !canPay ? `${lead} The shop takes your payment.` : lead;
+  byId("lead").textContent = view === "held" && !canPay && !order.pay_url
+    ? `${lead} The shop takes your payment.` : lead;
   document.title = `${heading} · ${document.title.split(" · ").pop()}`;
+  say(byId("refund"), order.refund_due ? REFUNDS[view] ?? REFUND : "", "bad");
   drawFacts();
   const held = view === "held";
   const focusGoes = !held && byId("actions").contains(document.activeElement);
   byId("clock").hidden = !held || order.pay_by_ms === null;
   byId("actions").hidden = !held;
   byId("pay").hidden = !canPay;
+  byId("pay-link").hidden = !order.pay_url;
+  if (order.pay_url) {
+    byId("pay-link").href = order.pay_url;
+    byId("pay-link").textContent = `Pay ${money(order.amount, order.currency)}`;
+  }
   tick();
   // The button under the focus is gone: its user is taken to the news. Others are told, and left alone.
   if (focusGoes) byId("heading").focus();
@@ -66,6 +75,7 @@ function drawFacts() {
   byId("amount").textContent = money(order.amount, order.currency);
   byId("pay").textContent = `Pay ${money(order.amount, order.currency)} (demo)`;
   byId("placed").textContent = moment(order.placed_at_ms);
+  byId("short").textContent = shortNumber(order.id);
   byId("id").textContent = order.id;
   byId("closed-row").hidden = order.closed_at_ms === null;
   byId("closed-label").textContent = CLOSED[order.status] ?? "Closed";
@@ -91,7 +101,7 @@ async function read() {
 
 // The browser that placed the order remembers the title; any other one asks the sale, which is public.
 async function titleOf({ id, sale, product }) {
-  const remembered = parsedOrNull(local.get(orderName(sale, product)));
+  const remembered = stored(orderName(sale, product));
   if (remembered?.id === id) return remembered.title;
   for (let cursor = 0; cursor !== null; ) {
     const page = await call("GET", `/api/v1/sales/${Number(sale)}?limit=200&cursor=${cursor}`);
@@ -105,16 +115,18 @@ async function titleOf({ id, sale, product }) {
 function lost(error) {
   if (!(error instanceof Problem) || ![401, 403, 404].includes(error.status)) return false;
   byId("order").dataset.view = "lost";
+  say(byId("outcome"), "");
   byId("heading").textContent = error.status === 401 ? "Sign in to see this order" : "No such order";
   byId("lead").textContent = error.status === 401
     ? error.message
     : "There is no order with this number among yours. Orders are shown only to the buyer who placed them.";
+  if (error.status === 401) byId("lead").append(...signInLink());
   return true;
 }
 
 let wake = () => {};
 
-// Until the order is closed for good; a late payment can still change an expired one, so that is watched too.
+// A payment can come late, or twice: so a closed order is looked at too, seldom, and when its reader comes back.
 async function follow() {
   for (let failures = 0; ; ) {
     let wait;
@@ -126,10 +138,10 @@ async function follow() {
       failures += 1;
       if (error.status === 401) closeSession();
       if (lost(error) && (error.status !== 401 || failures > 1)) return;
-      if (!order) say(byId("outcome"), "No answer from the shop yet. Trying again…");
+      // Who is not known yet is asked again at once; only a shop that does not answer is said not to.
+      if (!order && error.status !== 401) say(byId("outcome"), "No answer from the shop yet. Trying again…");
       wait = backoff(failures, error.retryAfterMs);
     }
-    if (["paid", "cancelled", "rejected"].includes(order?.status)) return;
     const woken = new Promise((now) => (wake = now));
     await Promise.all([Promise.race([pause(wait), woken]), pause(500)]);
   }
@@ -137,6 +149,7 @@ async function follow() {
 
 function waitFor(status) {
   if (status === "pending") return 1000;
+  if (["paid", "cancelled", "rejected"].includes(status)) return 120_000;
   return status === "expired" ? 20_000 : Math.min(HELD_POLL_MS, Math.max(300, isSet() ? payBy() - now() + 200 : HELD_POLL_MS));
 }
 
@@ -188,4 +201,4 @@ byId("sure").addEventListener("close", () => {
 });
 document.addEventListener("visibilitychange", () => document.hidden || wake());
 follow();
-keepSynced(everySecond(payBy, tick));
+keepSynced(call, everySecond(payBy, tick));

@@ -4,7 +4,9 @@
 
 import { Checkout } from "./buy.js";
 import { everySecond, isSet, keepSynced, now, observe, showSpan } from "./clock.js";
-import { buyer, byId, call, count, jittered, moment, pause, say, units } from "./shop.js";
+import { count, jittered, moment, pause, timeOfDay, units } from "./common.js";
+import { buyer, byId, call, isConnected, say } from "./shop.js";
+import { VIEWS, pollDelay, take, viewOf } from "./state.js";
 
 const data = byId("offer").dataset;
 const offer = {
@@ -18,18 +20,10 @@ const offer = {
   startsAt: Number(data.startsAt),
   endsAt: Number(data.endsAt),
   endedEarly: data.early !== undefined,
-  // False until the server has told the stock: what the page was rendered with may be hours old.
+  // False until the server has reported the stock: what the page was rendered with may be hours old.
   known: false,
 };
 
-const VIEWS = {
-  not_started: { badge: "Starts soon", button: "Not open yet" },
-  live: { badge: "Live", button: "Buy now", said: "The sale is open." },
-  few: { badge: "Almost gone", button: "Buy now", said: "Almost gone." },
-  sold_out: { badge: "Sold out", button: "Sold out" },
-  paused: { badge: "Paused", button: "Paused", said: "The sale is paused. It will go on here by itself." },
-  ended: { badge: "Ended", button: "Sale ended", said: "The sale is over." },
-};
 const SOLD_OUT = "Every unit is taken. Keep this page open: if units come back, it will notice.";
 
 // More than our idea of the server's time can be wrong.
@@ -37,25 +31,12 @@ const CLOCK_ERROR_MS = 10_000;
 
 let view = "";
 
-/** The state by the server's clock: the start and the end need no answer from the server. */
-function currentView() {
-  if (!isSet()) return offer.phase;
-  const time = now();
-  if (offer.phase === "ended" || time >= offer.endsAt) return "ended";
-  if (offer.phase === "paused") return "paused";
-  if (time < offer.startsAt) return "not_started";
-  if (!offer.known) return "live";
-  if (offer.available === 0) return "sold_out";
-  const few = offer.available <= Math.max(10, offer.total / 10);
-  return few && offer.available < offer.total ? "few" : "live";
-}
-
 function draw() {
-  const next = currentView();
+  const next = viewOf(offer);
   if (next !== view) change(next);
   const target = view === "not_started" ? offer.startsAt : offer.endsAt;
   drawClock(target);
-  byId("digits").hidden = !isSet() || view === "ended";
+  byId("digits").hidden = view === "ended";
   if (!isSet()) return;
   showSpan(byId("digits"), target - now());
   announceStart(offer.startsAt - now());
@@ -98,9 +79,10 @@ function drawStock() {
   const bar = byId("bar");
   bar.max = Math.max(offer.total, 1);
   bar.value = running ? offer.available : view === "ended" ? 0 : offer.total;
-  byId("left").textContent = running
-    ? `${count(offer.available)} of ${units(offer.total)} left`
-    : `${units(offer.total)} in this sale`;
+  const left = `${count(offer.available)} of ${units(offer.total)} left`;
+  byId("left").textContent = !running ? `${units(offer.total)} in this sale`
+    : isConnected ? left : `${left} at ${timeOfDay(Date.now() - (performance.now() - offer.askedAt))}`;
+  if (offer.known) checkout.setAvailable(offer.available);
 }
 
 let toldBefore = Infinity;
@@ -113,30 +95,14 @@ function announceStart(left) {
   toldBefore = left;
 }
 
-/** How long until the stock is worth asking for again. */
-function pollDelay() {
-  if (document.hidden) return 30_000;
-  const startsIn = offer.startsAt - now();
-  if (view === "ended") return 60_000;
-  if (view === "not_started" && startsIn > 15_000) return Math.min(startsIn - 10_000, 20_000);
-  if (view === "paused") return 3000;
-  return 1500;
-}
-
 async function ask() {
   const sentAt = performance.now();
   const stock = await call("GET", `/api/v1/stock?sale=${offer.sale}&product=${offer.product}`);
   observe(stock.now_ms, sentAt, performance.now());
-  Object.assign(offer, {
-    phase: stock.state,
-    available: stock.available,
-    total: stock.total,
-    startsAt: stock.starts_at_ms,
-    endsAt: stock.ends_at_ms,
-    known: true,
-  });
+  take(offer, stock, sentAt);
   draw();
   drawStock();
+  checkout.observed(sentAt);
 }
 
 let wake = () => {};
@@ -147,7 +113,7 @@ async function pollForEver() {
     try {
       await ask();
       failures = 0;
-      wait = jittered(pollDelay());
+      wait = jittered(pollDelay(view, offer.startsAt));
     } catch (error) {
       failures += 1;
       wait = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, 30_000)));
@@ -164,6 +130,8 @@ const named = byId("member")?.dataset.member;
 if (named && buyer.startsWith("token") && buyer !== `token.${named}`) byId("member").hidden = true;
 const checkout = new Checkout(offer, () => wake());
 const tick = everySecond(() => (view === "not_started" ? offer.startsAt : offer.endsAt), draw);
-keepSynced(tick);
+keepSynced(call, tick);
 pollForEver();
 document.addEventListener("visibilitychange", () => document.hidden || wake());
+addEventListener("connection", drawStock);
+addEventListener("online", () => wake());

@@ -1,25 +1,13 @@
-// What every page needs: calls to the API with the buyer's session, storage, money and times as text.
+// What every page needs: calls to the API with the buyer's session, and what this browser knows of the buyer's orders.
+
+import { Problem, local, request, session, stored, tokenPart } from "./common.js";
 
 const SESSION = document.body.dataset.session;
-const CALL_TIMEOUT_MS = 10_000;
 const TOKEN_NAME = "doorbuster.token";
 // A form of the shop leaves the session in a cookie that no script can read, and beside it whose it is.
 const SIGN = /(?:^|; )doorbuster_session=([^;]+)/;
 
 export const byId = (id) => document.getElementById(id);
-
-/** An answer of the API that is no success: RFC 9457, or the bare status if the body is something else. */
-export class Problem extends Error {
-  constructor(status, body, retryAfterMs) {
-    super(body.detail || body.title || `The server answered ${status}.`);
-    this.status = status;
-    this.code = body.code || "";
-    this.retryAfterMs = retryAfterMs;
-  }
-}
-
-/** No answer, or half of one: whatever was asked for may have happened, or not. */
-export class NoAnswer extends Error {}
 
 /** Text of a live region: set only when it changes, so that nothing is read out twice. */
 export function say(element, text, kind = "") {
@@ -27,6 +15,32 @@ export function say(element, text, kind = "") {
   element.classList.toggle("good", kind === "good");
   if (element.textContent !== text) element.textContent = text;
 }
+
+// When the shop was last heard of, and how it is shown that it is not. One lost answer is no lost connection: the
+// next try follows within seconds.
+const LOST_AFTER_MS = 4000;
+let heardAt = performance.now();
+
+function heard() {
+  heardAt = performance.now();
+  connection(true);
+}
+
+function notHeard() {
+  if (!navigator.onLine || performance.now() - heardAt > LOST_AFTER_MS) connection(false);
+}
+
+/** Whether the shop answers; a page may show more of it than the banner does, at the event `connection`. */
+export let isConnected = true;
+
+function connection(there) {
+  if (there === isConnected) return;
+  isConnected = there;
+  say(byId("connection"), there ? "" : "No connection to the shop. What you see may be out of date; we keep trying.");
+  dispatchEvent(new Event("connection"));
+}
+
+addEventListener("offline", () => connection(false));
 
 // The token arrives in the fragment, which no server log sees, and leaves the address bar at once.
 function takeToken() {
@@ -38,31 +52,6 @@ function takeToken() {
   return session.get(TOKEN_NAME);
 }
 
-/** Storage that a browser may refuse (private windows, full disk): then it lasts as long as the page. */
-function storage(kind) {
-  const spare = new Map();
-  const real = (act) => {
-    try {
-      return act(window[kind]);
-    } catch {
-      return undefined;
-    }
-  };
-  return {
-    get: (name) => spare.get(name) ?? real((s) => s.getItem(name)) ?? null,
-    set(name, value) {
-      if (real((s) => (s.setItem(name, value), true))) spare.delete(name);
-      else spare.set(name, value);
-    },
-    remove(name) {
-      spare.delete(name);
-      real((s) => s.removeItem(name));
-    },
-  };
-}
-
-export const local = storage("localStorage");
-export const session = storage("sessionStorage");
 let token = SESSION === "token" ? takeToken() : null;
 const signedInAs = SESSION === "token" ? SIGN.exec(document.cookie)?.[1] ?? null : null;
 
@@ -78,12 +67,8 @@ export const buyer = (() => {
   if (member) return `${SESSION}.${member}`;
   if (SESSION !== "token") return SESSION;
   if (!token && signedInAs) return `token.${signedInAs}`;
-  try {
-    const claims = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
-    return `token.${JSON.parse(atob(claims)).sub}`;
-  } catch {
-    return "token";
-  }
+  const subject = tokenPart(token, 1)?.sub;
+  return subject === undefined ? "token" : `token.${subject}`;
 })();
 
 let opening = null;
@@ -120,75 +105,50 @@ export function closeSession() {
 /** Without a token there is nobody to order for, and nothing worth sending. */
 export const isSignedIn = () => SESSION !== "token" || Boolean(token || signedInAs);
 
+/** What to add to a text that says so: the way to the shop's sign-in and back here, if the shop has said where it is. */
+export function signInLink() {
+  const { signIn } = document.body.dataset;
+  if (!signIn) return [];
+  const link = document.createElement("a");
+  link.href = signIn.replaceAll("{return}", encodeURIComponent(location.href));
+  link.textContent = "Sign in";
+  return [" ", link];
+}
+
 /** The pages that this one leads to; they go on as the same member. */
 export const orderPath = (id) => `/orders/${encodeURIComponent(id)}${member ? `?memberId=${member}` : ""}`;
 export const offerPath = (sale, product) => (member
   ? `/product?flashPromotionId=${Number(sale)}&promotionProductId=${Number(product)}&memberId=${member}`
   : `/seckill_${Number(sale)}_${Number(product)}.html`);
 
+// The latest of them; more are in the shop's own list.
+const MY_ORDERS_MAX = 50;
+const MY_ORDERS_NAME = `doorbuster.orders.${buyer}`;
+
+/** What this buyer has ordered in this browser, the latest first: id, title, and when it was placed. */
+export const myOrders = () => stored(MY_ORDERS_NAME) ?? [];
+
+export function rememberOrder(order) {
+  const others = myOrders().filter(({ id }) => id !== order.id);
+  local.set(MY_ORDERS_NAME, JSON.stringify([order, ...others].slice(0, MY_ORDERS_MAX)));
+}
+
+/** The last ten digits of an order's number: for the telephone, beside the whole. */
+export const shortNumber = (id) => `${id.slice(-10, -5)}-${id.slice(-5)}`;
+
 /** Where this buyer's latest order of a product is remembered: id, title, and when it was placed. */
 export const orderName = (sale, product) => `doorbuster.order.${buyer}.${sale}.${product}`;
 
-/** One request. Resolves to the parsed body, or null; rejects with `Problem` or `NoAnswer`. */
+/** One request of this buyer. Resolves to the parsed body, or null; rejects with `Problem` or `NoAnswer`. */
 export async function call(method, path, { body, key } = {}) {
-  const headers = { accept: "application/json, application/problem+json" };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  if (key) headers["idempotency-key"] = key;
-  if (member) headers.memberid = member;
-  if (token) headers.authorization = `Bearer ${token}`;
-  const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(), CALL_TIMEOUT_MS);
+  const headers = member ? { memberid: member } : {};
   try {
-    const response = await fetch(path, {
-      method, headers, body, cache: "no-store", credentials: "same-origin", signal: limit.signal,
-    });
-    const text = await response.text();
-    if (response.ok) return text ? JSON.parse(text) : null;
-    throw new Problem(response.status, parsedOrNull(text) ?? {}, retryAfter(response));
+    const answer = await request(method, path, { body, key, token, headers, credentials: "same-origin" });
+    heard();
+    return answer;
   } catch (error) {
-    if (error instanceof Problem) throw error;
-    throw new NoAnswer("No answer from the shop.", { cause: error });
-  } finally {
-    clearTimeout(timer);
+    if (error instanceof Problem) heard();
+    else notHeard();
+    throw error;
   }
-}
-
-export function parsedOrNull(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-function retryAfter(response) {
-  const seconds = Number.parseFloat(response.headers.get("retry-after"));
-  return seconds >= 0 ? seconds * 1000 : null;
-}
-
-export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-
-/** A third of `ms` more or less, at random: a crowd must not come back in step. */
-export const jittered = (ms) => ms * (2 + 2 * Math.random()) / 3;
-
-/** How long to wait before try number `tries` + 1: what the server asked for, or doubling up to 8 s. */
-export function backoff(tries, retryAfterMs) {
-  const asked = retryAfterMs ?? 0;
-  return Math.max(asked, 0) + jittered(Math.min(400 * 2 ** (tries - 1), 8000)) * (asked ? 0.25 : 1);
-}
-
-/** Minor units as text: 499900, "EUR" is "€4,999.00". */
-export function money(minor, currency) {
-  const format = new Intl.NumberFormat("en", { style: "currency", currency });
-  return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
-}
-
-export const count = (number) => new Intl.NumberFormat("en").format(number);
-export const units = (number) => `${count(number)} ${number === 1 ? "unit" : "units"}`;
-
-/** A moment in the reader's own time zone. */
-export function moment(ms) {
-  return new Intl.DateTimeFormat("en-GB", {
-    day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
-  }).format(ms);
 }

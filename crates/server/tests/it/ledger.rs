@@ -274,7 +274,7 @@ fn addresses_go_after_their_time_and_no_sooner() {
             "nothing was there to purge"
         );
         if let Place::Sqlite(dir) = &place {
-            gone_from_the_file(dir.path(), &mut ledger, &before, cutoff);
+            gone_from_the_file(dir.path(), &mut ledger, &before, |line| line.placed_at.0 < cutoff);
         }
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
         // The ledger goes on after a purge.
@@ -285,7 +285,12 @@ fn addresses_go_after_their_time_and_no_sooner() {
 }
 
 /// Out of SQLite's file too, without a stop and without more orders.
-fn gone_from_the_file(dir: &Path, ledger: &mut Ledger, before: &[OrderLine], cutoff: u64) {
+pub(crate) fn gone_from_the_file(
+    dir: &Path,
+    ledger: &mut Ledger,
+    before: &[OrderLine],
+    gone: impl Fn(&OrderLine) -> bool,
+) {
     while !ledger.maintain().unwrap().is_some_and(|checkpoint| checkpoint.complete) {
         std::thread::yield_now();
     }
@@ -293,7 +298,7 @@ fn gone_from_the_file(dir: &Path, ledger: &mut Ledger, before: &[OrderLine], cut
     for line in before {
         if let Some(address) = &line.address {
             let found = file.windows(address.len()).any(|bytes| bytes == address.as_bytes());
-            assert_eq!(found, line.placed_at.0 >= cutoff, "{address}");
+            assert_eq!(found, !gone(line), "{address}");
         }
     }
 }

@@ -318,18 +318,8 @@ impl HttpTestbed {
 }
 
 fn settings(set: &EngineSet, pages: &Path) -> anyhow::Result<String> {
-    Ok(format!(
-        "[cluster]\nenabled = true\n\
-         [gate]\naddresses = [\"{}\"]\nprefix = \"{PREFIX}\"\n\
-         [queue]\nname_servers = [\"{}\"]\ntopic = \"{TOPIC}\"\n\
-         [ledger]\nbackend = \"mysql\"\nmysql_address = \"{}\"\nmysql_user = \"root\"\n\
-         mysql_database = \"{DATABASE}\"\n\
-         [pages]\nwrite_dir = \"{}\"\n",
-        set.address("redis")?,
-        set.address("rocketmq-namesrv")?,
-        set.address("mariadb")?,
-        pages.display()
-    ))
+    let engines = set.cluster_settings(PREFIX, TOPIC, DATABASE)?;
+    Ok(format!("{engines}[pages]\nwrite_dir = \"{}\"\n", pages.display()))
 }
 
 fn edge(server: &Target, pages: &Path) -> Vec<(&'static str, String)> {

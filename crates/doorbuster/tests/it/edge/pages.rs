@@ -73,6 +73,8 @@ fn static_pages_come_from_disk_with_the_servers_headers() {
             assert_eq!(header(&found, name), header(&original, name), "{name} of {path}");
         }
     }
+    // The buy button's: a page of the shop may load it.
+    assert_eq!(header(&shop.get(&asset), "Access-Control-Allow-Origin"), Some("*"));
     // Without its file, a server renders it.
     std::fs::remove_file(&file).unwrap();
     soon("the page is a server's", || {

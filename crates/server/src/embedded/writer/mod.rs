@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
-use crate::chores::{ClockWatch, Purging};
+use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::clock::{Checks, Notes};
 use crate::intake::admission::Permitted;
 use crate::intake::catalog::Catalog;
@@ -16,12 +16,15 @@ use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply,
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
 use crate::recurring::Recurring;
+use crate::webhooks::{Duty, Noticing};
 use timekeeping::Timekeeper;
 
 /// The longest that the writer waits for commands before it looks after holds and the ledger again.
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
 /// Holds that expire with one batch: bounds the batch, the rest follow with the next.
 const EXPIRIES_PER_BATCH: usize = 10_000;
+/// Between two times that it is stored how far the shop was told: each costs a sync.
+const TOLD_INTERVAL: Duration = Duration::from_millis(500);
 /// Between two tries to load the book while the disk refuses even reads.
 const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Between two lines in the log that say that the ledger is still away.
@@ -70,6 +73,12 @@ pub struct Writer {
     /// Per event loop.
     replies: Vec<Vec<(Ticket, Reply)>>,
     purging: Purging,
+    erasing: Erasing,
+    /// Has how far the shop was told, which is to be stored.
+    duty: Arc<Duty>,
+    /// Only if the shop has endpoints.
+    noticing: Option<Noticing>,
+    told_at: Instant,
     clock_watch: ClockWatch,
     timekeeper: Timekeeper,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
@@ -80,6 +89,7 @@ pub struct Writer {
     refusals: Recurring,
     checkpoints: Recurring,
     purges: Recurring,
+    tellings: Recurring,
 }
 
 impl Writer {
@@ -110,6 +120,10 @@ impl Writer {
             messages: Vec::new(),
             replies,
             purging: Purging::new(options.address_retention_days),
+            erasing: Erasing::default(),
+            duty: Arc::default(),
+            noticing: None,
+            told_at: Instant::now(),
             clock_watch: ClockWatch::default(),
             timekeeper,
             read_only: None,
@@ -118,6 +132,7 @@ impl Writer {
             refusals: Recurring::new("the ledger takes no writes yet; reads only"),
             checkpoints: Recurring::new("a checkpoint failed"),
             purges: Recurring::new("addresses could not be purged; tried again later"),
+            tellings: Recurring::new("how far the shop was told could not be stored; tried again"),
         };
         if writer.ledger.is_full() {
             writer.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
@@ -125,6 +140,13 @@ impl Writer {
         }
         writer.publish_all();
         writer
+    }
+
+    /// From now on this server tells the shop what becomes of orders.
+    pub fn tell(&mut self, duty: &Arc<Duty>, noticing: Noticing) {
+        duty.begin(None);
+        self.duty = Arc::clone(duty);
+        self.noticing = Some(noticing);
     }
 
     /// Judges the clock, and carries out commands before anything is served: the demo's sales.
@@ -165,6 +187,11 @@ impl Writer {
             done?;
             self.clock_watch.look(&self.shared.clock);
         }
+        if self.read_only.is_none()
+            && let Err(error) = self.store_told()
+        {
+            tracing::warn!(%error, "how far the shop was told could not be stored: the latest events are sent again");
+        }
         if let Err(error) = self.ledger.close() {
             tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
         }
@@ -198,6 +225,7 @@ impl Writer {
             self.replies[event_loop].push((ticket, reply));
         }
         let expired = if self.expires() { self.book.expire_due(now, EXPIRIES_PER_BATCH) } else { 0 };
+        self.notice(now);
         let corrections = self.book.corrections_len();
         self.correct_clock();
         self.book.drain_journal(&mut self.entries);
@@ -223,11 +251,30 @@ impl Writer {
         }
         match committed {
             Err(error) if error.is_retryable() => {
+                self.noticing.iter_mut().for_each(Noticing::forget);
                 self.reload()?;
                 self.settle_correction(corrections);
                 Ok(())
             }
             committed => committed,
+        }
+    }
+
+    /// What the shop is to hear of beside its orders goes into the batch.
+    fn notice(&mut self, now: UnixMs) {
+        if !self.expires() {
+            return;
+        }
+        let Some(noticing) = &mut self.noticing else { return };
+        match noticing.look(now, &self.catalog) {
+            Ok(notices) => {
+                for notice in notices {
+                    if let Err(refusal) = self.book.execute(now, Command::Notice(notice)) {
+                        tracing::error!(?notice, ?refusal, "the shop can't be told of this");
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "what the shop was told of could not be read"),
         }
     }
 
@@ -416,19 +463,47 @@ impl Writer {
             Err(error) if error.is_retryable() => self.checkpoints.met(&error),
             Err(error) => return Err(error),
         }
-        if !self.timekeeper.may_purge(self.shared.clock.now()) {
-            return Ok(());
+        if self.told_at.elapsed() >= TOLD_INTERVAL {
+            match self.store_told() {
+                Ok(()) => self.tellings.well(),
+                Err(error) if error.is_retryable() => self.tellings.met(&error),
+                Err(error) => return Err(error),
+            }
         }
-        let Writer { purging, ledger, shared, .. } = self;
-        let purged = purging
-            .portion(&shared.clock, &shared.metrics, |cutoff, max| ledger.purge_addresses(cutoff.0, max));
-        match purged {
+        let may_purge = self.timekeeper.may_purge(self.shared.clock.now());
+        let Writer { purging, erasing, ledger, shared, .. } = self;
+        let mut removed = erasing.portion(|max| ledger.erase_addresses(max));
+        if removed.is_ok() && may_purge {
+            removed = purging
+                .portion(&shared.clock, &shared.metrics, |cutoff, max| ledger.purge_addresses(cutoff.0, max));
+        }
+        match removed {
             Err(error) if error.is_retryable() => {
                 self.purges.met(&error);
                 Ok(())
             }
-            purged => purged,
+            removed => removed,
         }
+    }
+
+    /// Stores how far the shop's endpoints were told, and what operators changed of them.
+    ///
+    /// # Errors
+    /// As [`Writer::run`].
+    pub fn store_told(&mut self) -> Result<(), AppendError> {
+        self.told_at = Instant::now();
+        let (progress, changes) = (self.duty.take_progress(), self.duty.take_changes());
+        if progress.is_empty() && changes.is_empty() {
+            return Ok(());
+        }
+        let stored = self.ledger.note_progress(&progress, &changes);
+        if stored.is_err() {
+            self.duty.put_progress_back(progress);
+            self.duty.put_changes_back(changes);
+        } else if !changes.is_empty() {
+            self.duty.begin_anew();
+        }
+        stored
     }
 
     fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {

@@ -3,7 +3,7 @@
 //! Must not: know what is asked.
 
 mod guesses;
-mod named;
+pub(in crate::http) mod named;
 pub(super) mod signature;
 pub(super) mod token;
 

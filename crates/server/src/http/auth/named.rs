@@ -8,14 +8,14 @@ use crate::ledger::{BUYER_BYTES_MAX, Buyer, Buyers};
 
 /// Why a text names nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unnamed {
+pub(in crate::http) enum Unnamed {
     Length,
     /// What a header can't carry, or loses on its way: the edge and the servers would speak of two buyers.
     Characters,
 }
 
 /// A number costs nothing; another text is kept.
-pub(super) fn find(text: &str, buyers: &Buyers) -> Result<Buyer, Unnamed> {
+pub(in crate::http) fn find(text: &str, buyers: &Buyers) -> Result<Buyer, Unnamed> {
     if let Some(id) = BuyerId::of_digits(text) {
         return Ok(Buyer { id, text: None });
     }

@@ -24,8 +24,10 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/seckill_{sale}_{product}.html", Handler::Anybody(HttpService::sale_page))
         .problems(Shape::Page),
     Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(Shape::Page),
+    Route::get("/orders", Handler::Anybody(HttpService::orders_page)).problems(Shape::Page),
     Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(Shape::Page),
     Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(Shape::Page),
+    Route::get("/buy-button.js", Handler::Anybody(HttpService::buy_button)),
     Route::get("/assets/{name*}", Handler::Anybody(HttpService::asset)),
 ];
 
@@ -45,9 +47,22 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
+    /// The same for every buyer: its script knows which orders there are.
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn orders_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.orders.answer(&Wanted::of(&call.fields), out);
+        Ok(Answer::Ready)
+    }
+
     #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
     fn api_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.shared.pages.api.answer(&Wanted::of(&call.fields), out);
+        Ok(Answer::Ready)
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn buy_button(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.buy_button.answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
 

@@ -15,7 +15,8 @@ use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::pages::{
-    ASSET_CACHE_CONTROL, ItemView, Pages, Picture, ProductPage, Rendered, SaleState, SaleView,
+    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, Pages, Picture, ProductPage, Rendered, SaleState,
+    SaleView,
 };
 
 /// Pages of SKUs that are kept for all loops, of about 30 kB each, and their bytes; and those that each loop keeps of them.
@@ -86,7 +87,9 @@ impl SkuPages {
 pub(in crate::http) struct PageShelf {
     pub(in crate::http) pages: Pages,
     pub(in crate::http) order: KeptPage,
+    pub(in crate::http) orders: KeptPage,
     pub(in crate::http) api: KeptPage,
+    pub(in crate::http) buy_button: KeptPage,
     pub(in crate::http) not_found: Rendered,
     assets: HashMap<String, KeptPage>,
     by_sku: Mutex<Bounded<SkuId, Arc<SkuPages>>>,
@@ -98,7 +101,9 @@ impl PageShelf {
             pages.assets().map(|(path, asset)| (path.to_owned(), KeptPage::new(asset, ASSET_CACHE_CONTROL)));
         PageShelf {
             order: KeptPage::new(&pages.order(), PAGE_CACHE_CONTROL),
+            orders: KeptPage::new(&pages.orders(), PAGE_CACHE_CONTROL),
             api: KeptPage::new(&pages.api(), PAGE_CACHE_CONTROL),
+            buy_button: KeptPage::new(&pages.buy_button(), BUTTON_CACHE_CONTROL),
             not_found: pages.not_found(),
             assets: assets.collect(),
             by_sku: Mutex::new(Bounded::new(KEPT_MAX, KEPT_BYTES_MAX)),

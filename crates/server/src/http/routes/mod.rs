@@ -1,8 +1,10 @@
 //! The routes of our own API, a file for each kind of thing that they are about.
 
+pub(super) mod buyers;
 pub(super) mod demo;
 pub(super) mod operating;
 pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod sales;
 pub(super) mod session;
+pub(super) mod webhooks;

@@ -178,7 +178,7 @@ impl HttpService {
 }
 
 fn read_audit(_call: &Call<'_>) -> Result<LedgerRead, Problem> {
-    Ok(Box::new(|ledger| {
+    Ok(LedgerRead::new(|ledger| {
         let audit = ledger.audit()?;
         Ok(ShowRead::new(move |service, out| {
             service.scratch.clear();

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::call::Call;
+use crate::http::pay_link::PayLink;
 use crate::http::placing::{Placed, key_of};
 use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
@@ -37,6 +38,7 @@ const WAIT_S_MAX: u64 = 30;
 /// Ledger entries that one page of the feed looks through.
 const FEED_ENTRIES_DEFAULT: u64 = 1000;
 const FEED_ENTRIES_MAX: u64 = 5000;
+const FEED_WAIT_S_MAX: u64 = 30;
 /// What the ledger does not know of: an order on its way to it, and one that it could not keep.
 const PENDING: &str = "pending";
 const LOST: &str = "rejected";
@@ -109,7 +111,7 @@ impl HttpService {
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, &order, buyer, text)?;
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, (text, None))?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
@@ -160,7 +162,9 @@ impl HttpService {
             reply => return Err(reply.into()),
         };
         self.scratch.clear();
-        write_order(&mut self.scratch, &self.catalog, &order, buyer, standing)?;
+        // Not where an order is placed: that stays as short and as fast as it is.
+        let pay_link = self.access.pay_link.as_ref().filter(|_| standing == Status::Held.as_str());
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, (standing, pay_link))?;
         out.json(200, &self.scratch);
         Ok(())
     }
@@ -220,9 +224,15 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
             "\"limit\" must be a whole number from 1 to {FEED_ENTRIES_MAX}."
         )));
     }
+    let wait_s = number("wait", 0)?;
+    if wait_s > FEED_WAIT_S_MAX {
+        return Err(Problem::invalid(format!(
+            "\"wait\" must be a whole number from 0 to {FEED_WAIT_S_MAX}."
+        )));
+    }
     let since = number("since", 0)?;
     let filter = Filter::of(call.request.query)?;
-    Ok(Box::new(move |ledger| match ledger.changes(since, entries_max) {
+    let read = LedgerRead::new(move |ledger| match ledger.changes(since, entries_max) {
         Ok(mut changes) => Ok(ShowRead::new(move |service, out| {
             changes.orders.retain(|line| filter.lets_through(line));
             service.show_feed(&changes, out);
@@ -235,7 +245,8 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
             Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", ahead.to_string()))
         })),
         Err(error) => Err(error),
-    }))
+    });
+    Ok(if wait_s == 0 { read } else { read.once_there_is_more(since, Duration::from_secs(wait_s)) })
 }
 
 /// An order, with what the catalog knows of its SKU.
@@ -244,7 +255,7 @@ fn write_order(
     catalog: &Catalog,
     order: &OrderView,
     buyer: Option<&str>,
-    standing: &str,
+    (standing, pay_link): (&str, Option<&PayLink>),
 ) -> Result<(), Problem> {
     let Some((sale, item)) = catalog.item(order.id.sku) else {
         return Err(Problem::internal("The order's sale is not published yet; ask for the order again."));
@@ -269,8 +280,11 @@ fn write_order(
         .number("placed_at_ms", order.placed_at.0)
         .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
         .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))
-        .flag("refund_due", order.refund_due)
-        .end();
+        .flag("refund_due", order.refund_due);
+    if let Some(url) = pay_link.and_then(|link| link.of(order, &sale.spec.currency)) {
+        object.text("pay_url", &url);
+    }
+    object.end();
     Ok(())
 }
 

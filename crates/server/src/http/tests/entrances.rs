@@ -25,7 +25,8 @@ fn requests() -> Vec<(Served, Handler, Sent)> {
             Method::Post => "POST",
             _ => "PATCH",
         };
-        let sent = Sent { body: b"{}".to_vec(), ..Sent::new(method, &path.replace("{name*}", "none")) };
+        let path = path.replace("{name*}", "none").replace("{endpoint?}", "none");
+        let sent = Sent { body: b"{}".to_vec(), ..Sent::new(method, &path) };
         (row.served, row.handler, sent.operator().member(1).key("k"))
     })
     .collect()

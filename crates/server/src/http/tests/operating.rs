@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::problem;
 use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
+use crate::http::AuthMode;
 use crate::http::route::Route;
 use crate::http::router::{ROUTER, Resource};
 use crate::http::routes::operating::OPEN_API;
@@ -260,5 +261,24 @@ fn only_the_operator_may_send_a_large_body() {
         let headers = [httparse::Header { name: "Authorization", value: token.as_bytes() }];
         assert_eq!(shop.service.body_bytes_max("POST", path, &headers), bytes, "{path} {token}");
         assert_eq!(shop.service.body_bytes_max("POST", path, &[]), 16 * 1024);
+    }
+}
+
+#[test]
+fn an_operator_erases_a_buyer_and_nobody_else_does() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let erase = |body: &str| Sent::post("/api/v1/buyers/erase", body);
+    assert_eq!(shop.send(&erase(r#"{"buyer":"anna"}"#).member(7)).status, 401);
+    for buyer in ["anna", "7", &"x".repeat(128)] {
+        let answer = shop.send(&erase(&format!(r#"{{"buyer":"{buyer}"}}"#)).operator());
+        assert_eq!((answer.status, &*answer.text()), (202, r#"{"addresses":"erasing"}"#), "{buyer}");
+    }
+    let long = "x".repeat(129);
+    for name in ["", " anna", "an\\nna", &long] {
+        let sent = erase(&format!(r#"{{"buyer":"{name}"}}"#)).operator();
+        assert_eq!(shop.send(&sent).problem(), problem(400, "invalid_request"), "{name}");
+    }
+    for body in [r#"{"buyer":7}"#, "{}", r#"{"buyer":"a","b":1}"#, "x"] {
+        assert_eq!(shop.send(&erase(body).operator()).problem(), problem(400, "invalid_body"), "{body}");
     }
 }

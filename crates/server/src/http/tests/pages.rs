@@ -62,7 +62,7 @@ fn every_page_and_asset_is_served() {
     let mut shop = Shop::new(demo_mode());
     let index = shop.send(&Sent::get("/"));
     assert!(index.status == 200 && index.text().contains(PAGE), "{}", index.text());
-    for target in ["/api", "/orders/0123"] {
+    for target in ["/api", "/orders", "/orders/0123"] {
         assert_eq!(shop.send(&Sent::get(target)).header("content-type"), Some("text/html; charset=utf-8"));
     }
     let text = index.text();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::shop::{NOW, SECRET, Sent, Setup, Shop, demo_mode};
 use super::{Response, problem};
-use crate::http::AuthMode;
+use crate::http::{AuthMode, PayPage};
 
 pub(super) fn callback(body: &Value) -> Sent {
     signed(&body.to_string(), NOW.0 / 1000)
@@ -218,4 +218,30 @@ fn only_signed_callbacks_are_heard() {
     let mut off = Setup::new(AuthMode::MemberId);
     off.secrets.payment.clear();
     assert_eq!(Shop::with(off).send(&signed(&body, at_s)).problem(), problem(403, "payments_off"));
+}
+
+#[test]
+fn a_held_order_says_where_it_is_paid() {
+    let mut setup = Setup::new(AuthMode::MemberId);
+    setup.options.pay_page = Some(PayPage {
+        pay_url: "https://shop.example/pay?o={order}&a={amount}{currency}&back={return}&sig={signature}"
+            .to_owned(),
+        return_url: "https://drops.example/orders/{order}?x=1".to_owned(),
+    });
+    let mut shop = Shop::with(setup);
+    let order = Sent::post("/api/v1/orders", r#"{"sale":3,"product":29,"quantity":2}"#).member(7);
+    let placed = shop.send(&order).json();
+    assert_eq!(placed["pay_url"], json!(null), "placing stays as it is");
+    let id = placed["id"].as_str().unwrap();
+    let read = Sent::get(&format!("/api/v1/orders/{id}")).member(7);
+    let signed = format!("pay:{id}:999800:EUR:https://drops.example/orders/{id}?x=1");
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), signed.as_bytes());
+    let signature: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = format!(
+        "https://shop.example/pay?o={id}&a=999800EUR&back=https%3A%2F%2Fdrops.example%2Forders%2F{id}%3Fx%3D1&sig={signature}"
+    );
+    assert_eq!(shop.send(&read).json()["pay_url"], json!(expected));
+    shop.send(&callback(&json!({"payment_id": "p1", "order": id, "amount": 999_800})));
+    let paid = shop.send(&read).json();
+    assert_eq!((&paid["status"], &paid["pay_url"]), (&json!("paid"), &json!(null)));
 }

@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
-use crate::pages::{Pages, Session, Settings};
+use crate::pages::{Look, Pages, Session, Settings};
 use crate::shop_keys::KeySource;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -61,6 +61,7 @@ impl Setup {
             public_names: Vec::new(),
             body_bytes_max: 16 * 1024,
             operator_body_bytes_max: 1024 * 1024,
+            pay_page: None,
             payment_tolerance_s: 300,
             payment_ms: 900_000,
             open_holds_per_buyer_max: 5,
@@ -188,9 +189,16 @@ impl Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let waker = EventLoop::new(listener, crate::net::Limits::default(), None).unwrap().waker();
-        let reads = Reads::start(Source::Directory(data_dir.path().to_owned()), vec![waker.clone()]);
-        let settings = Settings { shop: "Doorbuster".to_owned(), session: Session::Demo, demo_pay: true };
         let stop = Stop::new();
+        let ledger = Source::Directory(data_dir.path().to_owned());
+        let reads = Reads::start(ledger, vec![waker.clone()], stop.clone());
+        let settings = Settings {
+            shop: "Doorbuster".to_owned(),
+            session: Session::Demo,
+            demo_pay: true,
+            address_asked: true,
+            look: Look::default(),
+        };
         let parts = Parts {
             health: Arc::default(),
             clock: Arc::new(Clock::new(wall)),
@@ -201,6 +209,7 @@ impl Shop {
             pages: Pages::new(settings),
             reads,
             shop_key_source: setup.shop_key_source,
+            webhooks: Vec::new(),
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);

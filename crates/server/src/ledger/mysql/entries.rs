@@ -4,9 +4,10 @@
 
 use std::fmt;
 
-use engine::{BuyerId, Entry, Event};
+use engine::{BuyerId, Entry, Event, Seq};
 
 use super::sql::{Script, hex, number};
+use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
     CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_code, further_row, int,
     payment_end_row, sale_event_row, text_of,
@@ -24,10 +25,15 @@ const TRANSITIONS: &str = "INSERT INTO transitions (seq, at, order_seq, step, ki
 pub(super) fn push_batch(script: &mut Script, batch: &Batch<'_>) {
     let mut texts = batch.buyers.iter().peekable();
     for entry in batch.entries {
-        if let Event::OrderPlaced { buyer, .. } = entry.event
-            && let Some(text) = text_of(&mut texts, entry.seq, buyer)
-        {
-            push_buyer(script, buyer, text);
+        match entry.event {
+            Event::OrderPlaced { buyer, .. } => {
+                if let Some(text) = text_of(&mut texts, entry.seq, buyer) {
+                    push_buyer(script, buyer, text);
+                }
+            }
+            // In this order, too: somebody who was erased may order again.
+            Event::BuyerErased(buyer) => push_erased(script, entry.seq, buyer),
+            _ => {}
         }
     }
     assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
@@ -54,6 +60,14 @@ fn push_buyer(script: &mut Script, buyer: BuyerId, text: &str) {
         number(row, format_args!("{high},{low},"));
         hex(row, text.as_bytes());
     });
+}
+
+/// The text goes; the addresses are to follow.
+fn push_erased(script: &mut Script, seq: Seq, buyer: BuyerId) {
+    if let (low, Some(high)) = buyer_row(buyer) {
+        script.push(format!("DELETE FROM buyers WHERE high = {high} AND low = {low}"));
+    }
+    script.push(format!("REPLACE INTO meta VALUES ('{}', '{buyer}')", waiting_name(seq)));
 }
 
 fn push_entry(script: &mut Script, entry: &Entry, address: Option<&[u8]>) {
@@ -96,8 +110,10 @@ fn push_rare(script: &mut Script, entry: &Entry) {
             hex(row, body.as_bytes());
         });
         // The notes are of the run of times before; the one of this run begins with it, or not at all.
-        for name in [NOTED_AT, CONFIRMED_SINCE] {
-            script.push(format!("REPLACE INTO meta VALUES ('{name}', '{at}')"));
+        if matches!(entry.event, Event::ClockCorrected { .. }) {
+            for name in [NOTED_AT, CONFIRMED_SINCE] {
+                script.push(format!("REPLACE INTO meta VALUES ('{name}', '{at}')"));
+            }
         }
     } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         script.row("INSERT INTO payment_ends (seq, at, payment_seq, kind) VALUES ", |row| {
@@ -134,7 +150,7 @@ impl fmt::Display for Code {
 
 #[cfg(test)]
 mod tests {
-    use engine::{BuyerId, Closing, Fingerprint, OrderId, Seq, SkuId, UnixMs};
+    use engine::{BuyerId, Closing, Fingerprint, OrderId, SkuId, UnixMs};
 
     use super::*;
 

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod connect;
 mod entries;
 mod migrate;
+mod outgoing;
 pub mod profile;
 mod sql;
 
@@ -16,6 +17,7 @@ use mysql::Conn;
 
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
 pub use connect::{Limits, Options, Tls};
+pub use outgoing::EventReader;
 
 use crate::ledger::RowError;
 use connect::{Meaning, Purpose, Server, connect};

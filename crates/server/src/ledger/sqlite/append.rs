@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::buyer::BuyerColumn;
 use super::checkpoint::Checkpointed;
 use super::{SqliteLedger, files};
+use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
     CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_code, further_row, int,
     payment_end_row, sale_event_row, text_of,
@@ -160,12 +161,7 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
         connection
             .prepare_cached("INSERT INTO further_entries VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![seq, at, kind, body.as_bytes()])?;
-        // The notes are of the run of times before; the one of this run begins with it, or not at all.
-        for name in [NOTED_AT, CONFIRMED_SINCE] {
-            connection
-                .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-                .execute(params![name, at])?;
-        }
+        insert_beside(connection, entry)?;
     } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         connection.prepare_cached("INSERT INTO payment_ends VALUES (?1, ?2, ?3, ?4)")?.execute(params![
             seq,
@@ -191,6 +187,27 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
         )?;
     } else {
         unreachable!("the other events are not rare");
+    }
+    Ok(())
+}
+
+/// What goes into other tables together with a row of `further_entries`.
+fn insert_beside(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::Error> {
+    let mut note = connection.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?;
+    match &entry.event {
+        Event::ClockCorrected { .. } => {
+            // The notes are of the run of times before; the one of this run begins with it, or not at all.
+            for name in [NOTED_AT, CONFIRMED_SINCE] {
+                note.execute(params![name, int(entry.at.0)])?;
+            }
+        }
+        Event::BuyerErased(buyer) => {
+            note.execute(params![waiting_name(entry.seq), buyer.to_string()])?;
+            let buyer = BuyerColumn(*buyer);
+            connection.prepare_cached("DELETE FROM buyers WHERE id = ?1")?.execute([buyer])?;
+        }
+        Event::OrderRejected { .. } | Event::Noticed(_) => {}
+        _ => unreachable!("the other events have tables of their own"),
     }
     Ok(())
 }

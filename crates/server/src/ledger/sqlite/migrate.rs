@@ -11,9 +11,12 @@ use crate::ledger::rows::{FURTHER_KINDS, RowError};
 /// "Door" in ASCII: says that a file is ours.
 const APPLICATION_ID: i64 = 0x446f_6f72;
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-pub(super) const MIGRATIONS: [&str; 2] =
-    [include_str!("../../../migrations/sqlite/001.sql"), include_str!("../../../migrations/sqlite/002.sql")];
-const NEWEST: i64 = 2;
+pub(super) const MIGRATIONS: [&str; 3] = [
+    include_str!("../../../migrations/sqlite/001.sql"),
+    include_str!("../../../migrations/sqlite/002.sql"),
+    include_str!("../../../migrations/sqlite/003.sql"),
+];
+const NEWEST: i64 = 3;
 
 /// Brings a ledger to the newest format. An older one is backed up beside itself first.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), OpenError> {
@@ -169,7 +172,7 @@ mod tests {
         let connection = open(&path);
         assert_eq!(found(&connection), (1, 1));
         let older = check_version(&connection, &path).unwrap_err().to_string();
-        assert!(older.contains("format 1") && older.contains("format 2"), "{older}");
+        assert!(older.contains("format 1") && older.contains(&format!("format {NEWEST}")), "{older}");
         // The older program went on with it meanwhile.
         connection.execute("INSERT INTO messages (at, body) VALUES (2, x'42')", []).unwrap();
         migrate_by(&connection, &path, &[MIGRATIONS[0], SECOND]).unwrap();

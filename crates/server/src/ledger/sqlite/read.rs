@@ -86,7 +86,7 @@ fn ends_at(connection: &Connection) -> Result<(u64, Skus), rusqlite::Error> {
     Ok((last_seq(connection)?, read_skus(connection)?))
 }
 
-fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
+pub(super) fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
     let mut skus = Skus::default();
     let mut statement = connection
         .prepare_cached("SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq")?;
@@ -97,7 +97,7 @@ fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
     Ok(skus)
 }
 
-fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
+pub(super) fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
     let kind: Option<u8> = row.get(7)?;
     let closed_at: Option<i64> = row.get(8)?;
     Ok(OrderRow {

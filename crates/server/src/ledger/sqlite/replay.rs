@@ -234,10 +234,12 @@ pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
     Ok(audit)
 }
 
-/// Every buyer who is a hash has a text, and it is theirs. Costs a pass over the orders.
+/// Every buyer who is a hash has a text unless they were erased after the order, and it is theirs. Costs a pass over the orders.
 fn check_buyers(connection: &Connection, broken: &mut Vec<String>) -> Result<(), rusqlite::Error> {
     let without: u64 = connection.query_row(
-        "SELECT count(*) FROM orders WHERE typeof(buyer) = 'blob' AND buyer NOT IN (SELECT id FROM buyers)",
+        "SELECT count(*) FROM orders AS o WHERE typeof(buyer) = 'blob' AND buyer NOT IN (SELECT id FROM buyers)
+         AND NOT EXISTS (SELECT 1 FROM further_entries AS f WHERE f.seq > o.seq AND kind = 'buyer_erased'
+                         AND CAST(body AS TEXT) ->> 'buyer' = lower(hex(o.buyer)))",
         [],
         |row| unsigned(row, 0),
     )?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, Links, Pages, Picture, Rendered, SaleState, SaleView, Session,
+    CONTENT_SECURITY_POLICY, ItemView, Links, Look, Pages, Picture, Rendered, SaleState, SaleView, Session,
     Settings,
 };
 
@@ -48,6 +48,11 @@ pub(crate) struct State {
     pub(crate) ends_at_ms: u64,
     pub(crate) total: u64,
     pub(crate) available: u64,
+    pub(crate) limit: Option<u32>,
+    /// Pages are rendered with the stock as it is, not as a CDN would hold it.
+    pub(crate) rendered_fresh: bool,
+    /// The API can't be reached; what is in the browser stays there.
+    pub(crate) unreachable: bool,
     pub(crate) faults: VecDeque<Fault>,
     /// When no other is left: of every request, until the test ends it.
     pub(crate) lasting: Option<Fault>,
@@ -99,13 +104,30 @@ impl FakeShop {
     }
 
     pub(crate) fn with_session(session: Session) -> FakeShop {
-        let pages = Pages::new(Settings { shop: "Doorbuster".into(), session, demo_pay: true });
+        FakeShop::with_look(session, Look::default())
+    }
+
+    pub(crate) fn with_look(session: Session, look: Look) -> FakeShop {
+        FakeShop::with_settings(Settings {
+            shop: "Doorbuster".into(),
+            session,
+            demo_pay: true,
+            address_asked: true,
+            look,
+        })
+    }
+
+    pub(crate) fn with_settings(settings: Settings) -> FakeShop {
+        let pages = Pages::new(settings);
         let state = State {
             phase: "live",
             starts_at_ms: EPOCH_MS - 1000,
             ends_at_ms: EPOCH_MS + 3_600_000,
             total: 100,
             available: 100,
+            limit: Some(1),
+            rendered_fresh: false,
+            unreachable: false,
             faults: VecDeque::new(),
             lasting: None,
             released: false,
@@ -213,6 +235,9 @@ impl Shop {
     fn answer(&self, request: &Request) -> Reply {
         let path = request.target.split('?').next().unwrap_or_default();
         if let Some(api) = path.strip_prefix("/api/v1/") {
+            if self.state.lock().expect("no request panicked").unreachable {
+                return Reply::None;
+            }
             return self.api(request, api);
         }
         if let Some(asset) = self.pages.asset(path) {
@@ -222,10 +247,12 @@ impl Shop {
         match path {
             "/" => Reply::Page(200, self.pages.index(&[sale], &Links::default())),
             "/api" => Reply::Page(200, self.pages.api()),
+            "/orders" => Reply::Page(200, self.pages.orders()),
             _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
                 Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
             }
+            "/no-script" => Reply::Page(200, without_scripts(self.pages.sale(&sale, &sale.items[0]))),
             _ => Reply::Page(404, self.pages.not_found()),
         }
     }
@@ -279,8 +306,8 @@ impl Shop {
             price: 499_900,
             list_price: Some(699_900),
             total: state.total,
-            available: state.total,
-            limit: Some(1),
+            available: if state.rendered_fresh { state.available } else { state.total },
+            limit: state.limit,
             picture: Picture::Phone,
         };
         SaleView {
@@ -349,6 +376,13 @@ impl State {
             _ => Reply::Json(404, problem(404, "not_found")),
         }
     }
+}
+
+/// As a browser shows it that runs none.
+fn without_scripts(mut page: Rendered) -> Rendered {
+    let text = String::from_utf8(page.body).expect("a page is text");
+    page.body = text.replace("type=\"module\"", "type=\"text/plain\"").into_bytes();
+    page
 }
 
 fn problem(status: u16, code: &str) -> Value {

@@ -5,12 +5,17 @@
 //! an unknown outcome. The [`steps`] take a base address, so that they run against either. Waiting is always
 //! for a condition, with a deadline.
 
+mod axe;
+mod buy_button;
 mod buying;
 mod fake;
 mod looking;
+mod phone;
 mod real;
 mod real_buying;
 mod real_states;
 mod real_visitors;
+mod shop_look;
 mod steps;
+mod truth;
 mod webdriver;

@@ -34,20 +34,30 @@ pub(crate) struct Shop {
 impl Shop {
     /// Every browser is a buyer, and a button pays.
     pub(crate) fn demo() -> Shop {
-        Shop::start(Some(Demo { starts_in: Duration::ZERO, public: false }))
+        Shop::start(Some(Demo { starts_in: Duration::ZERO, public: false }), None)
     }
 
     /// Buyers have tokens that are signed with [`TOKEN_SECRET`].
     pub(crate) fn with_tokens() -> Shop {
-        Shop::start(None)
+        Shop::start(None, None)
     }
 
-    fn start(demo: Option<Demo>) -> Shop {
+    /// The same, and pages of this origin may order.
+    pub(crate) fn for_pages_of(origin: &str) -> Shop {
+        Shop::start(None, Some(origin))
+    }
+
+    fn start(demo: Option<Demo>, origin: Option<&str>) -> Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let data = data_dir.path().display().to_string();
         let mut sources = Sources::default().argument("ledger.data_dir", &data, "the test");
         if let Some(demo) = demo {
             sources = sources.demo(demo);
+        }
+        if let Some(origin) = origin {
+            let file = data_dir.path().join("shop.toml");
+            std::fs::write(&file, format!("[http]\nallowed_origins = [{origin:?}]\n")).unwrap();
+            sources = sources.file(&file);
         }
         let config = sources.load().unwrap();
         let secrets = Secrets {

@@ -153,10 +153,10 @@ fn a_reload_in_mid_order_never_buys_twice() {
         browser.wait_until("the reload", |browser| browser.run("return !window.beforeReload") == true);
         // The answer was there first: then the page links to the order instead of going there.
         browser.wait_until("the order", |browser| {
-            browser.url().contains("/orders/") || browser.text("#outcome").contains("See your order")
+            browser.url().contains("/orders/") || browser.text("#mine").contains("See your order")
         });
         if !browser.url().contains("/orders/") {
-            browser.click("#outcome a");
+            browser.click("#mine a");
         }
         let id = wait_for_order(&browser);
         let orders = shop.orders();
@@ -171,9 +171,42 @@ fn the_limit_is_told() {
     shop.sell(&json!({}));
     let id = buy(&browser, &shop.base, SALE, PRODUCT);
     browser.open(&sale_url(&shop.base, SALE, PRODUCT));
-    browser.wait_for_text("#outcome", "See your order");
+    browser.wait_for_text("#mine", "See your order");
     fill_address(&browser);
     press_buy(&browser);
     browser.wait_for_text("#outcome", "You have reached the limit per person");
     assert_eq!(shop.only_order().id.to_string(), id);
+}
+
+#[test]
+fn my_orders_are_listed_as_they_stand() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "limit": null }));
+    browser.open(&format!("{}/orders", shop.base));
+    browser.wait_for_text("#outcome", "None yet");
+    let first = buy(&browser, &shop.base, SALE, PRODUCT);
+    browser.click("#pay");
+    wait_for_view(&browser, "#order", "paid");
+    let second = buy(&browser, &shop.base, SALE, PRODUCT);
+    let short = |id: &str| format!("{}-{}", &id[30..35], &id[35..]);
+    assert_eq!(browser.text("#short"), short(&second));
+    assert_eq!(browser.text("#id"), second);
+    browser.click("nav a[href='/orders']");
+    wait_for_view(&browser, "#orders", "read");
+    let list = browser.text("#list");
+    let lines: Vec<&str> = list
+        .lines()
+        .filter(|line| line.starts_with("No. ") || *line == "Paid" || *line == "Reserved")
+        .collect();
+    assert!(lines[0].starts_with(&format!("No. {} · ", short(&second))), "{list}");
+    assert!(lines[0].ends_with("€1,899.00"), "{list}");
+    assert_eq!((lines[1], lines[3]), ("Reserved", "Paid"), "{list}");
+    browser.click("#list li:last-child a");
+    wait_for_view(&browser, "#order", "paid");
+    assert!(browser.url().contains(&first));
+    assert_eq!(browser.complaints(), [""; 0]);
+    // From the list of sales to all that one has.
+    browser.open(&format!("{}/", shop.base));
+    browser.click(&format!("#sale-{SALE} a"));
+    browser.wait_for_text("h1", "Opening night");
 }

@@ -10,7 +10,7 @@ use super::real::{PRODUCT, SALE, Shop, TITLE, TOKEN_SECRET};
 use super::steps::{fill_address, open_sale, press_buy, sale_url, wait_for_order, wait_for_view};
 use super::webdriver::Browser;
 
-fn token(buyer: u64, expires_s: u64) -> String {
+pub(crate) fn token(buyer: u64, expires_s: u64) -> String {
     let part = |json: serde_json::Value| URL_SAFE_NO_PAD.encode(json.to_string());
     let signed = format!(
         "{}.{}",
@@ -85,14 +85,14 @@ fn a_page_that_names_a_member_orders_as_that_member() {
     browser.click("#pay");
     wait_for_view(&browser, "#order", "paid");
     browser.click("#back");
-    browser.wait_for_text("#outcome", "See your order");
+    browser.wait_for_text("#mine", "See your order");
     assert_eq!(browser.url(), page);
 
     // The same browser without the member is somebody else.
     browser.open(&format!("{}/orders/{id}", shop.base));
     browser.wait_for_text("#heading", "No such order");
     open_sale(&browser, &shop.base, SALE, PRODUCT);
-    assert!(browser.text("#outcome").is_empty());
+    assert!(browser.text("#mine").is_empty());
     fill_address(&browser);
     press_buy(&browser);
     assert_ne!(wait_for_order(&browser), id);

@@ -103,6 +103,20 @@ impl Browser {
         self.send("/execute/sync", Some(&json!({ "script": script, "args": [] })))
     }
 
+    /// The same of a function that calls `done` with what it has found.
+    pub(crate) fn run_async(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1];\n{script}");
+        self.send("/execute/async", Some(&json!({ "script": script, "args": [] })))
+    }
+
+    /// As for a reader who has asked for dark pages.
+    pub(crate) fn darken(&self, dark: bool) {
+        let value = if dark { "dark" } else { "light" };
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": value }] });
+        let command = json!({ "cmd": "Emulation.setEmulatedMedia", "params": features });
+        self.send("/goog/cdp/execute", Some(&command));
+    }
+
     /// A real click: it fails on an element that is covered or not displayed.
     pub(crate) fn click(&self, css: &str) {
         let element = self.element(css);

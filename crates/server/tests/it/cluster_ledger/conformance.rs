@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use engine::handover::{Grant, Reservation};
 use engine::working_set::{Executed, Operation, Outcome, Rejection};
-use engine::{Accepted, Book, Command, OrderId, Payment, Refusal, Seq, SkuId, UnixMs};
+use engine::{
+    Accepted, Book, Command, Entry, Event, LedgerKind, OrderId, Payment, Refusal, Seq, SkuId, UnixMs,
+};
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
 
 use super::{START, asked, assert_sound, item, open, sale};
@@ -43,6 +45,11 @@ impl Pair {
                     let engine::Placement { id, buyer, quantity, fingerprint } = *place;
                     let rejection = Rejection { at, buyer, quantity, fingerprint, epoch: 0, reason };
                     self.rejected.insert(id, rejection);
+                    if reason != Refusal::UnknownSku {
+                        let event = Event::OrderRejected { order: id, reason };
+                        let entry = Entry { seq: self.book.next_seq(), at, event };
+                        self.book.replay(LedgerKind::Gated, &entry).unwrap();
+                    }
                     Outcome::Rejected(rejection)
                 }
             };

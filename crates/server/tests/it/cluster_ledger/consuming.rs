@@ -5,6 +5,7 @@ use engine::working_set::{Executed, Outcome};
 use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
 use server::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger, fits};
+use server::ledger::{Source, What};
 
 use super::{START, asked, assert_sound, one_sku, open, order, orders, progress};
 use crate::history::Random;
@@ -99,10 +100,23 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
     // One unit is left, and two are asked for.
     let mut last = order(0, 6, 4);
     last.place.quantity = 2;
-    let outcomes = ledger.consume(NOW, &[], &[last]).unwrap();
+    let outcomes = ledger.consume(NOW, &[], &[last.clone()]).unwrap();
     let [Outcome::Rejected(rejection)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(rejection.reason, Refusal::NotEnoughLeft);
     assert_sound(&database);
+    // The shop is told, but of what is in no sale.
+    let mut reader = Source::MySql(Box::new(database.options.clone())).event_reader().unwrap();
+    let events = reader.read(0, u64::MAX).unwrap().events;
+    let told = events.into_iter().filter_map(|event| match event.what {
+        What::Rejected { order, sale: 1, product: 1, reason } => Some((order, reason)),
+        _ => None,
+    });
+    let expected = [
+        (rows[1].place.id, Refusal::OverLimit),
+        (rows[3].place.id, Refusal::InvalidQuantity),
+        (last.place.id, Refusal::NotEnoughLeft),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -292,7 +306,7 @@ fn the_audit_misses_nothing_that_was_altered() {
             "DELETE FROM rejections WHERE at = 1",
             "is an order",
         ),
-        ("UPDATE writer SET next_seq = 3", "UPDATE writer SET next_seq = 8", "comes next"),
+        ("UPDATE writer SET next_seq = 3", "UPDATE writer SET next_seq = 10", "comes next"),
     ] {
         connection.query_drop(alter).unwrap();
         let broken = audit(&database.options).unwrap().broken;

@@ -8,6 +8,7 @@ use server::ledger::mysql::cluster::{
     Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, ServerClock, SharedLedger,
 };
 use server::ledger::mysql::{MySqlLedger, OpenError};
+use server::ledger::{EndpointChange, Progress, Source, Told};
 
 use super::{START, assert_sound, one_sku, open, orders, progress};
 use crate::places::Database;
@@ -54,6 +55,37 @@ fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_
     second.release(&taken).unwrap();
     assert!(first.lease(TASK, 1, LONG_MS).unwrap().is_some(), "it was given back");
     assert_eq!(assert_sound(&database).orders, 3);
+}
+
+#[test]
+fn how_far_the_shop_was_told_is_stored_by_the_holder_of_the_task_and_changed_by_any() {
+    const TELLING: &str = "webhooks";
+    let (mut first, database) = open();
+    one_sku(&mut first, 100, None);
+    first.consume(NOW, &[], &orders(0..2)).unwrap();
+    let mut reader = Source::MySql(Box::new(database.options.clone())).event_reader().unwrap();
+    let last = reader.last().unwrap();
+    first.know_endpoints(&["shop", "other"]).unwrap();
+    let told = |sent_to, disabled| Some(Told { sent_to, disabled, waiting: Vec::new() });
+    assert_eq!(reader.told("shop").unwrap(), told(last, false), "it begins now");
+    let lease = first.lease(TELLING, 1, LONG_MS).unwrap().unwrap();
+    let progress = |sent_to| [("shop".to_owned(), Progress { sent_to, ..Progress::default() })];
+    first.note_told(&lease, &progress(last + 5)).unwrap();
+    first.know_endpoints(&["shop"]).unwrap();
+    assert_eq!(reader.told("shop").unwrap(), told(last + 5, false), "it is known already");
+    let mut second = first.another();
+    let change = |change| [("shop".to_owned(), change)];
+    second.change_endpoints(TELLING, &change(EndpointChange::Replay { since: 1 })).unwrap();
+    second.change_endpoints(TELLING, &change(EndpointChange::Disable)).unwrap();
+    assert_eq!(reader.told("shop").unwrap(), told(1, true));
+    let refused = first.note_told(&lease, &progress(last + 6));
+    assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
+    assert_eq!(reader.told("shop").unwrap(), told(1, true));
+    let again = first.lease(TELLING, 1, LONG_MS).unwrap().unwrap();
+    assert!(again.generation > lease.generation, "so that it reads anew");
+    first.note_told(&again, &progress(last + 6)).unwrap();
+    assert_eq!(reader.told("shop").unwrap(), told(last + 6, false));
+    assert_eq!(reader.told("other").unwrap(), told(last, false));
 }
 
 /// The database's clock was set back by an hour: what dead servers hold would be theirs for that hour.

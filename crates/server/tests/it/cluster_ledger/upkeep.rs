@@ -1,11 +1,13 @@
 //! Addresses, dead letters, a demo's mark, and the feed.
 
-use engine::UnixMs;
+use engine::working_set::Executed;
+use engine::{Accepted, Command, UnixMs};
 use mysql::prelude::Queryable;
+use server::ledger::Buyers;
 use server::ledger::mysql::cluster::SharedLedger;
 use server::ledger::mysql::{changes, export};
 
-use super::{START, assert_sound, one_sku, open, orders};
+use super::{START, asked, assert_sound, one_sku, open, orders};
 
 #[test]
 fn addresses_go_after_their_time_and_no_sooner() {
@@ -30,6 +32,36 @@ fn addresses_go_after_their_time_and_no_sooner() {
     assert_sound(&database);
 }
 
+#[test]
+fn an_erased_buyer_has_no_name_and_no_address_and_still_their_orders() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    let mut placed = orders(0..10);
+    let anna = Buyers::new(&[7; 16]).find("anna").unwrap();
+    for order in &mut placed[..3] {
+        (order.place.buyer, order.buyer_text) = (anna.id, anna.text.clone());
+    }
+    ledger.consume(UnixMs(START), &[], &placed).unwrap();
+    let number = placed[5].place.buyer;
+    let erasures = [anna.id, number].map(|buyer| asked(Command::EraseBuyer(buyer)));
+    let executed = ledger.execute(UnixMs(START + 1), &erasures).unwrap();
+    assert_eq!(
+        executed,
+        [Executed::Accepted(Accepted::BuyerErased), Executed::Accepted(Accepted::BuyerErased)]
+    );
+    let looked = [4, 4, 4, 4].map(|max| ledger.erase_addresses(max).unwrap());
+    assert_eq!(looked, [4, 4, 2, 0]);
+    let mut erased = 0;
+    export(&database.options, 0, &mut |line| {
+        let gone = line.buyer == format!("erased:{}", anna.id) || line.buyer == number.to_string();
+        assert_eq!(line.address.is_none(), gone, "{line:?}");
+        erased += u32::from(gone);
+    })
+    .unwrap();
+    assert_eq!(erased, 4);
+    assert_sound(&database);
+}
+
 /// What a server that reconciles does in each round, while there is nothing to do.
 fn idle_round(ledger: &mut SharedLedger, now: UnixMs) {
     let lease = ledger.lease("reconcile", 1, 60_000).unwrap();
@@ -38,6 +70,7 @@ fn idle_round(ledger: &mut SharedLedger, now: UnixMs) {
     assert_eq!(ledger.expire_due(now, 1_000).unwrap(), []);
     assert_eq!(ledger.outbox(1_000, 0).unwrap(), []);
     assert_eq!(ledger.purge_addresses(UnixMs(START - 1), 1_000).unwrap(), 0);
+    assert_eq!(ledger.erase_addresses(1_000).unwrap(), 0);
     assert_eq!(ledger.stocks().unwrap().len(), 1);
     assert_eq!(ledger.sale_entries(ledger.another().end().unwrap().0).unwrap(), []);
 }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use engine::SkuId;
-use rustix::process::Signal;
 use server::gate::{Closed, Gate, GateConfig, GateError, Reserve, Why};
 
 use super::servers::{Cluster, PATIENCE, until};
@@ -116,7 +115,7 @@ fn a_replica_takes_over_and_its_gates_are_rebuilt() {
     build_all(&mut gate, 1);
     assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
     // The slots of a master that is frozen: the other masters serve on, and its replica takes over.
-    cluster.nodes[0].signal(Signal::STOP);
+    cluster.nodes[0].freeze();
     let got = order_all(&mut gate, 2);
     assert!(
         got.iter().any(Result::is_ok) && got.contains(&Err(GateError::Unknown(Why::TimedOut))),
@@ -142,7 +141,7 @@ fn a_replica_takes_over_and_its_gates_are_rebuilt() {
     assert!(rebuilt > 0);
     assert!(order_all(&mut gate, 100).iter().all(Result::is_ok));
     // The old master comes back, finds that it is none any more, and its connection is of no use.
-    cluster.nodes[0].signal(Signal::CONT);
+    cluster.nodes[0].thaw();
     until("it is a replica", || {
         let info: String = cluster.nodes[0].command(&["INFO", "replication"]);
         info.contains("role:slave")

@@ -270,7 +270,7 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     let mut other = Gate::new(GateConfig { reply_timeout: Duration::from_secs(1), ..redis.config() });
     std::mem::swap(&mut gate, &mut other);
     assert_eq!(available(&mut gate, SKU), 10, "it is connected");
-    redis.signal(rustix::process::Signal::STOP);
+    redis.freeze();
     let requests: Vec<Reserve<'_>> =
         (0..300).map(|hash| Reserve { place: place(SKU, hash, 9, 1), record: b"" }).collect();
     let answers = gate.reserve(&requests, None);
@@ -278,7 +278,7 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     let (written, rest) = answers.split_at(128);
     assert!(written.iter().all(|got| *got == Err(GateError::Unknown(Why::TimedOut))), "{written:?}");
     assert!(rest.iter().all(|got| *got == Err(GateError::NotExecuted(Why::TimedOut))), "{rest:?}");
-    redis.signal(rustix::process::Signal::CONT);
+    redis.thaw();
     // It had the commands, and carries them out although nobody is there to hear it: unknown, not failed.
     until("what was written is carried out", || available(&mut other, SKU) == 0);
     let again = other.reserve(&requests, None);

@@ -10,7 +10,7 @@ use engine::{CoolDown, SkuId};
 use rustix::process::{Pid, Signal, kill_process};
 use server::gate::{Gate, GateConfig, Layout};
 
-use crate::engines::free_ports;
+use crate::engines::{free_ports, freeze};
 
 const PROGRAM: &str = "redis-server";
 /// How long a server may take to start or stop, or a condition to come true.
@@ -76,9 +76,13 @@ impl Redis {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).unwrap();
+    /// SIGSTOP: its connections stay open, and nobody answers.
+    pub(crate) fn freeze(&self) {
+        freeze(self.child.id());
+    }
+
+    pub(crate) fn thaw(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
     /// SIGKILL.

@@ -23,7 +23,7 @@ use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
 use self::rebuild::{Rebuild, Urgency};
-use crate::chores::{ClockWatch, Purging};
+use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::cluster::Core;
 use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
@@ -126,6 +126,7 @@ pub(in crate::cluster) struct Reconciling<'a> {
     silent_since: Option<Instant>,
     shunned_until: Option<Instant>,
     purging: Purging,
+    erasing: Erasing,
     clock_watch: ClockWatch,
 }
 
@@ -146,6 +147,7 @@ impl<'a> Reconciling<'a> {
             silent_since: None,
             shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
+            erasing: Erasing::default(),
             clock_watch: ClockWatch::default(),
         }
     }
@@ -197,7 +199,8 @@ impl<'a> Reconciling<'a> {
         }
         pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
-        let Reconciling { core, engines, purging, .. } = self;
+        let Reconciling { core, engines, purging, erasing, .. } = self;
+        erasing.portion(|max| engines.ledger.erase_addresses(max))?;
         if !core.expiry_stops() {
             purging.portion(&core.clock, &core.metrics, |cutoff, max| {
                 engines.ledger.purge_addresses(cutoff, max)

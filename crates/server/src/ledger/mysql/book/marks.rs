@@ -8,8 +8,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::MySqlLedger;
 use crate::clock::Notes;
-use crate::ledger::AppendError;
+use crate::ledger::mysql::outgoing::statements;
 use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int};
+use crate::ledger::{AppendError, EndpointChange, Progress};
 
 impl MySqlLedger {
     /// The secret that order ids are made with: made once, kept in the ledger, shared by all its servers.
@@ -56,6 +57,20 @@ impl MySqlLedger {
                     statements.push(format!("REPLACE INTO meta VALUES ('{name}', '{}')", int(at.0)));
                 }
             }
+        })
+    }
+
+    /// Stores how far endpoints were told, and what was changed of them since.
+    ///
+    /// # Errors
+    /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
+    pub fn note_progress(
+        &mut self,
+        progress: &[(String, Progress)],
+        changes: &[(String, EndpointChange)],
+    ) -> Result<(), AppendError> {
+        self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |script| {
+            statements(progress, changes).into_iter().for_each(|statement| script.push(statement));
         })
     }
 

@@ -1,6 +1,7 @@
 //! The ledger of the embedded profile on MySQL: one book writer appends, in batches, and can be taken over from.
 
 mod append;
+pub(in crate::ledger::mysql) mod erase;
 mod marks;
 pub(super) mod purge;
 mod read;
@@ -13,6 +14,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 pub use read::{changes, export};
+pub(super) use read::{order_row, read_skus};
+pub(super) use replay::{Columns, last_seq};
 pub use replay::{LoadError, audit};
 
 use super::connect::{Meaning, Server};

@@ -88,7 +88,7 @@ fn window(
     Ok(())
 }
 
-fn order_row(columns: &mut Columns) -> Result<OrderRow, RowError> {
+pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<OrderRow, RowError> {
     let id = columns.take_order_id()?;
     let buyer = rows::buyer(columns.take()?, columns.take()?)?;
     let (quantity, unit_price) = (columns.take()?, columns.take()?);
@@ -106,6 +106,10 @@ fn ends_at(connection: &mut Conn, since: u64) -> Result<(u64, Skus), OpenError> 
     if since > last {
         return Err(OpenError::CursorAhead { since, last });
     }
+    Ok((last, read_skus(connection)?))
+}
+
+pub(in crate::ledger::mysql) fn read_skus(connection: &mut Conn) -> Result<Skus, OpenError> {
     let mut skus = Skus::default();
     let query = "SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq";
     for row in connection.query_iter(query)? {
@@ -113,5 +117,5 @@ fn ends_at(connection: &mut Conn, since: u64) -> Result<(u64, Skus), OpenError> 
         let (sale, body): (u64, String) = (columns.take()?, columns.take()?);
         skus.add(SaleId(sale), &body)?;
     }
-    Ok((last, skus))
+    Ok(skus)
 }

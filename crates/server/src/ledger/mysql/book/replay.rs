@@ -73,7 +73,7 @@ impl MySqlLedger {
 }
 
 /// The latest sequence number; 0 for an empty ledger.
-pub(super) fn last_seq(connection: &mut Conn) -> Result<u64, mysql::Error> {
+pub(in crate::ledger::mysql) fn last_seq(connection: &mut Conn) -> Result<u64, mysql::Error> {
     let each = TABLES.map(|(table, ..)| format!("COALESCE((SELECT MAX(seq) FROM {table}), 0)"));
     Ok(connection.query_first(format!("SELECT GREATEST({})", each.join(", ")))?.unwrap_or(0))
 }
@@ -187,18 +187,18 @@ fn further(columns: &mut Columns) -> Result<Event, RowError> {
 }
 
 /// A row's values, taken from left to right.
-pub(super) struct Columns {
+pub(in crate::ledger::mysql) struct Columns {
     row: Row,
     next: usize,
 }
 
 impl Columns {
-    pub(super) fn of(row: Row) -> Columns {
+    pub(in crate::ledger::mysql) fn of(row: Row) -> Columns {
         Columns { row, next: 0 }
     }
 
     /// The next one, which must be of this type: a negative number is no `u64`.
-    pub(super) fn take<T: FromValue>(&mut self) -> Result<T, RowError> {
+    pub(in crate::ledger::mysql) fn take<T: FromValue>(&mut self) -> Result<T, RowError> {
         let column = self.next;
         self.next += 1;
         let wrong = |found: String| RowError::Column { column, found };
@@ -209,7 +209,7 @@ impl Columns {
         }
     }
 
-    pub(super) fn take_order_id(&mut self) -> Result<OrderId, RowError> {
+    pub(in crate::ledger::mysql) fn take_order_id(&mut self) -> Result<OrderId, RowError> {
         let (sku, column) = (self.take()?, self.next);
         let hash: Vec<u8> = self.take()?;
         match <[u8; 16]>::try_from(hash) {
@@ -219,11 +219,14 @@ impl Columns {
     }
 }
 
-/// Every buyer who is a hash has a text, and it is theirs. Costs a pass over the orders.
+/// Every buyer who is a hash has a text unless they were erased after the order, and it is theirs. Costs a pass over the orders.
 fn check_buyers(connection: &mut Conn, broken: &mut Vec<String>) -> Result<(), OpenError> {
     let without: Option<u64> = connection.query_first(
         "SELECT COUNT(*) FROM orders AS o LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer \
-         WHERE o.buyer_high IS NOT NULL AND b.text IS NULL",
+         WHERE o.buyer_high IS NOT NULL AND b.text IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM further_entries AS f WHERE f.seq > o.seq AND f.kind = 'buyer_erased' \
+             AND JSON_UNQUOTE(JSON_EXTRACT(CONVERT(f.body USING utf8mb4), '$.buyer')) = \
+                 LOWER(CONCAT(LPAD(HEX(o.buyer_high), 16, '0'), LPAD(HEX(o.buyer), 16, '0'))))",
     )?;
     if without != Some(0) {
         broken.push(format!("{} orders are of buyers who are hashes and have no text", without.unwrap_or(0)));

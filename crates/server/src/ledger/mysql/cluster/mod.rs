@@ -19,6 +19,7 @@ pub(super) mod audit;
 mod clocks;
 mod commands;
 mod consume;
+mod endpoints;
 mod expire;
 mod leases;
 mod lookup;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::working_set::{Loaded, Needs, OrderRow, Rejection, SkuState, WorkingSet};
 use engine::{
-    BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Refusal, Seq, SkuId, Stock, UnixMs,
+    BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Seq, SkuId, Stock, UnixMs,
 };
 use mysql::{Row, from_row_opt};
 
@@ -230,16 +230,7 @@ pub(super) fn rejection_row(row: Row) -> Result<(OrderId, Rejection), Failure> {
     type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, i64, String);
     let (id, at, low, high, quantity, fingerprint, epoch, reason): Columns = from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("a rejection's id".to_owned()))?;
-    let reasons = [
-        Refusal::UnknownSku,
-        Refusal::InvalidQuantity,
-        Refusal::OverLimit,
-        Refusal::SoldOut,
-        Refusal::NotEnoughLeft,
-    ];
-    let reason = reasons
-        .into_iter()
-        .find(|known| known.code() == reason)
+    let reason = codes::rejection_reason(&reason)
         .ok_or_else(|| Failure::Damaged(format!("order {id} was rejected for {reason:?}")))?;
     let rejection = Rejection {
         at: UnixMs(unsigned(at)),

@@ -1,9 +1,11 @@
-//! What is done beside the orders: addresses whose time is over.
+//! What is done beside the orders: addresses whose time is over, or whose buyer was erased.
 
 use engine::UnixMs;
 use engine::working_set::Needs;
 
+use super::session::Failure;
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::book::erase::Portion;
 use crate::ledger::mysql::book::purge::Due;
 use crate::ledger::rows::int;
 
@@ -25,5 +27,29 @@ impl SharedLedger {
             transaction.more = due.statements();
             Ok(due.rows)
         })
+    }
+
+    /// Goes on with the addresses of buyers who were erased; returns how many orders it went through. At most `max`; if it is
+    /// `max`, more may wait.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn erase_addresses(&mut self, max: u32) -> Result<u32, LedgerError> {
+        // A look without the writer's lock first: most find nothing.
+        if self.attempt(|session, _| Portion::find(&mut session.connection, 0))?.is_none() {
+            return Ok(0);
+        }
+        let portion = self.transact(UnixMs(0), |transaction| {
+            transaction.read(Needs::default())?;
+            let portion = Portion::find::<Failure>(&mut transaction.session.connection, max)?;
+            if let Some(portion) = &portion {
+                transaction.more.clone_from(&portion.statements);
+            }
+            Ok(portion)
+        })?;
+        Ok(portion.map_or(0, |portion| {
+            portion.report();
+            portion.orders
+        }))
     }
 }

@@ -1,0 +1,235 @@
+//! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint was told.
+
+use std::fmt::Write;
+
+use engine::{Notice, UnixMs};
+use mysql::prelude::Queryable;
+use mysql::{Conn, params};
+
+use super::book::{Columns, last_seq, order_row, read_skus};
+use super::sql::hex;
+use super::{OpenError, Options, open_reader};
+use crate::ledger::RowError;
+use crate::ledger::feed::Skus;
+use crate::ledger::outgoing::{
+    ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
+};
+use crate::ledger::rows::{further, int, notice};
+
+const ORDERS: &str = "
+    SELECT o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, NULL, NULL, b.text,
+        o.seq, o.at
+    FROM orders AS o LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
+    WHERE o.seq > :after AND o.seq <= :to";
+const TRANSITIONS: &str = "
+    SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
+        t.at, b.text, t.seq, t.at
+    FROM transitions AS t JOIN orders AS o ON o.seq = t.order_seq
+    LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
+    WHERE t.seq > :after AND t.seq <= :to";
+const DUE: &str = "
+    SELECT seq, at, id, sku, hash, amount, disposition
+    FROM payments WHERE seq > :after AND seq <= :to AND disposition <> 'applied'";
+const SETTLED: &str = "
+    SELECT STRAIGHT_JOIN e.seq, e.at, p.id, p.sku, p.hash, p.amount, p.disposition
+    FROM payment_ends AS e JOIN payments AS p ON p.seq = e.payment_seq
+    WHERE e.seq > :after AND e.seq <= :to AND e.kind = 'settled'";
+const ENDED: &str =
+    "SELECT seq, at, sale FROM sale_events WHERE seq > :after AND seq <= :to AND kind = 'ended'";
+
+const FURTHER: &str = "
+    SELECT seq, at, kind, body FROM further_entries
+    WHERE seq > :after AND seq <= :to AND kind IN ('order_rejected', 'notice')";
+/// The latest of each alone, however often an item was sold out and back.
+const NOTICED_SINCE: &str = "
+    SELECT MAX(at), body FROM further_entries WHERE kind = 'notice' AND at >= ?
+    GROUP BY body ORDER BY MAX(seq)";
+
+/// Reads on a connection of its own, and makes another one after an error.
+#[derive(Debug)]
+pub struct EventReader {
+    options: Box<Options>,
+    connection: Option<Conn>,
+    skus: Skus,
+    /// Every sale that was created up to this entry is among them.
+    skus_to: u64,
+}
+
+impl EventReader {
+    pub(in crate::ledger) fn new(options: Box<Options>) -> EventReader {
+        EventReader { options, connection: None, skus: Skus::default(), skus_to: 0 }
+    }
+
+    pub(in crate::ledger) fn last(&mut self) -> Result<u64, OpenError> {
+        self.on_connection(|_, connection| Ok(last_seq(connection)?))
+    }
+
+    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+        self.on_connection(|reader, connection| reader.read_on(connection, after, to))
+    }
+
+    pub(in crate::ledger) fn noticed_since(
+        &mut self,
+        at: UnixMs,
+    ) -> Result<Vec<(UnixMs, Notice)>, OpenError> {
+        self.on_connection(|_, connection| {
+            let rows: Vec<(u64, Vec<u8>)> = connection.exec(NOTICED_SINCE, (int(at.0),))?;
+            rows.into_iter().map(|(at, body)| Ok((UnixMs(at), notice(&body)?))).collect()
+        })
+    }
+
+    pub(in crate::ledger) fn told(&mut self, endpoint: &str) -> Result<Option<Told>, OpenError> {
+        self.on_connection(|_, connection| told(connection, endpoint))
+    }
+
+    fn on_connection<T>(
+        &mut self,
+        read: impl FnOnce(&mut EventReader, &mut Conn) -> Result<T, OpenError>,
+    ) -> Result<T, OpenError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => open_reader(&self.options)?,
+        };
+        let found = read(self, &mut connection);
+        if found.is_ok() {
+            self.connection = Some(connection);
+        }
+        found
+    }
+
+    fn read_on(&mut self, connection: &mut Conn, after: u64, to: u64) -> Result<Events, OpenError> {
+        let to = last_seq(connection)?.min(to).min(after.saturating_add(ENTRIES_PER_READ));
+        let mut events = Events { events: Vec::new(), to: to.max(after) };
+        if to <= after {
+            return Ok(events);
+        }
+        let new = "SELECT EXISTS (SELECT 1 FROM sale_events WHERE seq > ? AND kind = 'created')";
+        if connection.exec_first(new, (self.skus_to,))? == Some(1) {
+            self.skus = read_skus(connection)?;
+        }
+        self.skus_to = self.skus_to.max(to);
+        let found = &mut events.events;
+        for query in [ORDERS, TRANSITIONS] {
+            let rows: Vec<mysql::Row> = connection.exec(query, params! { after, to })?;
+            for row in rows {
+                let mut columns = Columns::of(row);
+                let row = order_row(&mut columns)?;
+                let unknown = RowError::Unknown(format!("SKU {}", row.id.sku.0));
+                let line = self.skus.line(row).ok_or(unknown)?;
+                let (seq, at) = (columns.take()?, UnixMs(columns.take()?));
+                found.push(Outgoing { seq, at, what: What::Order(line) });
+            }
+        }
+        for (query, settled) in [(DUE, false), (SETTLED, true)] {
+            let rows: Vec<mysql::Row> = connection.exec(query, params! { after, to })?;
+            for row in rows {
+                found.push(self.refund(Columns::of(row), settled)?);
+            }
+        }
+        let rows: Vec<(u64, u64, u64)> = connection.exec(ENDED, params! { after, to })?;
+        found.extend(rows.into_iter().map(|(seq, at, sale)| Outgoing {
+            seq,
+            at: UnixMs(at),
+            what: What::SaleEnded { sale },
+        }));
+        let rows: Vec<(u64, u64, String, Vec<u8>)> = connection.exec(FURTHER, params! { after, to })?;
+        for (seq, at, kind, body) in rows {
+            let unknown = || RowError::Unknown(String::from_utf8_lossy(&body).into_owned());
+            let what = self.skus.further(&further(seq, &kind, &body)?).ok_or_else(unknown)?;
+            found.push(Outgoing { seq, at: UnixMs(at), what });
+        }
+        found.sort_unstable_by_key(|event| event.seq);
+        Ok(events)
+    }
+
+    fn refund(&self, mut columns: Columns, settled: bool) -> Result<Outgoing, RowError> {
+        let (seq, at) = (columns.take()?, UnixMs(columns.take()?));
+        let (payment, order) = (columns.take()?, columns.take_order_id()?);
+        let (sale, currency) = self.skus.sale(order.sku).unzip();
+        let (amount, reason) = (columns.take()?, columns.take()?);
+        let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason };
+        Ok(Outgoing { seq, at, what: What::Refund { payment, settled } })
+    }
+}
+
+fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError> {
+    let row = "SELECT sent_to, disabled FROM webhook_endpoints WHERE name = ?";
+    let Some((sent_to, disabled)) = connection.exec_first(row, (endpoint,))? else { return Ok(None) };
+    let rows: Vec<mysql::Row> = connection.exec(
+        "SELECT seq, about, since, attempts, next_at, dead, error FROM webhook_waiting \
+         WHERE endpoint = ? ORDER BY seq",
+        (endpoint,),
+    )?;
+    let waiting = |row| {
+        let mut columns = Columns::of(row);
+        Ok::<_, RowError>(Waiting {
+            seq: columns.take()?,
+            about: columns.take()?,
+            since: UnixMs(columns.take()?),
+            attempts: columns.take()?,
+            next_at: UnixMs(columns.take()?),
+            dead: columns.take()?,
+            error: columns.take()?,
+        })
+    };
+    let waiting = rows.into_iter().map(waiting).collect::<Result<_, _>>()?;
+    Ok(Some(Told { sent_to, disabled, waiting }))
+}
+
+/// What stores how far endpoints were told, and what was changed of them since. To do so again changes nothing.
+pub(in crate::ledger::mysql) fn statements(
+    progress: &[(String, Progress)],
+    changes: &[(String, EndpointChange)],
+) -> Vec<String> {
+    let told = progress.iter().flat_map(|(endpoint, progress)| store(endpoint, progress));
+    told.chain(changes.iter().flat_map(|(endpoint, change)| carry_out(endpoint, *change))).collect()
+}
+
+fn carry_out(endpoint: &str, change: EndpointChange) -> Vec<String> {
+    let mut name = String::new();
+    hex(&mut name, endpoint.as_bytes());
+    let set = |what: &str| format!("UPDATE webhook_endpoints SET {what} WHERE name = {name}");
+    match change {
+        EndpointChange::Disable => vec![set("disabled = 1")],
+        EndpointChange::Enable => vec![set("disabled = 0")],
+        EndpointChange::Replay { since } => {
+            let since = int(since);
+            vec![
+                set(&format!("sent_to = LEAST(sent_to, {since})")),
+                format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq > {since}"),
+            ]
+        }
+    }
+}
+
+fn store(endpoint: &str, progress: &Progress) -> Vec<String> {
+    /// Values of one statement.
+    const ROWS_MAX: usize = 500;
+    let Progress { sent_to, disabled, waiting, answered } = progress;
+    let mut name = String::new();
+    hex(&mut name, endpoint.as_bytes());
+    let disabled = u8::from(*disabled);
+    let mut statements =
+        vec![format!("REPLACE INTO webhook_endpoints VALUES ({name}, {}, {disabled})", int(*sent_to))];
+    for rows in waiting.chunks(ROWS_MAX) {
+        let mut text = "REPLACE INTO webhook_waiting VALUES ".to_owned();
+        for (number, Waiting { seq, about, since, attempts, next_at, dead, error }) in rows.iter().enumerate()
+        {
+            let comma = if number > 0 { "," } else { "" };
+            let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
+            let fits = "a String takes everything";
+            write!(text, "{comma}({name},{seq},").expect(fits);
+            hex(&mut text, about.as_bytes());
+            write!(text, ",{since},{attempts},{next_at},{},", u8::from(*dead)).expect(fits);
+            hex(&mut text, error.as_bytes());
+            text.push(')');
+        }
+        statements.push(text);
+    }
+    for entries in answered.chunks(ROWS_MAX) {
+        let list: Vec<String> = entries.iter().map(u64::to_string).collect();
+        let list = list.join(",");
+        statements.push(format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq IN ({list})"));
+    }
+    statements
+}

@@ -1,0 +1,94 @@
+//! One request to an endpoint, and what its answer means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::unversioned::transport::DefaultConnector;
+
+use super::address::PublicOnly;
+use super::limits::{ANSWER_BYTES_MAX, REQUESTS_MAX, TIMEOUT};
+use super::signature::{Secret, sign};
+use crate::authorities::{self, NotAuthorities};
+use crate::ledger::ERROR_BYTES_MAX;
+
+/// What makes the requests of an endpoint: keeps connections open from one to the next.
+#[derive(Clone, Debug)]
+pub struct Client(Agent);
+
+/// Why an event is not known to have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotDelivered {
+    pub why: String,
+    /// The endpoint asks to be left alone for so long.
+    pub retry_after: Option<Duration>,
+    /// The endpoint is there no more (410).
+    pub gone: bool,
+}
+
+impl NotDelivered {
+    fn new(mut why: String) -> NotDelivered {
+        why = why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        while why.len() > ERROR_BYTES_MAX {
+            why.pop();
+        }
+        NotDelivered { why, retry_after: None, gone: false }
+    }
+}
+
+impl Client {
+    /// `authorities`: PEM certificates that vouch for an https server; `None`: it is reached without TLS. Redirects are not
+    /// followed, and no proxy is used.
+    ///
+    /// # Errors
+    /// See [`NotAuthorities`].
+    pub fn new(authorities: Option<&[u8]>, allow_private: bool) -> Result<Client, NotAuthorities> {
+        let mut settings = Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_idle_connections_per_host(REQUESTS_MAX)
+            .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")))
+            .proxy(None);
+        if let Some(pem) = authorities {
+            settings = settings.tls_config(authorities::trusting(pem)?);
+        }
+        let settings = settings.build();
+        Ok(Client(if allow_private {
+            settings.into()
+        } else {
+            Agent::with_parts(settings, DefaultConnector::default(), PublicOnly::default())
+        }))
+    }
+
+    /// Blocks, at most for [`TIMEOUT`].
+    pub(super) fn send(
+        &self,
+        url: &Arc<str>,
+        secrets: &[Secret],
+        (id, at_s): (&str, u64),
+        body: &[u8],
+    ) -> Result<(), NotDelivered> {
+        let sent = self
+            .0
+            .post(&**url)
+            .header("content-type", "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", at_s.to_string())
+            .header("webhook-signature", sign(secrets, id, at_s, body))
+            .send(body);
+        let mut answer = sent.map_err(|error| NotDelivered::new(format!("no answer: {error}")))?;
+        let status = answer.status();
+        let retry_after =
+            answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        // Read so that the connection can be used again. What it says does not matter, nor whether it ends.
+        drop(answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec());
+        if status.is_success() {
+            return Ok(());
+        }
+        let mut why = NotDelivered::new(format!("answered {}", status.as_u16()));
+        why.gone = status == 410;
+        why.retry_after = retry_after.map(Duration::from_secs);
+        Err(why)
+    }
+}

@@ -1,0 +1,204 @@
+// A buy button for pages of the shop, an element of its own. docs/shop.md has its attributes and events.
+//
+//   <script type="module" src="SERVER/buy-button.js"></script>
+//   <doorbuster-buy sale="3" product="29" token="TOKEN"></doorbuster-buy>
+//
+// It orders as the sale's own page does: an attempt is stored before it is sent, and repeated under its key until the server
+// has said what became of it.
+
+import { exclusively, newKey, refusalText, settle } from "./attempt.js";
+import { everySecond, isSet, now, observe, spanText } from "./clock.js";
+import { jittered, local, pause, request, stored, tokenPart } from "./common.js";
+import { VIEWS, pollDelay, take, viewOf } from "./state.js";
+
+// Where this file comes from.
+const HOME = new URL(import.meta.url).origin;
+// Of a session, before it ends.
+const RENEW_MS = 30_000;
+const WHOLE = /^\d{1,19}$/;
+
+const STYLE = `
+  :host { display: inline-block; font: inherit; }
+  button { font: inherit; font-weight: 600; min-width: 10em; min-height: 44px; padding: .5em 1.2em; border: 0;
+    border-radius: .5em; background: var(--doorbuster-accent, #1f4ed8); color: var(--doorbuster-on-accent, #fff); cursor: pointer; }
+  button[aria-disabled="true"] { background: #e3e5ea; color: #3c4350; cursor: default; }
+  button:focus-visible { outline: 3px solid currentColor; outline-offset: 2px; }
+  p { margin: .4em 0 0; max-width: 26em; }
+`;
+
+class BuyButton extends HTMLElement {
+  #offer = { phase: "not_started", startsAt: 0, endsAt: 0, available: 0, total: 0, known: false };
+  #busy = false;
+  #session = null;
+  #wake = () => {};
+  #button = document.createElement("button");
+  #status = document.createElement("p");
+
+  connectedCallback() {
+    if (!this.shadowRoot) this.#build();
+    for (const name of ["sale", "product"]) {
+      if (!WHOLE.test(this.getAttribute(name) ?? "")) {
+        this.#say(`This button can't sell: its attribute "${name}" must be a number.`);
+        return;
+      }
+    }
+    this.#run();
+  }
+
+  #build() {
+    const root = this.attachShadow({ mode: "open" });
+    // Not a <style>: the page may allow none.
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+    root.adoptedStyleSheets = [sheet];
+    this.#button.type = "button";
+    this.#button.part = "button";
+    this.#status.part = "status";
+    this.#status.setAttribute("role", "status");
+    root.append(this.#button, this.#status);
+    this.#button.addEventListener("click", () => this.#press());
+    document.addEventListener("visibilitychange", () => document.hidden || this.#wake());
+    this.#draw();
+    everySecond(() => (this.#view() === "not_started" ? this.#offer.startsAt : this.#offer.endsAt), () => this.#draw());
+  }
+
+  /** Asks for the stock for as long as the element is in the page. */
+  async #run() {
+    for (let failures = 0; this.isConnected; ) {
+      let wait;
+      try {
+        const askedAt = performance.now();
+        const query = `sale=${this.getAttribute("sale")}&product=${this.getAttribute("product")}`;
+        const stock = await request("GET", `${HOME}/api/v1/stock?${query}`);
+        observe(stock.now_ms, askedAt, performance.now());
+        take(this.#offer, stock, askedAt);
+        this.#draw();
+        failures = 0;
+        wait = jittered(pollDelay(this.#view(), this.#offer.startsAt));
+      } catch (error) {
+        if (error.status === 404) {
+          this.#say("This is not on sale.");
+          return;
+        }
+        failures += 1;
+        wait = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, 30_000)));
+      }
+      await Promise.race([pause(wait), new Promise((now) => (this.#wake = now))]);
+    }
+  }
+
+  async #press() {
+    if (this.#busy || this.#button.getAttribute("aria-disabled") === "true") return;
+    this.#busy = true;
+    this.#say("");
+    this.#draw();
+    try {
+      const who = tokenPart(this.getAttribute("token"), 1)?.sub;
+      if (who === undefined) return this.#askToSignIn("Sign in first. Nothing was ordered.");
+      await exclusively(this.#name("attempt", who), () => this.#order(who));
+    } finally {
+      this.#busy = false;
+      this.#draw();
+    }
+  }
+
+  async #order(who) {
+    const name = this.#name("attempt", who);
+    const attempt = stored(name) ?? this.#newAttempt(name);
+    this.#say("Placing your order…");
+    const send = async () => request("POST", `${HOME}/api/v1/orders`, { ...attempt, token: await this.#token() });
+    const renew = () => {
+      const helps = this.#session !== null;
+      this.#session = null;
+      return helps;
+    };
+    const progress = (reason, tries) => {
+      this.#say(`${reason}. Asking again with the same key, so you can't buy twice (try ${tries + 1})…`);
+    };
+    const { order, refusal, unauthorized } = await settle({ send, renew, progress });
+    if (order) return this.#placed(order, who);
+    if (unauthorized) return this.#askToSignIn(unauthorized.message);
+    if (!refusal) return this.#say("We could not learn what became of your order. Press again: it can't be ordered twice.");
+    local.remove(name);
+    this.#say(refusalText(refusal));
+    this.#tell("doorbuster-refused", { code: refusal.code, detail: refusal.message });
+    this.#wake();
+  }
+
+  #newAttempt(name) {
+    const body = JSON.stringify({
+      sale: Number(this.getAttribute("sale")),
+      product: Number(this.getAttribute("product")),
+      quantity: Number(this.getAttribute("quantity") ?? 1),
+    });
+    const attempt = { key: newKey(), at: Date.now(), body };
+    local.set(name, JSON.stringify(attempt));
+    return attempt;
+  }
+
+  async #placed(order, who) {
+    // First the order, then the attempt: a crash in between leads to the same order again.
+    local.set(this.#name("order", who), JSON.stringify({ id: order.id, at: Date.now() }));
+    local.remove(this.#name("attempt", who));
+    this.#say("Reserved!");
+    if (this.#tell("doorbuster-order", order)) location.assign(order.pay_url ?? await this.#orderPage(order.id));
+  }
+
+  /** The token goes in the fragment, which no server log sees. */
+  async #orderPage(id) {
+    return `${HOME}/orders/${encodeURIComponent(id)}#token=${encodeURIComponent(await this.#token())}`;
+  }
+
+  /** What orders take: a token that is not signed with HS256 is exchanged for a session. */
+  async #token() {
+    const token = this.getAttribute("token");
+    if (tokenPart(token, 0)?.alg === "HS256") return token;
+    if (this.#session?.of !== token || this.#session.expires_at_ms - RENEW_MS < now()) {
+      this.#session = { of: token, ...await request("POST", `${HOME}/api/v1/session`, { token }) };
+    }
+    return this.#session.token;
+  }
+
+  #askToSignIn(text) {
+    this.#say(text);
+    const url = this.getAttribute("sign-in-url");
+    if (!url) return;
+    const link = document.createElement("a");
+    link.href = url.replaceAll("{return}", encodeURIComponent(location.href));
+    link.textContent = "Sign in";
+    this.#status.append(" ", link);
+  }
+
+  /** False if the page does what is to be done itself. */
+  #tell(type, detail) {
+    return this.dispatchEvent(new CustomEvent(type, { bubbles: true, cancelable: true, detail }));
+  }
+
+  #view() {
+    return viewOf(this.#offer);
+  }
+
+  #name(what, who) {
+    return `doorbuster.${what}.${HOME}.${who}.${this.getAttribute("sale")}.${this.getAttribute("product")}`;
+  }
+
+  #say(text) {
+    if (this.#status.textContent !== text) this.#status.textContent = text;
+  }
+
+  // `aria-disabled`, never `disabled`: the button must not drop the keyboard's focus when it is pressed.
+  #draw() {
+    const view = this.#view();
+    const who = tokenPart(this.getAttribute("token"), 1)?.sub;
+    const pending = who !== undefined && stored(this.#name("attempt", who)) !== null;
+    const open = this.#offer.known && ["live", "few"].includes(view);
+    const label = this.#busy || !this.#offer.known ? "One moment…" : pending ? "Ask again about your order"
+      : open ? this.getAttribute("label") ?? VIEWS[view].button
+        : view === "not_started" && isSet() ? `Opens in ${spanText(this.#offer.startsAt - now())}` : VIEWS[view].button;
+    if (this.#button.textContent !== label) this.#button.textContent = label;
+    this.#button.setAttribute("aria-disabled", String(this.#busy || !(open || pending)));
+    this.#button.setAttribute("aria-busy", String(this.#busy));
+  }
+}
+
+customElements.define("doorbuster-buy", BuyButton);

@@ -1,0 +1,67 @@
+// The orders that this buyer has placed in this browser, the latest first, each as the server has it now.
+
+import { NoAnswer, moment, money } from "./common.js";
+import {
+  byId, call, closeSession, isSignedIn, myOrders, openSession, orderPath, say, shortNumber, signInLink,
+} from "./shop.js";
+
+const BADGES = {
+  held: "Reserved", pending: "Accepted", paid: "Paid", cancelled: "Cancelled", expired: "Expired",
+  rejected: "Not possible",
+};
+
+/** One line of the list; `order` is null while, or if, the server does not say. */
+function line({ id, title, at }, order) {
+  const item = document.createElement("li");
+  const link = document.createElement("a");
+  link.href = orderPath(id);
+  link.textContent = title;
+  const facts = document.createElement("p");
+  facts.className = "hint";
+  facts.textContent = [`No. ${shortNumber(id)}`, moment(order?.placed_at_ms ?? at), order && money(order.amount, order.currency)]
+    .filter(Boolean).join(" · ");
+  item.append(link, facts);
+  if (order) {
+    const badge = document.createElement("p");
+    badge.className = "badge";
+    badge.textContent = order.refund_due ? `${BADGES[order.status]}, refund due` : BADGES[order.status];
+    item.dataset.view = order.status;
+    item.append(badge);
+  }
+  return item;
+}
+
+async function read({ id }) {
+  try {
+    await openSession();
+    return await call("GET", `/api/v1/orders/${encodeURIComponent(id)}`);
+  } catch (error) {
+    if (error.status === 401 && closeSession()) return read({ id });
+    throw error;
+  }
+}
+
+async function show() {
+  const orders = myOrders();
+  byId("list").replaceChildren(...orders.map((order) => line(order, null)));
+  byId("orders").dataset.view = orders.length > 0 ? "some" : "none";
+  if (orders.length === 0) return say(byId("outcome"), "None yet. An order that you place here stays in this list.");
+  if (!isSignedIn()) {
+    say(byId("outcome"), "Sign in at the shop to see how they stand.");
+    return byId("outcome").append(...signInLink());
+  }
+  for (const [place, order] of orders.entries()) {
+    try {
+      byId("list").children[place].replaceWith(line(order, await read(order)));
+    } catch (error) {
+      // Of one that is not found, what this browser remembers is all there is to say.
+      if (error.status === 404) continue;
+      say(byId("outcome"), error instanceof NoAnswer ? "No answer from the shop: how they stand is not known." : error.message);
+      if (error.status === 401) byId("outcome").append(...signInLink());
+      return;
+    }
+  }
+  byId("orders").dataset.view = "read";
+}
+
+show();

@@ -1,0 +1,156 @@
+//! What the shop is told, on every backend: the events of a ledger, and how far an endpoint has come.
+
+use std::collections::BTreeMap;
+
+use engine::{Adjust, Book, Command, Disposition, Notice, SaleId, SaleSpec, SkuId, UnixMs};
+use server::intake::catalog::Catalog;
+use server::ledger::{EndpointChange, EventReader, Outgoing, Progress, Told, Waiting, What};
+
+use server::webhooks::Noticing;
+
+use crate::history::sale;
+use crate::ledger::{commit, history};
+use crate::places::Place;
+
+fn all(reader: &mut EventReader) -> Vec<Outgoing> {
+    let (mut events, mut after) = (Vec::new(), 0);
+    loop {
+        let page = reader.read(after, u64::MAX).unwrap();
+        events.extend(page.events);
+        if page.to == after {
+            return events;
+        }
+        after = page.to;
+    }
+}
+
+#[test]
+fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let mut reader = place.source().event_reader().unwrap();
+        history(&mut book, &mut ledger, 9, 200);
+        // A sale that comes after the reader has read the others.
+        let some = all(&mut reader).len();
+        let at = history(&mut book, &mut ledger, 10, 100);
+        commit(&mut book, &mut ledger, at, vec![Command::End(SaleId(1))]);
+        let events = all(&mut reader);
+        assert!(some > 100 && events.len() > some);
+        assert!(events.is_sorted_by(|one, next| one.seq < next.seq), "in order, each once");
+        let (mut orders, mut due) = (BTreeMap::new(), BTreeMap::new());
+        for event in &events {
+            match &event.what {
+                What::Order(line) => {
+                    assert_eq!(line.closed_at.unwrap_or(line.placed_at), event.at);
+                    drop(orders.insert(line.id, line.clone()));
+                }
+                What::Refund { payment, settled: false } => {
+                    drop(due.insert(payment.payment.clone(), payment.reason.clone()));
+                }
+                What::Refund { payment, settled: true } => assert!(due.remove(&payment.payment).is_some()),
+                What::SaleEnded { sale } => assert_eq!((*sale, event.seq), (1, events[events.len() - 1].seq)),
+                What::Rejected { .. } | What::SaleStarted { .. } | What::Stock { .. } => {
+                    panic!("no order was refused later, and nobody has noticed: {event:?}")
+                }
+            }
+        }
+        let mut exported = Vec::new();
+        place.source().export(0, &mut |line| exported.push(line)).unwrap();
+        assert_eq!(orders.len(), exported.len());
+        assert!(exported.iter().all(|line| orders[&line.id] == *line));
+        // One that was due for an order that came later is due no more, without an event of its own: the order is paid.
+        for payment in book.refunds_due() {
+            let Disposition::RefundDue(reason) = payment.disposition else {
+                panic!("it is due: {payment:?}")
+            };
+            assert_eq!(due[&*payment.pay.id], reason.as_str());
+        }
+        let page = reader.read(0, 7).unwrap();
+        assert_eq!((page.to, page.events.len()), (7, events.iter().filter(|event| event.seq <= 7).count()));
+    }
+}
+
+#[test]
+fn how_far_an_endpoint_was_told_is_kept() {
+    for place in Place::each() {
+        let mut ledger = place.open();
+        let mut reader = place.source().event_reader().unwrap();
+        assert_eq!(reader.told("shop").unwrap(), None);
+        let row = |seq, error: &str| Waiting {
+            seq,
+            about: "O'Neil's №1".to_owned(),
+            since: UnixMs(5),
+            attempts: 2,
+            next_at: UnixMs(7),
+            dead: seq == 3,
+            error: error.to_owned(),
+        };
+        let progress = |sent_to, waiting: &[Waiting], answered: &[u64]| {
+            let (waiting, answered) = (waiting.to_vec(), answered.to_vec());
+            Progress { sent_to, disabled: sent_to == 12, waiting, answered }
+        };
+        let first = progress(9, &[row(3, ""), row(4, "a'b\\")], &[]);
+        ledger
+            .note_progress(&[("shop".to_owned(), first), ("b-2".to_owned(), progress(1, &[], &[]))], &[])
+            .unwrap();
+        ledger.note_progress(&[("shop".to_owned(), progress(12, &[row(3, "x")], &[4, 5]))], &[]).unwrap();
+        let told = Told { sent_to: 12, disabled: true, waiting: vec![row(3, "x")] };
+        assert_eq!(reader.told("shop").unwrap(), Some(told));
+        assert_eq!(reader.told("b-2").unwrap(), Some(Told { sent_to: 1, ..Told::default() }));
+        let change = |change| ("shop".to_owned(), change);
+        let again = [change(EndpointChange::Enable), change(EndpointChange::Replay { since: 3 })];
+        ledger.note_progress(&[("b-2".to_owned(), progress(2, &[], &[]))], &again).unwrap();
+        let told = Told { sent_to: 3, disabled: false, waiting: vec![row(3, "x")] };
+        assert_eq!(reader.told("shop").unwrap(), Some(told));
+        let again = [change(EndpointChange::Replay { since: 2 }), change(EndpointChange::Disable)];
+        ledger.note_progress(&[], &again).unwrap();
+        let told = Told { sent_to: 2, disabled: true, waiting: Vec::new() };
+        assert_eq!(reader.told("shop").unwrap(), Some(told));
+        assert_eq!(reader.told("b-2").unwrap(), Some(Told { sent_to: 2, ..Told::default() }));
+    }
+}
+
+#[test]
+fn what_the_clock_and_the_stock_do_is_noticed_once() {
+    const SKU: SkuId = SkuId(0);
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let mut spec = SaleSpec { starts_at: UnixMs(100_000), ends_at: UnixMs(200_000), ..sale(1) };
+        spec.items.truncate(1);
+        let (product, total) = (spec.items[0].product, spec.items[0].total);
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(spec)]);
+        let adjust = |how, units, key: &str| Command::Adjust { sku: SKU, how, units, key: key.into() };
+        let (started, ended) = (Notice::SaleStarted(SaleId(1)), Notice::SaleEnded(SaleId(1)));
+        let (out, back) = (Notice::SoldOut(SKU), Notice::BackInStock(SKU));
+        for (at, before, expected) in [
+            (99_999, None, &[][..]),
+            (100_000, None, &[started]),
+            (100_001, Some(adjust(Adjust::Correct, total, "a")), &[out]),
+            (110_000, Some(adjust(Adjust::Restock, 1, "b")), &[]),
+            (110_001, None, &[back]),
+            (150_000, Some(adjust(Adjust::Correct, 1, "c")), &[out]),
+            (200_000, Some(adjust(Adjust::Restock, 1, "d")), &[ended]),
+            (200_001, None, &[]),
+            (800_000_000, None, &[]),
+        ] {
+            commit(&mut book, &mut ledger, at, before.into_iter().collect());
+            let catalog = Catalog::of(book.registry(), &Catalog::default());
+            catalog.skus[0].counters.publish(book.stock(SKU).unwrap());
+            // As a server that has just started: what was noticed before is in the ledger alone.
+            for again in [false, true] {
+                let mut noticing = Noticing::new(place.source().event_reader().unwrap());
+                let found = noticing.look(UnixMs(at), &catalog).unwrap();
+                assert_eq!(found, if again { &[] } else { expected }, "at {at}");
+                commit(&mut book, &mut ledger, at, found.into_iter().map(Command::Notice).collect());
+            }
+        }
+        let events = all(&mut place.source().event_reader().unwrap());
+        let item = |sold_out| What::Stock { sale: 1, product: product.0, sold_out };
+        let expected =
+            [What::SaleStarted { sale: 1 }, item(true), item(false), item(true), What::SaleEnded { sale: 1 }];
+        assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        drop(ledger);
+        assert_eq!(place.load().unwrap().next_seq(), book.next_seq(), "it replays");
+        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+    }
+}
