@@ -37,6 +37,7 @@ mod published;
 mod reload;
 mod serve;
 mod serving;
+mod shop_calls;
 mod stand_in;
 mod tls;
 mod tokens;
