@@ -69,11 +69,12 @@ class Order(TypedDict):
     unit_price: int
     amount: int
     currency: str
-    status: Literal['pending', 'held', 'paid', 'cancelled', 'expired', 'rejected']
+    status: Literal['pending', 'held', 'paid', 'cancelled', 'expired', 'refunded', 'rejected']
     placed_at_ms: Milliseconds
     pay_by_ms: int | None
     closed_at_ms: int | None
     refund_due: bool
+    refunded: NotRequired[int]
     pay_url: NotRequired[str]
 
 
@@ -122,7 +123,22 @@ class Payment(TypedDict):
     currency: str | None
     result: Literal['paid', 'refund_due', 'settled']
     reason: str | None
+    units: NotRequired[int]
     recorded_at_ms: Milliseconds
+
+
+class RefundRequest(TypedDict, closed=True):
+    refund_id: str
+    amount: NotRequired[int]
+    units: NotRequired[int]
+
+
+class RefundMadeRequest(TypedDict, closed=True):
+    refund_id: str
+    order: str
+    amount: int
+    units: NotRequired[int]
+    currency: NotRequired[str]
 
 
 class PublishedRefusal(TypedDict):
@@ -157,9 +173,10 @@ class OrderChange(TypedDict):
     unit_price: int
     amount: int
     currency: str
-    status: Literal['held', 'paid', 'cancelled', 'expired']
+    status: Literal['held', 'paid', 'cancelled', 'expired', 'refunded']
     placed_at_ms: Milliseconds
     closed_at_ms: int | None
+    refunded: int
     address: Address | None
 
 

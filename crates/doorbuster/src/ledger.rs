@@ -154,6 +154,8 @@ struct Line<A> {
     status: &'static str,
     placed_at_ms: u64,
     closed_at_ms: Option<u64>,
+    /// Of the amount.
+    refunded: u64,
     /// JSON text in the CSV, an object in the JSON.
     address: Option<A>,
 }
@@ -172,6 +174,7 @@ impl<A> Line<A> {
             status: order.status.as_str(),
             placed_at_ms: order.placed_at.0,
             closed_at_ms: order.closed_at.map(|at| at.0),
+            refunded: order.refunded,
             address: order.address.map(address),
         }
     }

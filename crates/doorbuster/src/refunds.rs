@@ -1,4 +1,4 @@
-//! `doorbuster refunds`: payments that paid for nothing, and the word that the money was given back.
+//! `doorbuster refunds`: refunds of paid orders, payments that paid for nothing, and the word that the money was given back.
 //!
 //! Must not: give money back; the provider does.
 
@@ -12,16 +12,19 @@ use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::format_utc;
 
-/// List the refunds that are due, and settle those that were made.
+/// Refund paid orders, list the refunds that are due, and settle those that were made.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A payment that paid for nothing (for an order that was cancelled, paid already or unknown, of another amount, too late and
-sold out) is kept, and its refund is due until you say that it was made:
+sold out) is kept, and its refund is due until you say that it was made. So is a refund of a paid order:
 
+  doorbuster refunds create ORDER                       all that is left of its amount; its units stay sold
+  doorbuster refunds create ORDER --amount 500 --units 1 --id damaged-7
+                                                        5.00 of it, and one unit goes back on sale
   doorbuster refunds list
-  doorbuster refunds settle pay_1      once the provider has given the money back
+  doorbuster refunds settle pay_1                       once the provider has given the money back
 
-To settle a payment again changes nothing. One that paid for its order can't be settled.")]
+To create or settle the same again changes nothing. What has paid for its order can't be settled: refund the order.")]
 pub(crate) struct RefundsArguments {
     #[command(subcommand)]
     command: RefundsCommand,
@@ -29,6 +32,22 @@ pub(crate) struct RefundsArguments {
 
 #[derive(Subcommand, Debug)]
 enum RefundsCommand {
+    /// Refund a paid order, whole or in part; nothing here moves money
+    Create {
+        /// The order's id
+        order: String,
+        /// In the currency's smallest unit [default: all that is left]
+        #[arg(long, value_name = "MINOR")]
+        amount: Option<u64>,
+        /// Units that go back on sale
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        units: u32,
+        /// Names the refund: another one of the same order needs another id [default: refund-ORDER]
+        #[arg(long)]
+        id: Option<String>,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
     /// List the payments whose refund is due, the oldest first
     List {
         #[command(flatten)]
@@ -53,7 +72,10 @@ struct Payment {
     amount: u64,
     /// Of the order's sale; `None`: there is no such order.
     currency: Option<String>,
+    result: String,
     reason: Option<String>,
+    /// Of a refund of a paid order.
+    units: Option<u32>,
     recorded_at_ms: u64,
 }
 
@@ -64,6 +86,18 @@ struct RefundsDue {
 
 pub(crate) fn run(arguments: &RefundsArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
+        RefundsCommand::Create { order, amount, units, id, server } => {
+            let id = id.clone().unwrap_or_else(|| format!("refund-{order}"));
+            let mut wanted = json!({ "refund_id": id, "units": units });
+            if let Some(amount) = amount {
+                wanted["amount"] = json!(amount);
+            }
+            let path = format!("/orders/{}/refund", encoded(order));
+            let answer = Client::connect(server, environment)?.post(&path, &wanted, None);
+            let answer = answer.map_err(|failure| failure.of(&plain(order)))?;
+            let text = if server.json { answer.text() } else { created(&answer.read()?) };
+            output::print(&text)
+        }
         RefundsCommand::List { server } => {
             let answer = Client::connect(server, environment)?.get("/payments/refunds-due")?;
             let text = if server.json { answer.text() } else { list(&answer.read::<RefundsDue>()?.payments) };
@@ -101,6 +135,17 @@ fn list(payments: &[Payment]) -> String {
         .collect();
     let columns = [words("payment"), numbers("amount"), words("order"), words("reason"), words("recorded")];
     output::table(columns, &rows)
+}
+
+fn created(refund: &Payment) -> String {
+    let Payment { payment_id, result, units, .. } = refund;
+    let state = if result == "settled" { "made before" } else { "due" };
+    let back = match units {
+        Some(0) | None => String::new(),
+        Some(1) => "; 1 unit is on sale again".to_owned(),
+        Some(units) => format!("; {units} units are on sale again"),
+    };
+    format!("{} of {}: {state}{back}\n", plain(payment_id), money(refund))
 }
 
 fn settled(payment: &Payment) -> String {

@@ -1,8 +1,8 @@
 //! What can be asked, and what it came to. Data only; a refusal is [`crate::Refusal`].
 
 use crate::{
-    Adjust, BuyerId, Notice, OrderId, OrderView, Pay, PaymentView, Placement, SaleChange, SaleId, SaleSpec,
-    SkuId,
+    Adjust, BuyerId, Notice, OrderId, OrderView, Pay, PaymentView, Placement, Refund, SaleChange, SaleId,
+    SaleSpec, SkuId,
 };
 
 /// Everything that can be asked.
@@ -29,6 +29,7 @@ pub enum Command {
         buyer: BuyerId,
     },
     Pay(Pay),
+    Refund(Refund),
     /// Somebody has paid the refund out.
     Settle {
         payment: Box<str>,

@@ -34,7 +34,7 @@ pub use id::{
 };
 pub use notice::Notice;
 pub use order::{Closing, OrderView, Placement, Status};
-pub use payment::{Disposition, Pay, PaymentView, RefundReason};
+pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;
 pub use sale::{ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
 pub use sales::{Sale, Sales, Terms};

@@ -1,6 +1,6 @@
 //! An order: what was asked for, what became of it.
 
-use crate::{BuyerId, Fingerprint, OrderId, Seq, SkuId, UnixMs};
+use crate::{BuyerId, Fingerprint, OrderId, Refunded, Seq, SkuId, UnixMs};
 
 /// A placement: a request for units, complete but for the time. [`crate::Command::Place`] asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,27 +19,37 @@ pub enum Status {
     Paid,
     Cancelled,
     Expired,
+    /// Paid before, and all of the money is to go back, or went back.
+    Refunded,
 }
 
 impl Status {
+    /// The order's units count to its buyer.
+    pub fn has_units(self) -> bool {
+        matches!(self, Status::Held | Status::Paid | Status::Refunded)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Held => "held",
             Status::Paid => "paid",
             Status::Cancelled => "cancelled",
             Status::Expired => "expired",
+            Status::Refunded => "refunded",
         }
     }
 }
 
-/// How an order left `held` or, as [`Closing::PaidLate`], `expired`.
+/// How an order left `held`; as [`Closing::PaidLate`], `expired`; as [`Closing::Refunded`], `paid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closing {
     Paid,
     Cancelled,
     Expired,
-    /// Paid after it had expired, with units taken again. The only second transition that an order can have.
+    /// Paid after it had expired, with units taken again.
     PaidLate,
+    /// All of its money is refunded. Its units are where they were, but for those that went back on sale with a refund.
+    Refunded,
 }
 
 impl Closing {
@@ -49,7 +59,13 @@ impl Closing {
             Closing::Paid | Closing::PaidLate => Status::Paid,
             Closing::Cancelled => Status::Cancelled,
             Closing::Expired => Status::Expired,
+            Closing::Refunded => Status::Refunded,
         }
+    }
+
+    /// The order was held until then.
+    pub fn ends_hold(self) -> bool {
+        self.step() == 1
     }
 
     /// The order's units are on sale again.
@@ -59,7 +75,11 @@ impl Closing {
 
     /// Its number among the order's transitions, from 1: what the ledger's primary key guards.
     pub fn step(self) -> u8 {
-        if self == Closing::PaidLate { 2 } else { 1 }
+        match self {
+            Closing::Paid | Closing::Cancelled | Closing::Expired => 1,
+            Closing::PaidLate => 2,
+            Closing::Refunded => 3,
+        }
     }
 }
 
@@ -97,7 +117,18 @@ impl Order {
         Placement { id: self.id(), buyer, quantity, fingerprint }
     }
 
-    pub(crate) fn view(&self, unit_price: u64, shift_ms: i64, refund_due: bool) -> OrderView {
+    pub(crate) fn view(
+        &self,
+        unit_price: u64,
+        shift_ms: i64,
+        refund_due: bool,
+        refunded: Refunded,
+    ) -> OrderView {
+        let is_closed = match self.status {
+            Status::Held => false,
+            Status::Refunded => true,
+            _ => self.payment_ms > 0,
+        };
         OrderView {
             id: self.id(),
             seq: self.seq,
@@ -107,8 +138,9 @@ impl Order {
             status: self.status,
             placed_at: self.placed_at,
             pay_by: (self.payment_ms > 0).then(|| self.pay_by(shift_ms)),
-            closed_at: (self.status != Status::Held && self.payment_ms > 0).then_some(self.closed_at),
+            closed_at: is_closed.then_some(self.closed_at),
             refund_due,
+            refunded,
         }
     }
 }
@@ -126,10 +158,11 @@ pub struct OrderView {
     pub placed_at: UnixMs,
     /// Until when it must be paid, by the clock as it was corrected since; `None` if it was paid on placing.
     pub pay_by: Option<UnixMs>,
-    /// When it left `held` (or was paid late); `None` while it is held.
+    /// When it left `held` (or was paid late, or refunded whole); `None` while it is held.
     pub closed_at: Option<UnixMs>,
-    /// A payment for it was recorded that did not pay for it, and was not settled yet.
+    /// Money for it is to go back: of a payment that did not pay for it, or of a refund; nobody has settled it yet.
     pub refund_due: bool,
+    pub refunded: Refunded,
 }
 
 impl OrderView {
@@ -141,10 +174,9 @@ impl OrderView {
     /// The order as it was when it was accepted: the answer that a retry gets again.
     pub fn as_placed(mut self) -> OrderView {
         self.refund_due = false;
-        if self.pay_by.is_some() {
-            self.status = Status::Held;
-            self.closed_at = None;
-        }
+        self.refunded = Refunded::default();
+        self.status = if self.pay_by.is_some() { Status::Held } else { Status::Paid };
+        self.closed_at = None;
         self
     }
 }

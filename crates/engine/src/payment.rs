@@ -12,7 +12,37 @@ pub struct Pay {
     pub amount: u64,
 }
 
-/// Why a payment paid for nothing.
+/// Money that is to go back, or went back, to the buyer of a paid order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    /// Among the ids of payments: the same refund may be asked for many times.
+    pub id: Box<str>,
+    pub order: OrderId,
+    /// Minor units of the sale's currency; `None`: all that was not refunded before.
+    pub amount: Option<u64>,
+    /// Units that go back on sale.
+    pub units: u32,
+    /// The provider has paid it out: nothing is due.
+    pub paid_out: bool,
+}
+
+/// What of an order was refunded, by however many refunds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refunded {
+    /// Minor units.
+    pub amount: u64,
+    /// Units that went back on sale.
+    pub units: u32,
+}
+
+impl Refunded {
+    pub fn add(&mut self, other: Refunded) {
+        self.amount += other.amount;
+        self.units += other.units;
+    }
+}
+
+/// Why money goes back: a payment paid for nothing, or a refund was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefundReason {
     /// No such order is known (yet: if it comes, the payment pays for it).
@@ -26,6 +56,11 @@ pub enum RefundReason {
     ExpiredSoldOut,
     /// Paid after the hold had expired, and the buyer had reached the limit by another order.
     ExpiredOverLimit,
+    /// No payment, but a refund of the paid order that this entry placed, with units that went back on sale.
+    Requested {
+        order: Seq,
+        units: u32,
+    },
 }
 
 impl RefundReason {
@@ -37,6 +72,7 @@ impl RefundReason {
             RefundReason::Cancelled => "cancelled",
             RefundReason::ExpiredSoldOut => "expired_sold_out",
             RefundReason::ExpiredOverLimit => "expired_over_limit",
+            RefundReason::Requested { .. } => "requested",
         }
     }
 }
@@ -47,11 +83,22 @@ pub enum Disposition {
     /// It paid for its order.
     Applied,
     RefundDue(RefundReason),
-    /// A refund was due and somebody settled it.
+    /// A refund was due and somebody settled it; or the provider has paid a [`RefundReason::Requested`] out on its own.
     Settled(RefundReason),
 }
 
-/// A payment as it was recorded.
+impl Disposition {
+    /// How many units went back on sale, if it is a refund of a paid order.
+    pub fn requested(self) -> Option<u32> {
+        match self {
+            Disposition::RefundDue(RefundReason::Requested { units, .. })
+            | Disposition::Settled(RefundReason::Requested { units, .. }) => Some(units),
+            _ => None,
+        }
+    }
+}
+
+/// A payment, or a refund of a paid order, as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentView {
     pub pay: Pay,

@@ -32,8 +32,12 @@ pub enum Refusal {
     KeyConflict,
     /// The order can't be cancelled any more.
     NotCancellable(Status),
-    /// The payment id was used for another order or amount.
+    /// The payment id was used for another order or amount, or for a refund, or the other way round.
     PaymentConflict,
+    /// Only paid orders are refunded.
+    NotRefundable(Status),
+    /// More money, or more units, than the order has left.
+    RefundTooLarge,
     /// No refund is due for this payment.
     NothingToSettle,
     SaleExists,
@@ -65,6 +69,8 @@ impl Refusal {
             Refusal::KeyConflict => "key_conflict",
             Refusal::NotCancellable(_) => "not_cancellable",
             Refusal::PaymentConflict => "payment_conflict",
+            Refusal::NotRefundable(_) => "not_refundable",
+            Refusal::RefundTooLarge => "refund_too_large",
             Refusal::NothingToSettle => "nothing_to_settle",
             Refusal::SaleExists => "sale_exists",
             Refusal::InvalidSale(_) => "invalid_sale",
@@ -102,6 +108,10 @@ impl fmt::Display for Refusal {
                 return write!(f, "the order is {} and can't be cancelled", status.as_str());
             }
             Refusal::PaymentConflict => "this payment id was recorded with another order or amount",
+            Refusal::NotRefundable(status) => {
+                return write!(f, "the order is {}, and only paid orders are refunded", status.as_str());
+            }
+            Refusal::RefundTooLarge => "this is more money, or more units, than is left of the order",
             Refusal::NothingToSettle => "no refund is due for this payment",
             Refusal::SaleExists => "a sale with this id exists and is not the same",
             Refusal::InvalidSale(why) | Refusal::InvalidChange(why) => why,

@@ -84,7 +84,16 @@ impl Stock {
             Closing::Paid => self.confirm(units),
             Closing::Cancelled | Closing::Expired => self.release(units),
             Closing::PaidLate => self.sell(units),
+            // Those that go back on sale went with the refund.
+            Closing::Refunded => {}
         }
+    }
+
+    /// sold -> available: units of a refunded order. Panics if fewer are sold.
+    pub fn take_back(&mut self, units: u64) {
+        self.sold = self.sold.checked_sub(units).expect("only sold units are taken back");
+        self.available += units;
+        self.assert_sum();
     }
 
     /// Moves the total; `false`, and nothing moved, if a correction asks for more than is available.

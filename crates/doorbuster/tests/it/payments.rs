@@ -120,3 +120,54 @@ fn what_paid_for_nothing_is_listed_until_it_is_settled() {
     let (code, audited, errors) = crate::run(directory.path(), &["audit", "--data-dir", "data"]);
     assert!(code == 0 && audited.contains("0 refunds due"), "{audited}{errors}");
 }
+
+#[test]
+fn a_paid_order_is_refunded_in_parts_and_found_so_in_feed_and_export() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = demo(directory.path());
+    let order = place(&server, "7");
+    let (id, amount) = (order["id"].as_str().unwrap(), order["amount"].as_u64().unwrap());
+    let create = |more: &[&str]| refunds(directory.path(), &server, &[&["create", id], more].concat());
+    let (code, out, errors) = create(&[]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(errors.starts_with(&format!("error: {id}: Not refundable: the order is held")), "{errors}");
+    assert_eq!(pay(&server, "pay_1", id, amount)["result"], "paid");
+
+    let money =
+        |amount| format!("{} {}", server::pages::amount(amount, "EUR"), order["currency"].as_str().unwrap());
+    for _again in 0..2 {
+        let part = create(&["--amount", "100", "--units", "1", "--id", "damaged 7"]);
+        let line = format!("damaged 7 of {}: due; 1 unit is on sale again\n", money(100));
+        assert_eq!(part, (0, line, String::new()));
+    }
+    let exported = || {
+        let data = ["orders", "export", "--data-dir", "data", "--format", "jsonl"];
+        let (code, out, errors) = crate::run(directory.path(), &data);
+        assert_eq!(code, 0, "{errors}");
+        serde_json::from_str::<Value>(out.trim()).unwrap()
+    };
+    let line = exported();
+    assert_eq!((&line["status"], &line["refunded"]), (&json!("paid"), &json!(100)));
+    let rest = format!("refund-{id} of {}: due\n", money(amount - 100));
+    assert_eq!(create(&[]), (0, rest, String::new()));
+    let line = exported();
+    assert_eq!((&line["status"], &line["refunded"]), (&json!("refunded"), &json!(amount)));
+    let (code, _, errors) = create(&["--id", "third"]);
+    assert!(code == 1 && errors.contains("the order is refunded, and only paid orders are"), "{errors}");
+    let mut connection = Connection::open(server.address).unwrap();
+    let operator = [("Authorization", &*format!("Bearer {OPERATOR}"))];
+    let feed = connection.exchange("GET", "/api/v1/orders?since=0&status=refunded", &operator, "").unwrap();
+    let feed: Value = serde_json::from_str(&feed.body).unwrap();
+    assert_eq!((&feed["orders"][0]["id"], &feed["orders"][0]["refunded"]), (&json!(id), &json!(amount)));
+
+    let (code, listed, _) = refunds(directory.path(), &server, &["list"]);
+    assert!(code == 0 && listed.lines().count() == 3 && listed.contains("requested"), "{listed}");
+    let (code, _, errors) = refunds(directory.path(), &server, &["settle", "pay_1"]);
+    assert!(code == 1 && errors.starts_with("error: pay_1: Nothing to settle"), "{errors}");
+    let (code, _, errors) =
+        refunds(directory.path(), &server, &["settle", "damaged 7", &format!("refund-{id}")]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    assert_eq!(server.stop(), 0);
+    let (code, audited, errors) = crate::run(directory.path(), &["audit", "--data-dir", "data"]);
+    assert!(code == 0 && audited.contains("0 refunds due"), "{audited}{errors}");
+}

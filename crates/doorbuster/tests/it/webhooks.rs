@@ -172,9 +172,14 @@ fn the_shop_is_told_of_every_step_in_order_and_signed() {
     let (paid, cancelled) = (place(&server, "anna"), place(&server, "anna"));
     does(&server, "anna", &paid, "pay");
     does(&server, "anna", &cancelled, "cancel");
+    let mut refund = doorbuster(directory.path());
+    refund.args(["refunds", "create", &paid, "--server", &format!("http://{}", server.address)]);
+    let (code, _, errors) = outcome(refund.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+    assert_eq!(code, 0, "{errors}");
+    let kinds = |all: &[&str]| all.iter().map(|kind| format!("order.{kind}")).collect::<Vec<_>>();
     let expected = BTreeMap::from([
-        (paid, vec!["order.held".to_owned(), "order.paid".to_owned()]),
-        (cancelled, vec!["order.held".to_owned(), "order.cancelled".to_owned()]),
+        (paid, kinds(&["held", "paid", "refunded"])),
+        (cancelled, kinds(&["held", "cancelled"])),
     ]);
     wait_until("all was told", || receiver.told() == expected);
     let mut ids: Vec<String> = receiver.heard().into_iter().map(|heard| heard.id).collect();
@@ -191,7 +196,7 @@ fn the_shop_is_told_of_every_step_in_order_and_signed() {
     let server = serve(directory.path(), &receiver, "");
     let last = place(&server, "anna");
     wait_until("the next one was told", || receiver.told().contains_key(&last));
-    assert_eq!(receiver.heard().len(), 5);
+    assert_eq!(receiver.heard().len(), 6);
     assert_eq!(server.stop(), 0);
     audited(directory.path());
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Book;
 use crate::rules::rows::Rows;
-use crate::{BuyerId, Disposition, OrderId, RETURNED_HOLDS_FREE, SkuId, Status};
+use crate::{BuyerId, Disposition, OrderId, RETURNED_HOLDS_FREE, Refunded, SkuId, Status};
 
 impl Book {
     /// Checks every invariant by counting again from the orders and payments.
@@ -31,7 +31,10 @@ impl Book {
             orders[sku] += 1;
             match order.status {
                 Status::Held => held[sku] += u64::from(order.quantity),
-                Status::Paid => sold[sku] += u64::from(order.quantity),
+                Status::Paid | Status::Refunded => {
+                    let back = self.refunded.get(&order.id()).map_or(0, |refunded| refunded.units);
+                    sold[sku] += u64::from(order.quantity.saturating_sub(back));
+                }
                 Status::Cancelled | Status::Expired => {}
             }
             if self.find(order.id()).map(|found| found as usize) != Some(index) {
@@ -62,7 +65,7 @@ impl Book {
         let mut holds: HashMap<(u32, BuyerId), u32> = HashMap::new();
         for order in &self.orders {
             let terms = self.sales.terms(order.sku).expect("an order has a SKU");
-            if terms.limit.is_some() && matches!(order.status, Status::Held | Status::Paid) {
+            if terms.limit.is_some() && order.status.has_units() {
                 *units.entry((order.sku.0, order.buyer)).or_insert(0) += order.quantity;
             }
             let bounded = self.sales.of(terms).spec.open_holds_per_buyer_max.is_some();
@@ -103,11 +106,17 @@ impl Book {
         }
     }
 
-    /// One payment has paid for each order that is paid, none for any other, and every other one is listed.
+    /// One payment has paid for each order that is paid, none for any other, and every other one is listed. What is
+    /// refunded of an order is no more than it has.
     fn check_money(&self, broken: &mut Vec<String>) {
         let mut due: HashMap<OrderId, u32> = HashMap::new();
         let mut paid_by = vec![0u32; self.orders.len()];
+        let mut refunded: HashMap<OrderId, Refunded> = HashMap::new();
         for payment in &self.payments {
+            if let Some(units) = payment.disposition.requested() {
+                let part = Refunded { amount: payment.pay.amount, units };
+                refunded.entry(payment.pay.order).or_default().add(part);
+            }
             match (payment.disposition, self.find(payment.pay.order)) {
                 (Disposition::Applied, Some(index)) => paid_by[index as usize] += 1,
                 (Disposition::Applied, None) => {
@@ -118,12 +127,14 @@ impl Book {
             }
         }
         for (order, payments) in self.orders.iter().zip(paid_by) {
-            let needs = u32::from(order.status == Status::Paid && order.payment_ms > 0);
+            let is_paid = matches!(order.status, Status::Paid | Status::Refunded);
+            let needs = u32::from(is_paid && order.payment_ms > 0);
             if payments != needs {
                 let (id, status) = (order.id(), order.status.as_str());
                 broken.push(format!("order {id} is {status}, and {payments} payments paid for it"));
             }
         }
+        self.check_refunded(&refunded, broken);
         let count: usize = due.values().map(|count| *count as usize).sum();
         if count != self.refunds_due {
             broken.push(format!("{count} refunds are due, but counted {}", self.refunds_due));
@@ -131,6 +142,28 @@ impl Book {
         let listed: HashMap<_, _> = self.refunds.iter().map(|(order, count)| (*order, *count)).collect();
         if due != listed {
             broken.push("the refunds per order differ from what the payments say".to_owned());
+        }
+    }
+
+    fn check_refunded(&self, counted: &HashMap<OrderId, Refunded>, broken: &mut Vec<String>) {
+        for (index, order) in (0..).zip(&self.orders) {
+            let (view, counted) = (self.order_view(index), counted.get(&order.id()).copied());
+            let Refunded { amount, units } = counted.unwrap_or_default();
+            let is_whole = counted.is_some() && amount == view.amount();
+            let fits = match view.status {
+                Status::Refunded => is_whole,
+                Status::Paid => !is_whole && amount <= view.amount(),
+                _ => counted.is_none(),
+            };
+            if !fits || units > view.quantity {
+                let (id, status) = (view.id, view.status.as_str());
+                broken.push(format!(
+                    "order {id} is {status}, and {amount} and {units} units of it are refunded"
+                ));
+            }
+        }
+        if *counted != self.refunded.iter().map(|(order, refunded)| (*order, *refunded)).collect() {
+            broken.push("what is refunded differs from what the payments say".to_owned());
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
     Accepted, Adjust, BuyerId, Command, CoolDown, Disposition, Entry, OrderId, OrderView, PaymentView,
-    ProductId, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
+    ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use replay::LedgerKind;
@@ -66,11 +66,13 @@ pub struct Book {
     payment_by_id: Sharded<u32>,
     /// Payments that came before their order.
     unmatched: FixedMap<OrderId, Vec<u32>>,
+    /// What of orders was refunded, of those of which something was.
+    refunded: FixedMap<OrderId, Refunded>,
     /// Payments per order for which a refund is due.
     refunds: FixedMap<OrderId, u32>,
     /// The sum of `refunds`.
     refunds_due: usize,
-    /// The order that the payment just recorded pays for: its closing must be the next event.
+    /// The order that the payment just recorded pays for, or refunds whole: its closing must be the next event.
     paying: Option<OrderId>,
     adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
     journal: Vec<Entry>,
@@ -101,6 +103,7 @@ impl Book {
             payments: Vec::new(),
             payment_by_id: Sharded::default(),
             unmatched: FixedMap::default(),
+            refunded: FixedMap::default(),
             refunds: FixedMap::default(),
             refunds_due: 0,
             paying: None,

@@ -39,7 +39,8 @@ impl Book {
         ensure(entry.seq == self.end.next, "the sequence has a gap")?;
         let corrected = matches!(entry.event, Event::ClockCorrected { .. });
         ensure(corrected || at >= self.end.last_at, "time runs backwards")?;
-        let closes = matches!(entry.event, Event::OrderClosed { how: Closing::Paid | Closing::PaidLate, .. });
+        let paid = |how: &Closing| matches!(how, Closing::Paid | Closing::PaidLate | Closing::Refunded);
+        let closes = matches!(&entry.event, Event::OrderClosed { how, .. } if paid(how));
         ensure(closes || self.paying.is_none(), "a payment was applied, but its order not closed")?;
         match &entry.event {
             event if is_about_a_sale(event) => self.sales.check(at, event),
@@ -96,12 +97,20 @@ impl Book {
     fn check_closed(&self, at: UnixMs, seq: Seq, how: Closing) -> Result<(), &'static str> {
         let index = self.find_at(seq).ok_or("the order is unknown")?;
         let order = self.order_row(index);
-        let from = if how == Closing::PaidLate { Status::Expired } else { Status::Held };
+        let from = match how {
+            Closing::PaidLate => Status::Expired,
+            Closing::Refunded => Status::Paid,
+            Closing::Paid | Closing::Cancelled | Closing::Expired => Status::Held,
+        };
         ensure(order.status == from, "the order was closed before")?;
         match how {
             // Units and limit of a late payment were judged with the payment, which is the entry before.
             Closing::Paid | Closing::PaidLate => {
                 ensure(self.paying == Some(order.id()), "the order was closed as paid without a payment")
+            }
+            // So was the refund, which is the entry before.
+            Closing::Refunded => {
+                ensure(self.paying == Some(order.id()), "the order was closed as refunded without a refund")
             }
             Closing::Expired => {
                 let expires = rules::expires(order.status, self.pay_by(index), at);
@@ -119,6 +128,15 @@ impl Book {
         pay: &Pay,
         disposition: Disposition,
     ) -> Result<(), &'static str> {
+        if let Disposition::RefundDue(reason) | Disposition::Settled(reason) = disposition
+            && let RefundReason::Requested { order, units } = reason
+        {
+            rules::payment_id(&pay.id).map_err(why_not_possible)?;
+            let order = self.order_at(order).filter(|order| order.id == pay.order);
+            let order = order.ok_or("the order is unknown")?;
+            let judged = pay::judge_refund(&order, (Some(pay.amount), units));
+            return judged.map(drop).map_err(why_not_possible);
+        }
         let judged = pay::judge(self, pay, Grant::NotAsked);
         let (judged, closing) = judged.map_err(|why| match why {
             Declined::Refused(refusal) => why_not_possible(refusal),
@@ -162,6 +180,8 @@ fn why_not_possible(refusal: Refusal) -> &'static str {
         Refusal::TooManyHolds => "the buyer has too many open holds",
         Refusal::SoldOut | Refusal::NotEnoughLeft => "the order was oversold",
         Refusal::CorrectionTooLarge => "a correction below held + sold",
+        Refusal::NotRefundable(_) => "the order is not paid, and was refunded",
+        Refusal::RefundTooLarge => "more was refunded than the order has",
         Refusal::InvalidChange(why) => why,
         _ => "no command could have made it",
     }

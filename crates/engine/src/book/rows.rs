@@ -10,7 +10,7 @@ use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RETURNED_HOLDS_FREE,
-    RefundReason, Seq, SkuId, Status, UnixMs,
+    RefundReason, Refunded, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for Book {
@@ -81,8 +81,9 @@ impl Rows for Book {
     fn order_view(&self, order: u32) -> OrderView {
         let order = &self.orders[order as usize];
         let refund_due = !self.refunds.is_empty() && self.refunds.contains_key(&order.id());
+        let refunded = if self.refunded.is_empty() { None } else { self.refunded.get(&order.id()).copied() };
         let terms = self.sales.terms(order.sku).expect("an order has a SKU");
-        order.view(terms.price, self.shift_ms_since(order.seq), refund_due)
+        order.view(terms.price, self.shift_ms_since(order.seq), refund_due, refunded.unwrap_or_default())
     }
 
     fn insert_order(&mut self, order: Order) {
@@ -112,10 +113,19 @@ impl Rows for Book {
                 self.cooling.insert((sku, buyer), (entry, at));
             }
         }
-        if how != Closing::PaidLate
+        if how.ends_hold()
             && let Some(sale) = self.bounds_holds(sku)
         {
             self.holds.take(sale, buyer, 1);
+        }
+    }
+
+    fn add_refunded(&mut self, order: u32, part: Refunded) {
+        let id = self.orders[order as usize].id();
+        self.refunded.entry(id).or_default().add(part);
+        let order = self.order_view(order);
+        if order.refunded.amount == order.amount() {
+            self.paying = Some(id);
         }
     }
 

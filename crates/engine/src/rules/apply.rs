@@ -5,8 +5,8 @@
 use super::rows::{Moved, Rows, SkuRow};
 use crate::order::Order;
 use crate::{
-    Adjust, Closing, Disposition, Entry, Event, Payment, Placement, SaleSpec, Seq, SkuId, Status, Stock,
-    UnixMs,
+    Adjust, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleSpec, Seq, SkuId,
+    Status, Stock, UnixMs,
 };
 
 /// Appends an event and carries it out.
@@ -37,11 +37,13 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         }
         Event::OrderClosed { order, how } => closed(rows, *order, at, *how),
         Event::PaymentRecorded { pay, disposition } => {
-            assert!(
-                !matches!(disposition, Disposition::Settled(_)),
-                "a refund is settled by an event of its own"
-            );
+            let requested = disposition.requested();
+            let is_settled = matches!(disposition, Disposition::Settled(_));
+            assert!(requested.is_some() || !is_settled, "a payment is settled by an event of its own");
             rows.insert_payment(seq, at, pay, *disposition);
+            if let Some(units) = requested {
+                refunded(rows, pay, units);
+            }
         }
         Event::PaymentMatched { payment } => end_refund(rows, *payment, |_| Disposition::Applied),
         Event::RefundSettled { payment } => end_refund(rows, *payment, Disposition::Settled),
@@ -105,12 +107,23 @@ fn closed<R: Rows>(rows: &mut R, seq: Seq, at: UnixMs, how: Closing) {
     let terms = rows.registry().terms(order.sku).expect("an order has a SKU");
     if terms.limit.is_some() {
         match how {
-            Closing::Paid => {}
+            Closing::Paid | Closing::Refunded => {}
             Closing::Cancelled | Closing::Expired => rows.take_units(order.sku, order.buyer, order.quantity),
             Closing::PaidLate => rows.add_units(order.sku, order.buyer, order.quantity),
         }
     }
     rows.note_change(order.sku, Moved::Closed(order, how));
+}
+
+/// The buyer's units stay as they are: what was taken back was had, and a limit counts it.
+fn refunded<R: Rows>(rows: &mut R, pay: &Pay, units: u32) {
+    let order = rows.find(pay.order).expect("only orders that exist are refunded");
+    rows.add_refunded(order, Refunded { amount: pay.amount, units });
+    if units > 0 {
+        let sku = pay.order.sku;
+        rows.sku_mut(sku).stock.take_back(u64::from(units));
+        rows.note_change(sku, Moved::TakenBack { units });
+    }
 }
 
 fn end_refund<R: Rows>(rows: &mut R, seq: Seq, to: impl Fn(crate::RefundReason) -> Disposition) {

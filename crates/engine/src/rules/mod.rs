@@ -12,8 +12,8 @@ pub(crate) mod rows;
 use crate::handover::Claim;
 use crate::sale::limits;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Placement, RefundReason, Refusal, Status, Stock,
-    UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Placement, RefundReason, Refunded, Refusal, Status,
+    Stock, UnixMs,
 };
 
 /// Why a command was not carried out. Nothing was recorded.
@@ -96,7 +96,7 @@ pub fn cancel(status: Status) -> Result<bool, Refusal> {
     match status {
         Status::Held => Ok(true),
         Status::Cancelled => Ok(false),
-        Status::Paid | Status::Expired => Err(Refusal::NotCancellable(status)),
+        Status::Paid | Status::Expired | Status::Refunded => Err(Refusal::NotCancellable(status)),
     }
 }
 
@@ -127,7 +127,7 @@ pub fn pay(status: Status, owed: u64, paid: u64) -> Result<Closing, RefundReason
     }
     match status {
         Status::Held => Ok(Closing::Paid),
-        Status::Paid => Err(RefundReason::AlreadyPaid),
+        Status::Paid | Status::Refunded => Err(RefundReason::AlreadyPaid),
         Status::Cancelled => Err(RefundReason::Cancelled),
         Status::Expired => Ok(Closing::PaidLate),
     }
@@ -150,6 +150,29 @@ pub fn pay_late(available: u64, limit: Option<u32>, units: u32, quantity: u32) -
 /// Whether a payment that came before its order pays for it.
 pub fn matches(status: Status, owed: u64, paid: u64) -> bool {
     status == Status::Held && owed == paid
+}
+
+/// What is refunded of an order of which so much was refunded before. `amount`: `None` for all that is left.
+///
+/// # Errors
+/// [`Refusal::NotRefundable`], [`Refusal::RefundTooLarge`], [`Refusal::InvalidChange`].
+pub fn refund(
+    (status, owed, quantity): (Status, u64, u32),
+    before: Refunded,
+    (amount, units): (Option<u64>, u32),
+) -> Result<Refunded, Refusal> {
+    if status != Status::Paid {
+        return Err(Refusal::NotRefundable(status));
+    }
+    let left = owed - before.amount;
+    let amount = amount.unwrap_or(left);
+    if amount > left || units > quantity - before.units {
+        return Err(Refusal::RefundTooLarge);
+    }
+    if amount == 0 && left > 0 {
+        return Err(Refusal::InvalidChange("a refund must be of at least 1 minor unit"));
+    }
+    Ok(Refunded { amount, units })
 }
 
 /// Whether a refund is still to be settled; `false`: it was settled before, and is answered again.

@@ -27,6 +27,7 @@ pub(crate) fn execute<R: Rows>(
         Command::Adjust { sku, how, units, key } => return adjust(rows, now, sku, (how, units), key, grant),
         Command::Cancel { order, buyer } => return Ok(super::place::cancel(rows, now, order, buyer)?),
         Command::Pay(pay) => return super::pay::pay(rows, now, pay, grant),
+        Command::Refund(refund) => return Ok(super::pay::refund(rows, now, refund)?),
         Command::Settle { payment } => return Ok(super::pay::settle(rows, now, &payment)?),
         Command::EraseBuyer(buyer) => {
             record(rows, now, Event::BuyerErased(buyer));

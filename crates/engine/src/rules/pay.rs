@@ -8,7 +8,10 @@ use super::apply::record;
 use super::place::units_of;
 use super::rows::Rows;
 use crate::handover::{Claim, Grant};
-use crate::{Accepted, Closing, Disposition, Event, Pay, Placement, RefundReason, Refusal, Seq, UnixMs};
+use crate::{
+    Accepted, Closing, Disposition, Event, OrderView, Pay, Placement, Refund, RefundReason, Refunded,
+    Refusal, Seq, UnixMs,
+};
 
 /// Records a payment and pays its order with it, if it can. The same callback again changes nothing.
 pub(super) fn pay<R: Rows>(rows: &mut R, now: UnixMs, pay: Pay, grant: Grant) -> Result<Accepted, Declined> {
@@ -78,6 +81,51 @@ pub(super) fn match_early<R: Rows>(rows: &mut R, now: UnixMs, name: R::Order) {
             record(rows, now, Event::OrderClosed { order: order.seq, how: Closing::Paid });
         }
     }
+}
+
+/// Records a refund of a paid order; with the last of its money the order is refunded. Asking for it again changes nothing,
+/// but that it may have been paid out since.
+pub(super) fn refund<R: Rows>(rows: &mut R, now: UnixMs, asked: Refund) -> Result<Accepted, Refusal> {
+    let known = rows.find_payment(&asked.id);
+    let name = match known {
+        Some(name) => {
+            let known = rows.payment(name);
+            let same = known.disposition.requested() == Some(asked.units)
+                && known.pay.order == asked.order
+                && asked.amount.is_none_or(|amount| amount == known.pay.amount);
+            if !same {
+                return Err(Refusal::PaymentConflict);
+            }
+            name
+        }
+        None => {
+            super::payment_id(&asked.id)?;
+            let order = rows.find(asked.order).ok_or(Refusal::UnknownOrder)?;
+            let order = rows.order_view(order);
+            let Refunded { amount, units } = judge_refund(&order, (asked.amount, asked.units))?;
+            let pay = Pay { id: asked.id.clone(), order: asked.order, amount };
+            let reason = RefundReason::Requested { order: order.seq, units };
+            let due_or_settled = if asked.paid_out { Disposition::Settled } else { Disposition::RefundDue };
+            let disposition = due_or_settled(reason);
+            record(rows, now, Event::PaymentRecorded { pay, disposition });
+            if order.refunded.amount + amount == order.amount() {
+                record(rows, now, Event::OrderClosed { order: order.seq, how: Closing::Refunded });
+            }
+            rows.find_payment(&asked.id).expect("it was just recorded")
+        }
+    };
+    let settles = asked.paid_out && super::settle(rows.payment(name).disposition)?;
+    if settles {
+        let payment = rows.payment(name).seq;
+        record(rows, now, Event::RefundSettled { payment });
+    }
+    let replayed = known.is_some() && !settles;
+    Ok(Accepted::Payment { payment: rows.payment(name).clone(), replayed })
+}
+
+/// What is refunded of an order as it stands.
+pub(crate) fn judge_refund(order: &OrderView, asked: (Option<u64>, u32)) -> Result<Refunded, Refusal> {
+    super::refund((order.status, order.amount(), order.quantity), order.refunded, asked)
 }
 
 /// Notes that a refund was paid out. Settling it again is answered as the first time.

@@ -9,8 +9,8 @@ use crate::handover::Grant;
 use crate::order::Order;
 use crate::sales::Sales;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, Seq, SkuId, Stock,
-    UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, Refunded, Seq, SkuId,
+    Stock, UnixMs,
 };
 
 /// A SKU's units, and how many orders it had, whatever became of them.
@@ -61,8 +61,10 @@ pub(crate) trait Rows {
     fn order_view(&self, order: Self::Order) -> OrderView;
     /// A new order. One that is held waits for its deadline, and counts to its buyer's open holds.
     fn insert_order(&mut self, order: Order);
-    /// Notes how an order was closed; unless that is [`Closing::PaidLate`] it was held, and is no more.
+    /// Notes how an order was closed; one that [`Closing::ends_hold`] was held, and is no more.
     fn close_order(&mut self, order: Self::Order, how: Closing, at: UnixMs);
+    /// So much more of an order is refunded.
+    fn add_refunded(&mut self, order: Self::Order, part: Refunded);
 
     fn find_payment(&self, id: &str) -> Option<Self::Payment>;
     fn find_payment_at(&self, seq: Seq) -> Option<Self::Payment>;
@@ -95,5 +97,13 @@ pub(crate) trait Rows {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moved<'a> {
     Closed(Order, Closing),
-    Adjusted { how: Adjust, units: u64, key: &'a str },
+    Adjusted {
+        how: Adjust,
+        units: u64,
+        key: &'a str,
+    },
+    /// Units of a refunded order are on sale again.
+    TakenBack {
+        units: u32,
+    },
 }

@@ -7,8 +7,8 @@ use super::{Needs, Rejection, Sku, Units, WorkingSet};
 use crate::order::Order;
 use crate::rules::rows::SkuRow;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Payment, PaymentView, Sales, Seq,
-    SkuId, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Payment, PaymentView, Refunded,
+    Sales, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 /// What was read of the rows that were asked for.
@@ -56,6 +56,7 @@ pub struct OrderRow {
     pub fingerprint: Fingerprint,
     /// Its latest transition.
     pub closed: Option<(Closing, UnixMs)>,
+    pub refunded: Refunded,
 }
 
 /// A row that no server of ours can have written.
@@ -76,7 +77,7 @@ impl OrderRow {
     /// # Errors
     /// If it has no SKU, or another price than that.
     pub fn view(&self, sales: &Sales, id: OrderId, refund_due: bool) -> Result<OrderView, Unsound> {
-        Ok(self.order(sales, id)?.view(self.unit_price, 0, refund_due))
+        Ok(self.order(sales, id)?.view(self.unit_price, 0, refund_due, self.refunded))
     }
 
     fn order(&self, sales: &Sales, id: OrderId) -> Result<Order, Unsound> {
@@ -134,6 +135,9 @@ impl WorkingSet<'_> {
             if !self.order_by_id.contains_key(&id) {
                 let order = row.order(self.sales, id)?;
                 self.add_order(order);
+                if row.refunded != Refunded::default() {
+                    self.refunded.insert(id, row.refunded);
+                }
             }
         }
         self.rejections.extend(found.rejections);

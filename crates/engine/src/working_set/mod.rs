@@ -27,7 +27,7 @@ use crate::rules::{self, place};
 use crate::sharded::FixedMap;
 use crate::{
     Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, OrderId, OrderView, PaymentView, Placement,
-    Refusal, Sales, Seq, SkuId, Stock, UnixMs,
+    Refunded, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
 };
 
 pub use effects::Effects;
@@ -94,6 +94,8 @@ pub struct WorkingSet<'s> {
     payments: Vec<PaymentView>,
     payment_by_id: FixedMap<Box<str>, u32>,
     payment_by_seq: FixedMap<Seq, u32>,
+    /// What of orders was refunded, of those of which something was.
+    refunded: FixedMap<OrderId, Refunded>,
     /// Payments for which a refund is due, by the order that they were for, oldest first.
     refunds: FixedMap<OrderId, Vec<u32>>,
     adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
@@ -126,6 +128,7 @@ impl<'s> WorkingSet<'s> {
             payments: Vec::new(),
             payment_by_id: FixedMap::default(),
             payment_by_seq: FixedMap::default(),
+            refunded: FixedMap::default(),
             refunds: FixedMap::default(),
             adjustments: FixedMap::default(),
             correction_id,

@@ -44,6 +44,10 @@ impl Needs {
                     needs.order(pay.order);
                     needs.payments.insert(pay.id.clone());
                 }
+                Command::Refund(refund) => {
+                    needs.order(refund.order);
+                    needs.payments.insert(refund.id.clone());
+                }
                 Command::Settle { payment } => drop(needs.payments.insert(payment.clone())),
                 Command::CreateSale(_)
                 | Command::ChangeSale { .. }

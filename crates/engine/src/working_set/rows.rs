@@ -6,8 +6,8 @@ use crate::handover::{Change, Grant};
 use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RefundReason, Sales,
-    Seq, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RefundReason,
+    Refunded, Sales, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for WorkingSet<'_> {
@@ -80,7 +80,8 @@ impl Rows for WorkingSet<'_> {
         let order = &self.orders[order as usize];
         let refund_due = self.refunds.get(&order.id()).is_some_and(|due| !due.is_empty());
         let terms = self.sales.terms(order.sku).expect("an order has a SKU");
-        order.view(terms.price, 0, refund_due)
+        let refunded = self.refunded.get(&order.id()).copied().unwrap_or_default();
+        order.view(terms.price, 0, refund_due, refunded)
     }
 
     fn insert_order(&mut self, order: Order) {
@@ -93,10 +94,14 @@ impl Rows for WorkingSet<'_> {
     fn close_order(&mut self, order: u32, how: Closing, at: UnixMs) {
         let order = &mut self.orders[order as usize];
         (order.status, order.closed_at) = (how.status(), at);
-        let new = how != Closing::PaidLate && self.effects.holds_opened.remove(&order.seq).is_some();
-        if how != Closing::PaidLate && !new {
+        if how.ends_hold() && self.effects.holds_opened.remove(&order.seq).is_none() {
             self.effects.holds_closed.push(order.seq);
         }
+    }
+
+    fn add_refunded(&mut self, order: u32, part: Refunded) {
+        let id = self.orders[order as usize].id();
+        self.refunded.entry(id).or_default().add(part);
     }
 
     fn find_payment(&self, id: &str) -> Option<u32> {
@@ -180,6 +185,8 @@ impl Rows for WorkingSet<'_> {
             Moved::Closed(order, how) if how.returns_units() => Change::Release(order.placement()),
             Moved::Closed(..) => return,
             Moved::Adjusted { how: Adjust::Restock, units, .. } => Change::Restock { units },
+            // The gate goes on counting them to their buyer.
+            Moved::TakenBack { units } => Change::Restock { units: u64::from(units) },
             Moved::Adjusted { how: Adjust::Correct, units, key } => {
                 Change::Correct { id: self.correction_id(sku, key), units }
             }

@@ -9,5 +9,6 @@ mod paying;
 mod placing;
 mod queue;
 mod races;
+mod refunding;
 mod replay;
 mod shop;

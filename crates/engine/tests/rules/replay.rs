@@ -167,6 +167,8 @@ fn closings_that_could_not_be() {
         (13, closed(10, Closing::Paid), "the order was closed before"),
         (14, closed(10, Closing::PaidLate), "the order was closed before"),
         (18, closed(3, Closing::Paid), "the order was closed before"),
+        (7, closed(3, Closing::Refunded), "the order was closed as refunded without a refund"),
+        (7, closed(6, Closing::Refunded), "the order was closed before"),
     ];
     for (seq, event, why) in rows {
         altered(seq, event, why);
@@ -208,6 +210,20 @@ fn payments_that_could_not_come_to_this() {
         (15, Event::PaymentMatched { payment: Seq(14) }, "the order is unknown"),
         (17, Event::PaymentMatched { payment: Seq(8) }, "the payment had not come before its order"),
         (9, Event::PaymentMatched { payment: Seq(8) }, "the payment had not come before its order"),
+    ];
+    for (seq, event, why) in rows {
+        altered(seq, event, why);
+    }
+    let refund = |order, units| RefundReason::Requested { order: Seq(order), units };
+    let unpaid = "the order is not paid, and was refunded";
+    let rows = [
+        (7, recorded(paid("r", 1, 3), due(refund(3, 0))), "more was refunded than the order has"),
+        (7, recorded(paid("r", 1, 1), due(refund(3, 3))), "more was refunded than the order has"),
+        (7, recorded(paid("r", 1, 0), due(refund(3, 1))), "a refund must be of at least 1 minor unit"),
+        (7, recorded(paid("", 1, 1), due(refund(3, 1))), "the payment id must have 1 to 255 bytes"),
+        (7, recorded(paid("r", 2, 1), due(refund(3, 1))), "the order is unknown"),
+        (7, recorded(paid("r", 1, 1), due(refund(99, 1))), "the order is unknown"),
+        (7, recorded(paid("r", 2, 1), Disposition::Settled(refund(6, 0))), unpaid),
     ];
     for (seq, event, why) in rows {
         altered(seq, event, why);

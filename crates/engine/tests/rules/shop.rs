@@ -3,7 +3,8 @@
 
 use engine::{
     Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemSpec, LedgerKind, OrderId,
-    OrderView, Pay, Payment, Placement, ProductId, Refusal, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+    OrderView, Pay, Payment, Placement, ProductId, Refund, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
+    UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -72,6 +73,23 @@ pub(crate) fn cancel(key: u128, buyer: u64) -> Do {
 /// Pays for so many units of the order.
 pub(crate) fn pay(payment: &str, key: u128, units: u64) -> Do {
     Do::Command(Command::Pay(Pay { id: payment.into(), order: id(key), amount: units * PRICE }))
+}
+
+/// Refunds so much of the order, or all that is left of it, and puts units back on sale.
+pub(crate) fn refund(refund: &str, key: u128, amount: Option<u64>, units: u32) -> Do {
+    Do::Command(Command::Refund(Refund { id: refund.into(), order: id(key), amount, units, paid_out: false }))
+}
+
+/// The provider has paid so much back.
+pub(crate) fn paid_out(refund: &str, key: u128, amount: u64) -> Do {
+    let amount = Some(amount);
+    Do::Command(Command::Refund(Refund {
+        id: refund.into(),
+        order: id(key),
+        amount,
+        units: 0,
+        paid_out: true,
+    }))
 }
 
 pub(crate) fn settle(payment: &str) -> Do {

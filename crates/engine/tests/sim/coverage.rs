@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 62] = [
+const OUTCOMES: [&str; 68] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
     "due: cancelled",
     "due: expired_over_limit",
     "due: expired_sold_out",
+    "due: requested",
     "due: unknown_order",
     "erased",
     "event: adjusted",
@@ -30,10 +31,12 @@ const OUTCOMES: [&str; 62] = [
     "event: paused",
     "event: payment",
     "event: placed",
+    "event: refunded",
     "event: resumed",
     "event: settled",
     "not_cancellable: expired",
     "not_cancellable: paid",
+    "not_cancellable: refunded",
     "noticed",
     "order",
     "order again",
@@ -48,11 +51,13 @@ const OUTCOMES: [&str; 62] = [
     "refused: key_conflict",
     "refused: not_cancellable",
     "refused: not_enough_left",
+    "refused: not_refundable",
     "refused: not_started",
     "refused: nothing_to_settle",
     "refused: over_limit",
     "refused: paused",
     "refused: payment_conflict",
+    "refused: refund_too_large",
     "refused: sale_exists",
     "refused: sold_out",
     "refused: too_many_holds",
@@ -66,6 +71,7 @@ const OUTCOMES: [&str; 62] = [
     "settled: cancelled",
     "settled: expired_over_limit",
     "settled: expired_sold_out",
+    "settled: requested",
     "settled: unknown_order",
     "stock",
     "swept",
@@ -113,6 +119,7 @@ impl Coverage {
             Event::OrderClosed { how: Closing::Cancelled, .. } => "event: cancelled",
             Event::OrderClosed { how: Closing::Expired, .. } => "event: expired",
             Event::OrderClosed { how: Closing::PaidLate, .. } => "event: paid late",
+            Event::OrderClosed { how: Closing::Refunded, .. } => "event: refunded",
             Event::PaymentRecorded { .. } => "event: payment",
             Event::PaymentMatched { .. } => "event: matched",
             Event::RefundSettled { .. } => "event: settled",
@@ -132,7 +139,7 @@ impl Coverage {
 
 fn disposition(disposition: Disposition) -> &'static str {
     use RefundReason::{
-        AlreadyPaid, AmountDiffers, Cancelled, ExpiredOverLimit, ExpiredSoldOut, UnknownOrder,
+        AlreadyPaid, AmountDiffers, Cancelled, ExpiredOverLimit, ExpiredSoldOut, Requested, UnknownOrder,
     };
     match disposition {
         Disposition::Applied => "applied",
@@ -142,6 +149,8 @@ fn disposition(disposition: Disposition) -> &'static str {
         Disposition::RefundDue(Cancelled) => "due: cancelled",
         Disposition::RefundDue(ExpiredSoldOut) => "due: expired_sold_out",
         Disposition::RefundDue(ExpiredOverLimit) => "due: expired_over_limit",
+        Disposition::RefundDue(Requested { .. }) => "due: requested",
+        Disposition::Settled(Requested { .. }) => "settled: requested",
         Disposition::Settled(UnknownOrder) => "settled: unknown_order",
         Disposition::Settled(AmountDiffers) => "settled: amount_differs",
         Disposition::Settled(AlreadyPaid) => "settled: already_paid",
@@ -155,6 +164,7 @@ fn not_cancellable(status: Status) -> &'static str {
     match status {
         Status::Paid => "not_cancellable: paid",
         Status::Expired => "not_cancellable: expired",
+        Status::Refunded => "not_cancellable: refunded",
         Status::Held | Status::Cancelled => unreachable!("{status:?} orders can be cancelled (again)"),
     }
 }
@@ -177,6 +187,8 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::KeyConflict => "refused: key_conflict",
         Refusal::NotCancellable(_) => "refused: not_cancellable",
         Refusal::PaymentConflict => "refused: payment_conflict",
+        Refusal::NotRefundable(_) => "refused: not_refundable",
+        Refusal::RefundTooLarge => "refused: refund_too_large",
         Refusal::NothingToSettle => "refused: nothing_to_settle",
         Refusal::SaleExists => "refused: sale_exists",
         Refusal::InvalidSale(_) => "refused: invalid_sale",

@@ -4,7 +4,7 @@
 
 use engine::{
     Adjust, BuyerId, Command, Fingerprint, ItemSpec, Notice, OrderId, Pay, Payment, Placement, ProductId,
-    SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
+    Refund, SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
 use crate::model::Model;
@@ -100,11 +100,13 @@ impl Draw {
             return (from, Step::Correct { to });
         }
         let step = match self.random.below(100) {
-            0..46 => Step::Do(Command::Place(self.place(model))),
-            46..59 => Step::Do(Command::Pay(self.pay(model))),
-            59..66 => Step::Do(self.cancel(model)),
-            66..74 => Step::Expire { max: if self.random.percent(50) { 1 } else { 1_000 } },
-            74..87 => Step::Do(self.settle(model)),
+            0..42 => Step::Do(Command::Place(self.place(model))),
+            42..55 => Step::Do(Command::Pay(self.pay(model))),
+            55..62 => Step::Do(self.cancel(model)),
+            62..70 => Step::Expire { max: if self.random.percent(50) { 1 } else { 1_000 } },
+            // More than refunds come to be due, so that those are few.
+            70..84 => Step::Do(self.settle(model)),
+            84..87 => Step::Do(Command::Refund(self.refund(model))),
             87..91 => Step::Do(self.adjust(model)),
             91..93 => Step::Do(self.create_again(model)),
             93..95 => Step::Do(Command::ChangeSale { sale: self.sale(model), change: self.change() }),
@@ -281,6 +283,35 @@ impl Draw {
             _ => format!("pay-{}", self.payments),
         };
         Pay { id: id.into(), order: place.id, amount: amount + u64::from(self.random.percent(8)) }
+    }
+
+    /// Mostly of a paid order; a part or all of it, and now and then more; or one that was asked for before.
+    fn refund(&mut self, model: &Model) -> Refund {
+        let random = &mut self.random;
+        let paid_out = random.percent(30);
+        let before = model.payments.iter().rev().take(20);
+        let again = before.filter_map(|payment| Some((payment, payment.disposition.requested()?))).next();
+        if let (Some((payment, units)), true) = (again, random.percent(20)) {
+            let Pay { id, order, amount } = payment.pay.clone();
+            let (amount, more) = (random.percent(80).then_some(amount), u32::from(random.percent(10)));
+            return Refund { id, order, amount, units: units + more, paid_out };
+        }
+        let paid = model.orders.iter().rev().take(40).filter(|order| order.status == Status::Paid);
+        let paid: Vec<_> = paid.map(|order| order.place).collect();
+        let place = match paid.len() {
+            0 => self.some_order(model),
+            _ if self.random.percent(10) => self.some_order(model),
+            len => paid[self.random.position(len)],
+        };
+        let random = &mut self.random;
+        self.payments += 1;
+        let id = match random.below(60) {
+            0 => String::new(),
+            1 => format!("pay-{}", self.payments - 1),
+            _ => format!("refund-{}", self.payments),
+        };
+        let amount = random.percent(60).then(|| random.below(300));
+        Refund { id: id.into(), order: place.id, amount, units: random.small(4).saturating_sub(1), paid_out }
     }
 
     fn settle(&mut self, model: &Model) -> Command {

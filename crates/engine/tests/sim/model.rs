@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use engine::{
     Accepted, Adjust, BuyerId, Command, Disposition, Notice, OrderId, OrderView, Pay, Payment, PaymentView,
-    Placement, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
+    Placement, Refund, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status,
+    UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -31,6 +32,7 @@ pub(crate) struct ModelOrder {
     closed_at: Option<u64>,
     /// When it was cancelled or expired, whatever came then.
     returned_at: Option<i64>,
+    refunded: Refunded,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,7 @@ impl Model {
             Command::Place(place) => self.place(now, place),
             Command::Cancel { order, buyer } => self.cancel(now, *order, *buyer),
             Command::Pay(pay) => self.pay(now, pay),
+            Command::Refund(refund) => self.refund(now, refund),
             Command::Settle { payment } => self.settle(payment),
             Command::EraseBuyer(_) => {
                 self.event();
@@ -256,6 +259,7 @@ impl Model {
             pay_by,
             closed_at: None,
             returned_at: None,
+            refunded: Refunded::default(),
         });
         self.by_id.insert(place.id, index);
         self.taking[place.id.sku.0 as usize].push(index);
@@ -356,12 +360,12 @@ impl Model {
         let order = &mut self.orders[index];
         let taking = &mut self.taking[order.place.id.sku.0 as usize];
         taking.retain(|other| *other != index);
-        if to == Status::Paid {
+        if matches!(to, Status::Paid | Status::Refunded) {
             taking.push(index);
         }
         order.status = to;
         order.closed_at = Some(now);
-        if to != Status::Paid {
+        if matches!(to, Status::Cancelled | Status::Expired) {
             order.returned_at = Some(now.cast_signed());
             self.returned[order.place.id.sku.0 as usize].push(index);
         }
@@ -372,7 +376,9 @@ impl Model {
         let order = self.orders[index];
         let replayed = match order.status {
             _ if order.place.buyer != buyer => return Err(Refusal::UnknownOrder),
-            Status::Paid | Status::Expired => return Err(Refusal::NotCancellable(order.status)),
+            Status::Paid | Status::Expired | Status::Refunded => {
+                return Err(Refusal::NotCancellable(order.status));
+            }
             Status::Cancelled => true,
             Status::Held => {
                 self.close(now, index, Status::Cancelled);
@@ -415,12 +421,68 @@ impl Model {
         match status {
             _ if amount != self.amount(&place) => Some(RefundReason::AmountDiffers),
             Status::Held => None,
-            Status::Paid => Some(RefundReason::AlreadyPaid),
+            Status::Paid | Status::Refunded => Some(RefundReason::AlreadyPaid),
             Status::Cancelled => Some(RefundReason::Cancelled),
             Status::Expired if left < u64::from(place.quantity) => Some(RefundReason::ExpiredSoldOut),
             Status::Expired if self.breaks_limit(&place) => Some(RefundReason::ExpiredOverLimit),
             Status::Expired => self.gate_refuses,
         }
+    }
+
+    fn refund(&mut self, now: u64, asked: &Refund) -> Result<Accepted, Refusal> {
+        let mut replayed = true;
+        if let Some(known) = self.payment_by_id.get(&asked.id) {
+            let PaymentView { pay, disposition, .. } = &self.payments[*known];
+            let same = disposition.requested() == Some(asked.units);
+            if !same || pay.order != asked.order || asked.amount.is_some_and(|amount| amount != pay.amount) {
+                return Err(Refusal::PaymentConflict);
+            }
+        } else {
+            replayed = false;
+            self.new_refund(now, asked)?;
+        }
+        let known = self.payment_by_id[&asked.id];
+        if asked.paid_out && self.due.contains(&known) {
+            replayed = false;
+            self.settle(&asked.id)?;
+        }
+        Ok(Accepted::Payment { payment: self.payments[known].clone(), replayed })
+    }
+
+    fn new_refund(&mut self, now: u64, asked: &Refund) -> Result<(), Refusal> {
+        if !(1..=255).contains(&asked.id.len()) {
+            return Err(Refusal::InvalidChange(ANY_TEXT));
+        }
+        let index = *self.by_id.get(&asked.order).ok_or(Refusal::UnknownOrder)?;
+        let ModelOrder { place, status, refunded, .. } = self.orders[index];
+        if status != Status::Paid {
+            return Err(Refusal::NotRefundable(status));
+        }
+        let left = self.amount(&place) - refunded.amount;
+        let amount = asked.amount.unwrap_or(left);
+        if amount > left || asked.units > place.quantity - refunded.units {
+            return Err(Refusal::RefundTooLarge);
+        }
+        if amount == 0 {
+            return Err(Refusal::InvalidChange(ANY_TEXT));
+        }
+        let pay = Pay { id: asked.id.clone(), order: asked.order, amount };
+        let reason = RefundReason::Requested { order: self.orders[index].seq, units: asked.units };
+        let due_or_settled = if asked.paid_out { Disposition::Settled } else { Disposition::RefundDue };
+        let disposition = due_or_settled(reason);
+        let payment = PaymentView { pay, seq: self.event(), at: UnixMs(now), disposition };
+        if !asked.paid_out {
+            self.due.push(self.payments.len());
+        }
+        self.payment_by_id.insert(asked.id.clone(), self.payments.len());
+        self.payments.push(payment);
+        let refunded = &mut self.orders[index].refunded;
+        refunded.amount += amount;
+        refunded.units += asked.units;
+        if amount == left {
+            self.close(now, index, Status::Refunded);
+        }
+        Ok(())
     }
 
     fn settle(&mut self, id: &str) -> Result<Accepted, Refusal> {
@@ -470,15 +532,15 @@ impl Model {
 
     /// Total, available, held and sold.
     pub(crate) fn stock(&self, sku: SkuId) -> [u64; 4] {
-        let units = |status| -> u64 {
+        let units = |held| -> u64 {
             self.taking[sku.0 as usize]
                 .iter()
                 .map(|index| self.orders[*index])
-                .filter(|order| order.status == status)
-                .map(|order| u64::from(order.place.quantity))
+                .filter(|order| (order.status == Status::Held) == held)
+                .map(|order| u64::from(order.place.quantity - order.refunded.units))
                 .sum()
         };
-        let (total, held, sold) = (self.skus[sku.0 as usize].total, units(Status::Held), units(Status::Paid));
+        let (total, held, sold) = (self.skus[sku.0 as usize].total, units(true), units(false));
         [total, total - held - sold, held, sold]
     }
 
@@ -488,7 +550,8 @@ impl Model {
     }
 
     pub(crate) fn view(&self, index: usize) -> OrderView {
-        let ModelOrder { place, seq, status, placed_at, pay_by, closed_at, .. } = self.orders[index];
+        let ModelOrder { place, seq, status, placed_at, pay_by, closed_at, refunded, .. } =
+            self.orders[index];
         OrderView {
             id: place.id,
             seq,
@@ -500,13 +563,14 @@ impl Model {
             pay_by: pay_by.map(|ms| UnixMs(deadline(ms))),
             closed_at: closed_at.map(UnixMs),
             refund_due: self.due.iter().any(|payment| self.payments[*payment].pay.order == place.id),
+            refunded,
         }
     }
 
     fn as_placed(&self, index: usize) -> OrderView {
         let view = self.view(index);
         let status = if view.pay_by.is_some() { Status::Held } else { Status::Paid };
-        OrderView { status, closed_at: None, refund_due: false, ..view }
+        OrderView { status, closed_at: None, refund_due: false, refunded: Refunded::default(), ..view }
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use engine::handover::Change;
 use engine::working_set::{Effects, Loaded, Needs, OrderRow, Rejection, SkuState};
-use engine::{Adjust, BuyerId, Disposition, Entry, Event, OrderId, PaymentView, Sales, Seq, SkuId, UnixMs};
+use engine::{
+    Adjust, BuyerId, Disposition, Entry, Event, OrderId, PaymentView, Refunded, Sales, Seq, SkuId, UnixMs,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -115,8 +117,9 @@ impl Tables {
         match event {
             Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
                 let (buyer, quantity, fingerprint) = (*buyer, *quantity, *fingerprint);
+                let (unit_price, refunded) = (*unit_price, Refunded::default());
                 let row =
-                    OrderRow { seq, at, buyer, quantity, unit_price: *unit_price, fingerprint, closed: None };
+                    OrderRow { seq, at, buyer, quantity, unit_price, fingerprint, closed: None, refunded };
                 assert_eq!(self.orders.insert(*id, row), None, "an order is placed once");
                 self.order_by_seq.insert(seq, *id);
             }
@@ -126,6 +129,10 @@ impl Tables {
             }
             Event::PaymentRecorded { pay, disposition } => {
                 let payment = PaymentView { pay: pay.clone(), seq, at, disposition: *disposition };
+                if let Some(units) = disposition.requested() {
+                    let order = self.orders.get_mut(&pay.order).expect("only orders that exist are refunded");
+                    order.refunded.add(Refunded { amount: pay.amount, units });
+                }
                 assert_eq!(
                     self.payment_by_id.insert(pay.id.clone(), seq),
                     None,

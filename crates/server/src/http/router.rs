@@ -306,7 +306,7 @@ mod tests {
             "/api/v1",
             "/api/v1/",
             "/api/v1/order",
-            "/api/v1/orders/1/refund",
+            "/api/v1/orders/1/return",
             "/api/v1/orders/1/cancel/2",
             "/api/v1/sales/",
             "/api/v1/sales/x",

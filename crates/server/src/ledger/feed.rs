@@ -25,8 +25,10 @@ pub struct OrderLine {
     pub currency: String,
     pub status: Status,
     pub placed_at: UnixMs,
-    /// When it left `held` or was paid late.
+    /// When it left `held`, was paid late, or refunded whole.
     pub closed_at: Option<UnixMs>,
+    /// What of its amount is refunded: minor units.
+    pub refunded: u64,
     /// JSON text; `None` if none was given, or it was purged.
     pub address: Option<String>,
 }
@@ -54,6 +56,8 @@ pub(super) struct OrderRow {
     pub(super) address: Option<Vec<u8>>,
     /// The transition's kind and time.
     pub(super) closed: Option<(u8, UnixMs)>,
+    /// Minor units of an order that is paid.
+    pub(super) refunded: u64,
 }
 
 /// What the ledger's SKU numbers mean: sales as created, in order.
@@ -116,6 +120,10 @@ impl Skus {
             (None, Payment::WithinMs(_)) => Status::Held,
             (None, Payment::OnPlacing) => Status::Paid,
         };
+        let refunded = match status {
+            Status::Refunded => row.unit_price.saturating_mul(u64::from(row.quantity)),
+            _ => row.refunded,
+        };
         Some(OrderLine {
             id: row.id,
             sale: *sale,
@@ -129,6 +137,7 @@ impl Skus {
             placed_at: row.placed_at,
             address: row.address.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             closed_at: row.closed.map(|(_, at)| at),
+            refunded,
         })
     }
 }

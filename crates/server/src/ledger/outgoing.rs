@@ -30,7 +30,7 @@ pub enum What {
         product: u64,
         reason: Refusal,
     },
-    /// A payment paid for nothing, or its refund was settled.
+    /// A payment paid for nothing, or a refund of a paid order was asked for; or it was settled.
     Refund {
         payment: Refund,
         settled: bool,
@@ -62,6 +62,8 @@ pub struct Refund {
     pub currency: Option<String>,
     /// Why a refund is due.
     pub reason: String,
+    /// Of a refund of a paid order: those that went back on sale.
+    pub units: Option<u32>,
 }
 
 impl Outgoing {

@@ -209,6 +209,7 @@ pub(super) fn closing_code(how: Closing) -> u8 {
         Closing::Cancelled => 2,
         Closing::Expired => 3,
         Closing::PaidLate => 4,
+        Closing::Refunded => 5,
     }
 }
 
@@ -219,6 +220,7 @@ pub(super) fn closing(code: u8) -> Option<Closing> {
         2 => Some(Closing::Cancelled),
         3 => Some(Closing::Expired),
         4 => Some(Closing::PaidLate),
+        5 => Some(Closing::Refunded),
         _ => None,
     }
 }
@@ -231,15 +233,26 @@ pub(super) fn transition(order: u64, step: u8, kind: u8) -> Result<Event, RowErr
     Ok(Event::OrderClosed { order: Seq(order), how })
 }
 
-pub(super) fn disposition_code(disposition: Disposition) -> &'static str {
+/// What a payment came to, and of a refund the order's entry and the units that went back on sale.
+pub(super) fn disposition_row(disposition: Disposition) -> (&'static str, Option<(i64, u32)>) {
     match disposition {
-        Disposition::Applied => "applied",
-        Disposition::RefundDue(reason) => RefundReason::as_str(reason),
+        Disposition::Applied => ("applied", None),
+        Disposition::RefundDue(reason @ RefundReason::Requested { order, units }) => {
+            (reason.as_str(), Some((int(order.0), units)))
+        }
+        Disposition::Settled(RefundReason::Requested { order, units }) => {
+            (PAID_OUT, Some((int(order.0), units)))
+        }
+        Disposition::RefundDue(reason) => (reason.as_str(), None),
         Disposition::Settled(_) => unreachable!("a payment is recorded before it is settled"),
     }
 }
 
-pub(super) fn payment(pay: Pay, disposition: &str) -> Result<Event, RowError> {
+/// A refund that the provider has made before it was known of.
+const PAID_OUT: &str = "paid_out";
+
+/// `refund`: the order's entry and the units of a refund.
+pub(super) fn payment(pay: Pay, came_to: &str, refund: Option<(u64, u32)>) -> Result<Event, RowError> {
     let reasons = [
         RefundReason::UnknownOrder,
         RefundReason::AmountDiffers,
@@ -248,14 +261,17 @@ pub(super) fn payment(pay: Pay, disposition: &str) -> Result<Event, RowError> {
         RefundReason::ExpiredSoldOut,
         RefundReason::ExpiredOverLimit,
     ];
-    let disposition = match disposition {
-        "applied" => Disposition::Applied,
-        text => reasons
-            .into_iter()
-            .find(|reason| reason.as_str() == text)
-            .map(Disposition::RefundDue)
-            .ok_or_else(|| unknown(text))?,
+    let requested = refund.map(|(order, units)| RefundReason::Requested { order: Seq(order), units });
+    let disposition = match (came_to, requested) {
+        ("applied", None) => Some(Disposition::Applied),
+        (PAID_OUT, Some(reason)) => Some(Disposition::Settled(reason)),
+        (text, Some(reason)) if text == reason.as_str() => Some(Disposition::RefundDue(reason)),
+        (text, None) => {
+            reasons.into_iter().find(|reason| reason.as_str() == text).map(Disposition::RefundDue)
+        }
+        _ => None,
     };
+    let disposition = disposition.ok_or_else(|| unknown(came_to))?;
     Ok(Event::PaymentRecorded { pay, disposition })
 }
 

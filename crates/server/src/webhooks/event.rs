@@ -7,12 +7,13 @@ use crate::calendar::format_utc;
 use crate::ledger::{Outgoing, What};
 
 /// Every kind of event there is.
-pub const KINDS: [&str; 11] = [
+pub const KINDS: [&str; 12] = [
     "order.held",
     "order.paid",
     "order.cancelled",
     "order.expired",
     "order.rejected",
+    "order.refunded",
     "refund.due",
     "refund.settled",
     "sale.started",
@@ -64,6 +65,7 @@ fn kind(event: &Outgoing) -> &'static str {
             Status::Paid => "order.paid",
             Status::Cancelled => "order.cancelled",
             Status::Expired => "order.expired",
+            Status::Refunded => "order.refunded",
         },
         What::Rejected { .. } => "order.rejected",
         What::Refund { settled: false, .. } => "refund.due",
@@ -108,6 +110,7 @@ pub(super) fn body(event: &Outgoing) -> Value {
                 "status": order.status.as_str(),
                 "placed_at_ms": order.placed_at.0,
                 "closed_at_ms": order.closed_at.map(|at| at.0),
+                "refunded": order.refunded,
                 "address": address,
             } })
         }
@@ -125,6 +128,7 @@ pub(super) fn body(event: &Outgoing) -> Value {
             "amount": payment.amount,
             "currency": payment.currency,
             "reason": payment.reason,
+            "units": payment.units,
             "status": if *settled { "settled" } else { "due" },
         } }),
         What::SaleStarted { sale } | What::SaleEnded { sale } => json!({ "sale": { "id": sale } }),
@@ -176,6 +180,7 @@ mod tests {
             status,
             placed_at: UnixMs(1_700_000_000_000),
             closed_at: (status != Status::Held).then_some(UnixMs(1_700_000_001_000)),
+            refunded: 0,
             address: Some(r#"{"city":"Bergen"}"#.to_owned()),
         };
         Outgoing { seq: 42, at: UnixMs(1_700_000_001_000), what: What::Order(line) }
@@ -189,6 +194,7 @@ mod tests {
             sale,
             currency: sale.map(|_| "EUR".to_owned()),
             reason: "unknown_order".to_owned(),
+            units: None,
         };
         Outgoing { seq: 43, at: UnixMs(1_700_000_002_000), what: What::Refund { payment, settled: false } }
     }
@@ -206,7 +212,7 @@ mod tests {
                     "id": "0000000200000000000000000000000000000abc",
                     "sale": 3, "product": 30, "buyer": "anna", "quantity": 2, "unit_price": 4_999, "amount": 9_998,
                     "currency": "EUR", "status": "paid", "placed_at_ms": 1_700_000_000_000_u64,
-                    "closed_at_ms": 1_700_000_001_000_u64, "address": { "city": "Bergen" },
+                    "closed_at_ms": 1_700_000_001_000_u64, "refunded": 0, "address": { "city": "Bergen" },
                 } },
             })
         );

@@ -17,6 +17,7 @@ const VIEWS = {
   paid: ["Paid", "Paid. It is yours!", "Thank you. The shop prepares your delivery."],
   cancelled: ["Cancelled", "This order is cancelled", "Its units went back on sale. There is nothing to pay."],
   expired: ["Expired", "This order has expired", "It was not paid in time, so its units went back on sale."],
+  refunded: ["Refunded", "This order is refunded", "The money goes back the way it was paid."],
   rejected: ["Not possible", "This order could not be kept", "There is nothing to pay."],
 };
 // A payment beside the order's own changes nothing of the order: it is said beside what the order is.
@@ -26,7 +27,7 @@ const REFUNDS = {
   paid: "Another payment arrived that this order did not need. The shop will refund it.",
 };
 const REFUND = "A payment arrived that did not pay for this order. The shop will refund it.";
-const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", rejected: "Rejected" };
+const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", refunded: "Refunded", rejected: "Rejected" };
 
 let order = null;
 let title = null;
@@ -45,7 +46,7 @@ function draw(fresh) {
   byId("lead").textContent = view === "held" && !canPay && !order.pay_url
     ? `${lead} The shop takes your payment.` : lead;
   document.title = `${heading} · ${document.title.split(" · ").pop()}`;
-  say(byId("refund"), order.refund_due ? REFUNDS[view] ?? REFUND : "", "bad");
+  say(byId("refund"), refundText(order), "bad");
   drawFacts();
   const held = view === "held";
   const focusGoes = !held && byId("actions").contains(document.activeElement);
@@ -61,6 +62,12 @@ function draw(fresh) {
   // The button under the focus is gone: its user is taken to the news. Others are told, and left alone.
   if (focusGoes) byId("heading").focus();
   else if (before && before !== view) say(byId("news"), heading);
+}
+
+function refundText({ status, amount, currency, refund_due: due, refunded = 0 }) {
+  if (status === "refunded") return "";
+  if (refunded > 0) return `Of ${money(amount, currency)}, ${money(refunded, currency)} go back to you.`;
+  return due ? REFUNDS[status] ?? REFUND : "";
 }
 
 function drawFacts() {
@@ -149,7 +156,7 @@ async function follow() {
 
 function waitFor(status) {
   if (status === "pending") return 1000;
-  if (["paid", "cancelled", "rejected"].includes(status)) return 120_000;
+  if (["paid", "cancelled", "refunded", "rejected"].includes(status)) return 120_000;
   return status === "expired" ? 20_000 : Math.min(HELD_POLL_MS, Math.max(300, isSet() ? payBy() - now() + 200 : HELD_POLL_MS));
 }
 

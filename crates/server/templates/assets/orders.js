@@ -7,7 +7,7 @@ import {
 
 const BADGES = {
   held: "Reserved", pending: "Accepted", paid: "Paid", cancelled: "Cancelled", expired: "Expired",
-  rejected: "Not possible",
+  refunded: "Refunded", rejected: "Not possible",
 };
 
 /** One line of the list; `order` is null while, or if, the server does not say. */

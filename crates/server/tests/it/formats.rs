@@ -213,7 +213,7 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
     ledger.heartbeat(1, "here").unwrap();
     let lease = ledger.lease("reconcile", 1, 60_000).unwrap().expect("nobody has it");
     let mut connection = database.connection();
-    connection.query_drop("UPDATE writer SET format = 4").unwrap();
+    connection.query_drop("UPDATE writer SET format = 7").unwrap();
     connection.query_drop("UPDATE servers SET alive_at = 5").unwrap();
     connection.query_drop("UPDATE leases SET leased_until = 5").unwrap();
     for refused in [
@@ -221,10 +221,10 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
         ledger.lease("reconcile", lease.owner, 60_000).map(drop).unwrap_err(),
         ledger.consume(engine::UnixMs(1), &[], &[]).map(drop).unwrap_err(),
     ] {
-        assert!(matches!(refused, LedgerError::Format { found: 4, known: 3 }), "{refused}");
+        assert!(matches!(refused, LedgerError::Format { found: 7, known: 6 }), "{refused}");
         let text = refused.to_string();
         assert!(
-            text.contains("format 4") && text.contains("format 3") && text.contains("stop this one"),
+            text.contains("format 7") && text.contains("format 6") && text.contains("stop this one"),
             "{text}"
         );
     }
@@ -257,7 +257,7 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
             }
             Place::MySql(database) => database.connection().query_drop(version).unwrap(),
         }
-        let known = if matches!(place, Place::Sqlite(_)) { "up to 3" } else { "up to 5" };
+        let known = if matches!(place, Place::Sqlite(_)) { "up to 4" } else { "up to 6" };
         for refused in refusals(&place) {
             assert!(refused.contains("format 9") && refused.contains(known), "{refused}");
             assert!(refused.contains("run the newer one"), "{refused}");

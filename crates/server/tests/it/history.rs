@@ -2,7 +2,7 @@
 
 use engine::{
     Adjust, Book, BuyerId, Command, Entry, Event, Fingerprint, ItemSpec, OrderId, Pay, Payment, Placement,
-    ProductId, SaleChange, SaleId, SaleSpec, Seq, SkuId, UnixMs,
+    ProductId, Refund, SaleChange, SaleId, SaleSpec, Seq, SkuId, UnixMs,
 };
 use server::ledger::{Buyer, Buyers};
 
@@ -55,9 +55,28 @@ pub(crate) fn commands(random: &mut Random, book: &Book) -> Vec<Command> {
         commands.push(Command::CreateSale(sale(3)));
     }
     for _ in 0..random.below(12) {
-        commands.push(command(random));
+        let command = command(random);
+        if let Command::Place(Placement { id, .. }) = command
+            && random.below(4) == 0
+        {
+            let pay = Pay { id: format!("q{id}").into(), order: id, amount: 4_999 };
+            commands.extend([command, Command::Pay(pay), refund(random, id)]);
+        } else {
+            commands.push(command);
+        }
     }
     commands
+}
+
+/// Of an order of one unit: whole or in part, asked for or made.
+fn refund(random: &mut Random, order: OrderId) -> Command {
+    Command::Refund(Refund {
+        id: format!("r{}", random.below(500)).into(),
+        order,
+        amount: (random.below(2) == 0).then(|| random.below(3_000)),
+        units: u32::from(random.below(2) == 0),
+        paid_out: random.below(3) == 0,
+    })
 }
 
 /// Every other buyer is a number, and the rest are texts.
@@ -106,7 +125,11 @@ fn command(random: &mut Random) -> Command {
             amount: if random.below(6) == 0 { 1 } else { 4_999 },
         }),
         8 | 9 => Command::Cancel { order, buyer },
-        10 => Command::Settle { payment: format!("p{}", random.below(500)).into() },
+        10 => {
+            let kind = if random.below(3) == 0 { 'r' } else { 'p' };
+            Command::Settle { payment: format!("{kind}{}", random.below(500)).into() }
+        }
+        11 => refund(random, order),
         _ => Command::Place(Placement { id: order, buyer, quantity: 1, fingerprint: Fingerprint(7) }),
     }
 }

@@ -197,9 +197,9 @@ fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
         let mut ledger = place.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 77, 150);
-        let mut known: HashMap<String, Status> = HashMap::new();
+        let mut known: HashMap<String, (Status, u64)> = HashMap::new();
         let mut take = |line: OrderLine| {
-            assert!(known.insert(line.id.to_string(), line.status).is_none(), "{} came twice", line.id);
+            assert!(known.insert(line.id.to_string(), stands(&line)).is_none(), "{} came twice", line.id);
             assert_eq!(line.address.is_some(), !book.order(line.id).unwrap().seq.0.is_multiple_of(3));
         };
         let cursor = place.source().export(0, &mut take).unwrap();
@@ -208,14 +208,27 @@ fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
         let mut changed = 0;
         let mut take = |line: OrderLine| {
             changed += 1;
-            known.insert(line.id.to_string(), line.status);
+            known.insert(line.id.to_string(), stands(&line));
         };
         place.source().export(cursor, &mut take).unwrap();
         assert!(changed > 0);
         assert_eq!(known.len(), book.orders_len());
-        for (id, status) in known {
-            assert_eq!(book.order(id.parse().unwrap()).unwrap().status, status, "{id}");
-        }
+        assert_are_of_book(&known, &book);
+    }
+}
+
+/// Status, and what of it is refunded.
+fn stands(line: &OrderLine) -> (Status, u64) {
+    (line.status, line.refunded)
+}
+
+fn assert_are_of_book(known: &HashMap<String, (Status, u64)>, book: &Book) {
+    for (id, stands) in known {
+        let order = book.order(id.parse().unwrap()).unwrap();
+        assert_eq!((order.status, order.refunded.amount), *stands, "{id}");
+    }
+    for refunded in [Status::Paid, Status::Refunded] {
+        assert!(known.values().any(|(status, amount)| *status == refunded && *amount > 0), "{refunded:?}");
     }
 }
 
@@ -226,12 +239,12 @@ fn the_feed_reaches_the_same_state_page_by_page() {
         let mut book = Book::new();
         history(&mut book, &mut ledger, 5, 120);
         let source = place.source();
-        let mut known: HashMap<String, Status> = HashMap::new();
+        let mut known: HashMap<String, (Status, u64)> = HashMap::new();
         let mut since = 0;
         loop {
             let page = source.changes(since, 7).unwrap();
             for line in page.orders {
-                known.insert(line.id.to_string(), line.status);
+                known.insert(line.id.to_string(), stands(&line));
             }
             since = page.cursor;
             if !page.more {
@@ -240,9 +253,7 @@ fn the_feed_reaches_the_same_state_page_by_page() {
         }
         assert_eq!(since + 1, book.next_seq().0);
         assert_eq!(known.len(), book.orders_len());
-        for (id, status) in known {
-            assert_eq!(book.order(id.parse().unwrap()).unwrap().status, status, "{id}");
-        }
+        assert_are_of_book(&known, &book);
         // A cursor of another ledger, or of the time before a backup was restored, must not look like "no news".
         let page = source.changes(since + 1, 7).map(|_| ());
         let export = source.export(since + 1, &mut |_| ()).map(|_| ());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::working_set::{Executed, Operation};
-use engine::{Accepted, Command, OrderId, Pay, Refusal, SaleId, SkuId};
+use engine::{Accepted, Command, OrderId, Pay, Refund, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
@@ -374,7 +374,9 @@ impl<'a> Commanding<'a> {
 /// The order that a command is about.
 fn order_of(command: &Command) -> Option<OrderId> {
     match command {
-        Command::Cancel { order, .. } | Command::Pay(Pay { order, .. }) => Some(*order),
+        Command::Cancel { order, .. }
+        | Command::Pay(Pay { order, .. })
+        | Command::Refund(Refund { order, .. }) => Some(*order),
         _ => None,
     }
 }

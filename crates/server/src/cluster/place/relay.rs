@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use engine::handover::Reservation;
-use engine::{BuyerId, OrderId, OrderView, Placement, Refusal, Seq, Status, UnixMs};
+use engine::{BuyerId, OrderId, OrderView, Placement, Refunded, Refusal, Seq, Status, UnixMs};
 
 use crate::chores;
 use crate::cluster::Core;
@@ -322,6 +322,7 @@ impl Core {
             pay_by: None,
             closed_at: None,
             refund_due: false,
+            refunded: Refunded::default(),
         }
     }
 }

@@ -42,6 +42,8 @@ const FEED_WAIT_S_MAX: u64 = 30;
 /// What the ledger does not know of: an order on its way to it, and one that it could not keep.
 const PENDING: &str = "pending";
 const LOST: &str = "rejected";
+const STATUSES: [Status; 5] =
+    [Status::Held, Status::Paid, Status::Cancelled, Status::Expired, Status::Refunded];
 const ORDERS_PATH: &[u8] = b"/api/v1/orders/";
 
 #[derive(Deserialize)]
@@ -194,9 +196,11 @@ impl Filter {
     fn of(query: &str) -> Result<Filter, Problem> {
         let number = |name| number_in(query, name).transpose();
         let status = |text| {
-            let known = [Status::Held, Status::Paid, Status::Cancelled, Status::Expired].map(Status::as_str);
+            let known = STATUSES.map(Status::as_str);
             let status = known.into_iter().find(|known| *known == text);
-            status.ok_or_else(|| Problem::invalid("\"status\" must be held, paid, cancelled or expired."))
+            status.ok_or_else(|| {
+                Problem::invalid("\"status\" must be held, paid, cancelled, expired or refunded.")
+            })
         };
         let buyer = |text| decode(text).ok_or_else(|| Problem::invalid("\"buyer\" must be encoded text."));
         Ok(Filter {
@@ -281,6 +285,9 @@ fn write_order(
         .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
         .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))
         .flag("refund_due", order.refund_due);
+    if order.refunded.amount > 0 {
+        object.number("refunded", order.refunded.amount);
+    }
     if let Some(url) = pay_link.and_then(|link| link.of(order, &sale.spec.currency)) {
         object.text("pay_url", &url);
     }
@@ -310,7 +317,8 @@ fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
         .text("currency", &line.currency)
         .text("status", line.status.as_str())
         .number("placed_at_ms", line.placed_at.0)
-        .number_or_null("closed_at_ms", line.closed_at.map(|at| at.0));
+        .number_or_null("closed_at_ms", line.closed_at.map(|at| at.0))
+        .number("refunded", line.refunded);
     match &line.address {
         // It was checked and written by us, but a file can be edited: then it is shown as text.
         Some(json) if serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok() => {

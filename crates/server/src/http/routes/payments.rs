@@ -1,23 +1,27 @@
-//! Payments: the provider's signed callback, and the refunds that are due.
+//! Payments: the provider's signed callbacks; refunds of paid orders, and those that are due.
 
 use engine::limits::PAYMENT_ID_BYTES_MAX;
-use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refusal};
-use serde::Deserialize;
 use std::borrow::Cow;
+
+use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal};
+use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
+use crate::http::routes::orders::order_id;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, Object, decode_path, not_null};
+use crate::http::wire::{Number, Object, Quantity, decode_path, not_null};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments", Handler::Provider(HttpService::record_payment)),
+    Route::post("/api/v1/payments/refunds", Handler::Provider(HttpService::record_refund)),
+    Route::post("/api/v1/orders/{id?}/refund", Handler::Operator(HttpService::refund_order)),
     Route::get("/api/v1/payments/refunds-due", Handler::Operator(HttpService::list_refunds_due)),
     Route::post("/api/v1/payments/{payment?}/settle", Handler::Operator(HttpService::settle)),
 ];
@@ -35,21 +39,69 @@ struct Callback<'a> {
     currency: Option<Cow<'a, str>>,
 }
 
+/// What an operator wants to be refunded; without an amount, all that is left.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted<'a> {
+    #[serde(borrow)]
+    refund_id: Cow<'a, str>,
+    #[serde(default, deserialize_with = "not_null")]
+    amount: Option<Number>,
+    /// That go back on sale.
+    #[serde(default = "none")]
+    units: Quantity,
+}
+
+/// A refund that the provider has made.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made<'a> {
+    #[serde(borrow)]
+    refund_id: Cow<'a, str>,
+    #[serde(borrow)]
+    order: Cow<'a, str>,
+    amount: Number,
+    #[serde(default = "none")]
+    units: Quantity,
+    #[serde(borrow, default, deserialize_with = "not_null")]
+    currency: Option<Cow<'a, str>>,
+}
+
+fn none() -> Quantity {
+    Quantity(0)
+}
+
 impl HttpService {
     /// The provider's callback: whatever it reports is recorded, also for an order that is not known. But not an amount of
     /// another currency: as minor units of the sale's it would be a lie, and might pay.
     fn record_payment(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let callback: Callback<'_> = read_object(call)?;
-        let order: OrderId = callback.order.parse().map_err(|engine::NotAnOrderId| {
-            Problem::invalid("\"order\" must be an order's id: 40 hexadecimal digits.")
-        })?;
-        if !is_payment_id(&callback.payment_id) {
-            let wanted = format!("\"payment_id\" must have 1 to {PAYMENT_ID_BYTES_MAX} bytes.");
-            return Err(Problem::invalid(wanted));
-        }
+        let order = named_order(&callback.order)?;
+        check_id("payment_id", &callback.payment_id)?;
         self.check_currency(order, callback.currency.as_deref())?;
         let pay = Pay { id: callback.payment_id.into(), order, amount: callback.amount.0 };
         self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
+    }
+
+    /// Asks for a refund of a paid order; that it was made is to be said later.
+    fn refund_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let order = order_id(call.params.name)?;
+        let Wanted { refund_id, amount, units } = read_object(call)?;
+        check_id("refund_id", &refund_id)?;
+        let amount = amount.map(|amount| amount.0);
+        let refund = Refund { id: refund_id.into(), order, amount, units: units.0, paid_out: false };
+        self.ask(call, Request::Execute(Command::Refund(refund)), HttpService::show_payment)
+    }
+
+    /// The provider has made a refund, whoever asked for it.
+    fn record_refund(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let Made { refund_id, order, amount, units, currency } = read_object(call)?;
+        let order = named_order(&order)?;
+        check_id("refund_id", &refund_id)?;
+        self.check_currency(order, currency.as_deref())?;
+        let (id, amount) = (refund_id.into(), Some(amount.0));
+        let refund = Refund { id, order, amount, units: units.0, paid_out: true };
+        self.ask(call, Request::Execute(Command::Refund(refund)), HttpService::show_payment)
     }
 
     /// Codes of currencies have no case: some providers write them in small letters.
@@ -94,6 +146,16 @@ impl HttpService {
     }
 }
 
+fn named_order(text: &str) -> Result<OrderId, Problem> {
+    let wanted = "\"order\" must be an order's id: 40 hexadecimal digits.";
+    text.parse().map_err(|engine::NotAnOrderId| Problem::invalid(wanted))
+}
+
+fn check_id(field: &str, id: &str) -> Result<(), Problem> {
+    let wanted = || Problem::invalid(format!("\"{field}\" must have 1 to {PAYMENT_ID_BYTES_MAX} bytes."));
+    if is_payment_id(id) { Ok(()) } else { Err(wanted()) }
+}
+
 fn is_payment_id(id: &str) -> bool {
     (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len())
 }
@@ -118,6 +180,9 @@ fn write_payment(out: &mut Vec<u8>, payment: &PaymentView, catalog: &Catalog) {
         Some(reason) => object.text("reason", reason.as_str()),
         None => object.raw("reason", b"null"),
     };
+    if let Some(units) = payment.disposition.requested() {
+        object.number("units", u64::from(units));
+    }
     object.number("recorded_at_ms", payment.at.0).end();
 }
 

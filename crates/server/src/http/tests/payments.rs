@@ -12,9 +12,13 @@ pub(super) fn callback(body: &Value) -> Sent {
 }
 
 pub(super) fn signed(body: &str, at_s: u64) -> Sent {
+    signed_to("/api/v1/payments", body, at_s)
+}
+
+fn signed_to(path: &str, body: &str, at_s: u64) -> Sent {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), format!("{at_s}.{body}").as_bytes());
     let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Sent::post("/api/v1/payments", body).with("Doorbuster-Signature", &format!("t={at_s},v1={hex}"))
+    Sent::post(path, body).with("Doorbuster-Signature", &format!("t={at_s},v1={hex}"))
 }
 
 fn place(shop: &mut Shop) -> String {
@@ -192,6 +196,104 @@ fn every_payment_has_one_outcome() {
             assert_eq!(result(&shop.send(&callback(&pay))), expected, "{what}, again: {again}");
         }
     }
+}
+
+fn place_two(shop: &mut Shop) -> String {
+    let order = Sent::post("/api/v1/orders", r#"{"sale":3,"product":29,"quantity":2}"#).member(7);
+    let id = shop.send(&order).json()["id"].as_str().unwrap().to_owned();
+    let pay = json!({"payment_id": "p1", "order": id, "amount": 2 * PRICE});
+    assert_eq!(result(&shop.send(&callback(&pay))).0, "paid");
+    id
+}
+
+fn refund(shop: &mut Shop, id: &str, wanted: &Value) -> Response {
+    shop.send(&Sent::post(&format!("/api/v1/orders/{id}/refund"), &wanted.to_string()).operator())
+}
+
+fn available(shop: &mut Shop) -> u64 {
+    let stock = shop.send(&Sent::get("/api/v1/stock?sale=3&product=29")).json();
+    stock["available"].as_u64().unwrap()
+}
+
+#[test]
+fn a_paid_order_is_refunded_by_an_operator_in_parts_until_nothing_is_left() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place_two(&mut shop);
+    let before = available(&mut shop);
+    let read = Sent::get(&format!("/api/v1/orders/{id}")).member(7);
+    assert_eq!(shop.send(&read).json()["refunded"], Value::Null);
+    let part = json!({"refund_id": "re/1", "amount": 100, "units": 1});
+    for _again in [false, true] {
+        let asked = refund(&mut shop, &id, &part);
+        assert_eq!(result(&asked), (json!("refund_due"), json!("requested")));
+        let body = asked.json();
+        assert_eq!(
+            (&body["amount"], &body["units"], &body["currency"]),
+            (&json!(100), &json!(1), &json!("EUR"))
+        );
+        assert_eq!(available(&mut shop), before + 1);
+    }
+    let order = shop.send(&read).json();
+    assert_eq!(
+        (&order["status"], &order["refunded"], &order["refund_due"]),
+        (&json!("paid"), &json!(100), &json!(true))
+    );
+    for (wanted, status, code) in [
+        (json!({"refund_id": "re/1", "amount": 101, "units": 1}), 409, "payment_conflict"),
+        (json!({"refund_id": "p1"}), 409, "payment_conflict"),
+        (json!({"refund_id": "re2", "amount": 2 * PRICE}), 409, "refund_too_large"),
+        (json!({"refund_id": "re2", "units": 2}), 409, "refund_too_large"),
+        (json!({"refund_id": "re2", "amount": 0}), 422, "invalid_change"),
+        (json!({"refund_id": ""}), 400, "invalid_request"),
+        (json!({"refund_id": "re2", "amount": null}), 400, "invalid_body"),
+        (json!({"refund_id": "re2", "units": -1}), 400, "invalid_body"),
+        (json!({}), 400, "invalid_body"),
+    ] {
+        assert_eq!(refund(&mut shop, &id, &wanted).problem(), problem(status, code), "{wanted}");
+    }
+    let rest = refund(&mut shop, &id, &json!({"refund_id": "re2"}));
+    assert_eq!((result(&rest).0, &rest.json()["amount"]), (json!("refund_due"), &json!(2 * PRICE - 100)));
+    let order = shop.send(&read).json();
+    assert_eq!((&order["status"], &order["refunded"]), (&json!("refunded"), &json!(2 * PRICE)));
+    assert_eq!(
+        refund(&mut shop, &id, &json!({"refund_id": "re3"})).problem(),
+        problem(409, "not_refundable")
+    );
+    let due = Sent::get("/api/v1/payments/refunds-due").operator();
+    assert_eq!(shop.send(&due).json()["payments"].as_array().unwrap().len(), 2);
+    for payment in ["re%2F1", "re2"] {
+        let settle = Sent::post(&format!("/api/v1/payments/{payment}/settle"), "").operator();
+        assert_eq!(result(&shop.send(&settle)), (json!("settled"), json!("requested")));
+    }
+    let order = shop.send(&read).json();
+    assert_eq!((&order["refund_due"], available(&mut shop)), (&json!(false), before + 1));
+}
+
+#[test]
+fn a_refund_that_the_provider_has_made_is_settled_whoever_asked_for_it() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let id = place_two(&mut shop);
+    let report = |made: &Value| signed_to("/api/v1/payments/refunds", &made.to_string(), NOW.0 / 1000);
+    refund(&mut shop, &id, &json!({"refund_id": "asked", "amount": 100}));
+    for (refund_id, amount) in [("asked", 100), ("unheard of", 200)] {
+        for _again in [false, true] {
+            let made = json!({"refund_id": refund_id, "order": id, "amount": amount, "currency": "eur"});
+            assert_eq!(result(&shop.send(&report(&made))), (json!("settled"), json!("requested")));
+        }
+    }
+    let read = shop.send(&Sent::get(&format!("/api/v1/orders/{id}")).member(7)).json();
+    assert_eq!((&read["refunded"], &read["refund_due"]), (&json!(300), &json!(false)));
+    let nobody = "0".repeat(40);
+    for (made, status, code) in [
+        (json!({"refund_id": "r", "order": id, "amount": 2 * PRICE}), 409, "refund_too_large"),
+        (json!({"refund_id": "r", "order": id, "amount": 1, "currency": "JPY"}), 422, "currency_differs"),
+        (json!({"refund_id": "r", "order": nobody, "amount": 1}), 404, "unknown_order"),
+        (json!({"refund_id": "r", "order": id}), 400, "invalid_body"),
+    ] {
+        assert_eq!(shop.send(&report(&made)).problem(), problem(status, code), "{made}");
+    }
+    let unsigned = Sent::post("/api/v1/payments/refunds", "{}");
+    assert_eq!(shop.send(&unsigned).problem(), problem(401, "invalid_signature"));
 }
 
 #[test]

@@ -269,6 +269,8 @@ impl From<Refusal> for Problem {
             Refusal::NotCancellable(_) => (409, "Not cancellable"),
             Refusal::PaymentConflict => (409, "The payment id was used for another payment"),
             Refusal::NothingToSettle => (409, "Nothing to settle"),
+            Refusal::NotRefundable(_) => (409, "Not refundable"),
+            Refusal::RefundTooLarge => (409, "More than is left"),
             Refusal::SaleExists => (409, "The sale exists and is another"),
             Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
             Refusal::InvalidQuantity => (422, "Invalid quantity"),

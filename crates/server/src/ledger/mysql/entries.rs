@@ -9,7 +9,7 @@ use engine::{BuyerId, Entry, Event, Seq};
 use super::sql::{Script, hex, number};
 use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
-    CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_code, further_row, int,
+    CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_row, further_row, int,
     payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{BUYER_BYTES_MAX, Batch};
@@ -19,6 +19,8 @@ const ORDERS: &str =
 /// Of buyers who are hashes: the rows of all others are as short as they were without them.
 const ORDERS_OF_HASHES: &str = "INSERT INTO orders (buyer_high, seq, at, sku, hash, buyer, quantity, unit_price, \
                                 fingerprint, address) VALUES ";
+const REFUNDS: &str =
+    "INSERT INTO payments (order_seq, units, seq, at, id, sku, hash, amount, disposition) VALUES ";
 const TRANSITIONS: &str = "INSERT INTO transitions (seq, at, order_seq, step, kind) VALUES ";
 
 /// All rows of a batch, in the order of its entries.
@@ -126,12 +128,21 @@ fn push_rare(script: &mut Script, entry: &Entry) {
             hex(row, key.as_bytes());
         });
     } else if let Event::PaymentRecorded { pay, disposition } = &entry.event {
-        script.row("INSERT INTO payments (seq, at, id, sku, hash, amount, disposition) VALUES ", |row| {
+        let (came_to, refund) = disposition_row(*disposition);
+        // A refund is rare; the rows of payments are as short as they were without them.
+        let head = match refund {
+            Some(_) => REFUNDS,
+            None => "INSERT INTO payments (seq, at, id, sku, hash, amount, disposition) VALUES ",
+        };
+        script.row(head, |row| {
+            if let Some((order, units)) = refund {
+                number(row, format_args!("{order},{units},"));
+            }
             number(row, format_args!("{seq},{at},"));
             hex(row, pay.id.as_bytes());
             number(row, format_args!(",{},", pay.order.sku.0));
             hex(row, &pay.order.hash.to_be_bytes());
-            number(row, format_args!(",{},{}", int(pay.amount), Code(disposition_code(*disposition))));
+            number(row, format_args!(",{},{}", int(pay.amount), Code(came_to)));
         });
     } else {
         unreachable!("the other events are not rare");

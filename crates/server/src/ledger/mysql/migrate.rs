@@ -13,16 +13,17 @@ use crate::ledger::RowError;
 use crate::ledger::rows::FURTHER_KINDS;
 
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../../migrations/mysql/001.sql"),
     include_str!("../../../migrations/mysql/002.sql"),
     include_str!("../../../migrations/mysql/003.sql"),
     include_str!("../../../migrations/mysql/004.sql"),
     include_str!("../../../migrations/mysql/005.sql"),
+    include_str!("../../../migrations/mysql/006.sql"),
 ];
-/// What all servers that write must know, which `writer.format` says as well. The scripts after the third only add what older
-/// ones need not know.
-pub(super) const FORMAT: i64 = 3;
+/// What all servers that write must know, which `writer.format` says as well. A script that only adds what older ones need not
+/// know leaves it.
+pub(super) const FORMAT: i64 = 6;
 /// Before a statement that can't be run twice: it is left out if this column is there.
 const UNLESS_COLUMN: &str = "-- unless column ";
 /// How long another server may take to migrate before this one gives up, in portions that end by themselves.
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_format_is_that_of_a_script() {
-        assert!(MIGRATIONS[2].contains(&format!("format INT NOT NULL DEFAULT {FORMAT};")));
+        assert!(MIGRATIONS[5].contains(&format!("UPDATE writer SET format = {FORMAT} WHERE id = 1;")));
     }
 
     #[test]
@@ -178,6 +179,7 @@ mod tests {
                 let code = code.trim();
                 let again = code.starts_with("CREATE TABLE IF NOT EXISTS")
                     || code.starts_with("INSERT IGNORE")
+                    || code.starts_with("UPDATE writer SET format = ")
                     || (code.starts_with("ALTER TABLE") && code.contains(" MODIFY ") && !code.contains(','));
                 let guarded = code.starts_with("ALTER TABLE") && unless_column(statement).is_some();
                 assert_ne!(again, guarded, "{code}");

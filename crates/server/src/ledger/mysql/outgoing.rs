@@ -18,22 +18,25 @@ use crate::ledger::rows::{further, int, notice};
 
 const ORDERS: &str = "
     SELECT o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, NULL, NULL, b.text,
-        o.seq, o.at
+        0, o.seq, o.at
     FROM orders AS o LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
     WHERE o.seq > :after AND o.seq <= :to";
 const TRANSITIONS: &str = "
     SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
-        t.at, b.text, t.seq, t.at
+        t.at, b.text, 0, t.seq, t.at
     FROM transitions AS t JOIN orders AS o ON o.seq = t.order_seq
     LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
     WHERE t.seq > :after AND t.seq <= :to";
 const DUE: &str = "
-    SELECT seq, at, id, sku, hash, amount, disposition
-    FROM payments WHERE seq > :after AND seq <= :to AND disposition <> 'applied'";
+    SELECT seq, at, id, sku, hash, amount, disposition, units
+    FROM payments WHERE seq > :after AND seq <= :to AND disposition NOT IN ('applied', 'paid_out')";
 const SETTLED: &str = "
-    SELECT STRAIGHT_JOIN e.seq, e.at, p.id, p.sku, p.hash, p.amount, p.disposition
+    SELECT STRAIGHT_JOIN e.seq, e.at, p.id, p.sku, p.hash, p.amount, p.disposition, p.units
     FROM payment_ends AS e JOIN payments AS p ON p.seq = e.payment_seq
-    WHERE e.seq > :after AND e.seq <= :to AND e.kind = 'settled'";
+    WHERE e.seq > :after AND e.seq <= :to AND e.kind = 'settled'
+    UNION ALL
+    SELECT seq, at, id, sku, hash, amount, 'requested', units
+    FROM payments WHERE seq > :after AND seq <= :to AND disposition = 'paid_out'";
 const ENDED: &str =
     "SELECT seq, at, sale FROM sale_events WHERE seq > :after AND seq <= :to AND kind = 'ended'";
 
@@ -146,8 +149,8 @@ impl EventReader {
         let (seq, at) = (columns.take()?, UnixMs(columns.take()?));
         let (payment, order) = (columns.take()?, columns.take_order_id()?);
         let (sale, currency) = self.skus.sale(order.sku).unzip();
-        let (amount, reason) = (columns.take()?, columns.take()?);
-        let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason };
+        let (amount, reason, units) = (columns.take()?, columns.take()?, columns.take()?);
+        let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason, units };
         Ok(Outgoing { seq, at, what: What::Refund { payment, settled } })
     }
 }

@@ -8,8 +8,8 @@ use super::checkpoint::Checkpointed;
 use super::{SqliteLedger, files};
 use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
-    CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_code, further_row, int,
-    payment_end_row, sale_event_row, text_of,
+    CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_row, further_row, int, payment_end_row,
+    sale_event_row, text_of,
 };
 use crate::ledger::{AppendError, Batch};
 
@@ -174,17 +174,21 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
             .prepare_cached("INSERT INTO stock_adjustments VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
             .execute(params![seq, at, sku.0, adjust_code(*how), int(*units), key])?;
     } else if let Event::PaymentRecorded { pay, disposition } = &entry.event {
-        connection.prepare_cached("INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(
-            params![
+        let (came_to, refund) = disposition_row(*disposition);
+        let (order, units) = refund.unzip();
+        connection
+            .prepare_cached("INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?
+            .execute(params![
                 seq,
                 at,
                 pay.id,
                 pay.order.sku.0,
                 pay.order.hash.to_be_bytes(),
                 int(pay.amount),
-                disposition_code(*disposition)
-            ],
-        )?;
+                came_to,
+                order,
+                units
+            ])?;
     } else {
         unreachable!("the other events are not rare");
     }

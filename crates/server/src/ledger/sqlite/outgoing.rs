@@ -19,19 +19,22 @@ use crate::ledger::rows::{int, notice};
 
 const ORDERS: &str = "
     SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, NULL, NULL,
-        (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer), o.seq, o.at
+        (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer), 0, o.seq, o.at
     FROM orders AS o WHERE o.seq > ?1 AND o.seq <= ?2";
 const TRANSITIONS: &str = "
     SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
-        (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer), t.seq, t.at
+        (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer), 0, t.seq, t.at
     FROM transitions AS t JOIN orders AS o ON o.seq = t.order_seq WHERE t.seq > ?1 AND t.seq <= ?2";
 const DUE: &str = "
-    SELECT seq, at, id, sku, hash, amount, disposition
-    FROM payments WHERE seq > ?1 AND seq <= ?2 AND disposition <> 'applied'";
+    SELECT seq, at, id, sku, hash, amount, disposition, units
+    FROM payments WHERE seq > ?1 AND seq <= ?2 AND disposition NOT IN ('applied', 'paid_out')";
 const SETTLED: &str = "
-    SELECT e.seq, e.at, p.id, p.sku, p.hash, p.amount, p.disposition
+    SELECT e.seq, e.at, p.id, p.sku, p.hash, p.amount, p.disposition, p.units
     FROM payment_ends AS e JOIN payments AS p ON p.seq = e.payment_seq
-    WHERE e.seq > ?1 AND e.seq <= ?2 AND e.kind = 'settled'";
+    WHERE e.seq > ?1 AND e.seq <= ?2 AND e.kind = 'settled'
+    UNION ALL
+    SELECT seq, at, id, sku, hash, amount, 'requested', units
+    FROM payments WHERE seq > ?1 AND seq <= ?2 AND disposition = 'paid_out'";
 const ENDED: &str = "SELECT seq, at, sale FROM sale_events WHERE seq > ?1 AND seq <= ?2 AND kind = 'ended'";
 /// An order is rejected later in a shared ledger alone.
 const NOTICES: &str =
@@ -100,7 +103,7 @@ impl EventReader {
         let mut rows = statement.query([int(after), int(to)])?;
         while let Some(row) = rows.next()? {
             let line = self.skus.line(order_row(row)?).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            let (seq, at) = (unsigned(row, 10)?, UnixMs(unsigned(row, 11)?));
+            let (seq, at) = (unsigned(row, 11)?, UnixMs(unsigned(row, 12)?));
             found.push(Outgoing { seq, at, what: What::Order(line) });
         }
         Ok(())
@@ -125,6 +128,7 @@ impl EventReader {
                 sale,
                 currency,
                 reason: row.get(6)?,
+                units: row.get(7)?,
             };
             let (seq, at) = (unsigned(row, 0)?, UnixMs(unsigned(row, 1)?));
             found.push(Outgoing { seq, at, what: What::Refund { payment, settled } });

@@ -46,7 +46,7 @@ pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> R
     Ok(last)
 }
 
-/// Orders placed in the window, and orders placed before `since` whose latest transition is in it; so that
+/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it; so that
 /// over all windows after `since` each order comes once.
 fn window(
     connection: &Connection,
@@ -64,9 +64,21 @@ fn window(
              WHERE t.seq > ?2 AND t.seq <= ?3 AND t.order_seq <= ?1 AND NOT EXISTS
                  (SELECT 1 FROM transitions AS later
                   WHERE later.order_seq = t.order_seq AND later.step > t.step AND later.seq <= ?4)
+             AND NOT EXISTS
+                 (SELECT 1 FROM payments AS later
+                  WHERE later.order_seq = t.order_seq AND later.seq > t.seq AND later.seq <= ?4)
+             UNION ALL
+             SELECT order_seq FROM payments AS p
+             WHERE p.seq > ?2 AND p.seq <= ?3 AND p.order_seq <= ?1 AND NOT EXISTS
+                 (SELECT 1 FROM payments AS later
+                  WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= ?4)
+             AND NOT EXISTS
+                 (SELECT 1 FROM transitions AS later
+                  WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= ?4)
          )
          SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
-             (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer)
+             (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer),
+             (SELECT coalesce(sum(amount), 0) FROM payments AS p WHERE p.order_seq = o.seq AND p.seq <= ?4)
          FROM changed JOIN orders AS o ON o.seq = changed.order_seq
          LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
              (SELECT max(step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= ?4)
@@ -109,5 +121,6 @@ pub(super) fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
         placed_at: UnixMs(unsigned(row, 5)?),
         address: row.get(6)?,
         closed: kind.zip(closed_at.map(|at| UnixMs(at.unsigned_abs()))),
+        refunded: unsigned(row, 10)?,
     })
 }

@@ -180,7 +180,9 @@ fn transition(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
 fn payment(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
     let pay =
         Pay { id: row.get_ref(2)?.as_str()?.into(), order: order_id(row, 3)?, amount: unsigned(row, 5)? };
-    rows::payment(pay, row.get_ref(6)?.as_str()?).map_err(|error| nonsense(6, error))
+    let order = row.get::<_, Option<i64>>(7)?.map(|_order| unsigned(row, 7)).transpose()?;
+    let refund = order.zip(row.get(8)?);
+    rows::payment(pay, row.get_ref(6)?.as_str()?, refund).map_err(|error| nonsense(6, error))
 }
 
 fn payment_end(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
@@ -268,7 +270,7 @@ mod tests {
         for insert in [
             "INSERT INTO orders SELECT i + 1, 1, 0, x'00', 1, 1, 1, 1, NULL FROM n",
             "INSERT INTO transitions SELECT i + 101, 1, i + 1, 1, 2 FROM n",
-            "INSERT INTO payments SELECT i + 201, 1, 'p' || i, 0, x'00', 1, 'applied' FROM n",
+            "INSERT INTO payments SELECT i + 201, 1, 'p' || i, 0, x'00', 1, 'applied', NULL, NULL FROM n",
         ] {
             connection.execute(&format!("{rows} {insert}"), []).unwrap();
         }

@@ -115,6 +115,7 @@ fn the_page_of_an_order_is_accessible_in_every_state() {
         ("paid", true),
         ("expired", false),
         ("cancelled", true),
+        ("refunded", true),
         ("rejected", false),
     ] {
         let closed = if status == "held" || status == "pending" { json!(null) } else { json!(shop.now_ms()) };

@@ -59,6 +59,24 @@ fn a_payment_for_a_closed_order_comes_back() {
 }
 
 #[test]
+fn a_refund_is_said_with_what_goes_back() {
+    let (shop, browser) = (FakeShop::start(), Browser::start());
+    buy(&browser, &shop.base, SALE, PRODUCT);
+    let paid =
+        json!({ "status": "paid", "refund_due": true, "refunded": 100, "closed_at_ms": shop.now_ms() });
+    change_order(&shop, &paid);
+    come_back(&browser);
+    wait_for_view(&browser, "#order", "paid");
+    browser.wait_for_text("#refund", "1.00 go back to you");
+    assert!(!browser.text("main").contains("Another payment"));
+    change_order(&shop, &json!({ "status": "refunded" }));
+    come_back(&browser);
+    wait_for_view(&browser, "#order", "refunded");
+    assert_eq!(browser.text("#heading"), "This order is refunded");
+    assert!(browser.text("#refund").is_empty());
+}
+
+#[test]
 fn sold_out_is_not_said_under_an_open_button() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
     shop.state().available = 0;

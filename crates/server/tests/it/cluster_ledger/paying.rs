@@ -5,8 +5,8 @@ use engine::handover::{Change, Claim, Grant, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, RefundReason, Refusal, Seq, SkuId, Status,
-    UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, Refund, RefundReason, Refusal, Seq, SkuId,
+    Status, UnixMs,
 };
 use server::ledger::mysql::cluster::{Recorded, SharedLedger, correction_id};
 
@@ -161,6 +161,38 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
         (1, Change::Restock { units: 7 }),
     ];
     assert_eq!(got, expected);
+    assert_sound(&database);
+}
+
+#[test]
+fn a_refund_puts_units_back_on_sale_where_it_says_so_once() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 5, Some(2));
+    let two = order(0, 1, 2);
+    ledger.consume(NOW, &[], std::slice::from_ref(&two)).unwrap();
+    let id = two.place.id;
+    let refund = |name: &str, amount, units| {
+        asked(Command::Refund(Refund { id: name.into(), order: id, amount, units, paid_out: false }))
+    };
+    let unpaid = one(&mut ledger, NOW, refund("r", None, 0));
+    assert_eq!(unpaid, Executed::Refused(Refusal::NotRefundable(Status::Held)));
+    let pays = asked(Command::Pay(Pay { id: "p".into(), order: id, amount: 2 * 4_999 }));
+    assert_eq!(disposition(&one(&mut ledger, NOW, pays)).0, Disposition::Applied);
+    for (name, amount, units, stands) in [("a", Some(100), 1, Status::Paid), ("b", None, 0, Status::Refunded)]
+    {
+        let due = Disposition::RefundDue(RefundReason::Requested { order: Seq(2), units });
+        for replayed in [false, true] {
+            assert_eq!(disposition(&one(&mut ledger, NOW, refund(name, amount, units))), (due, replayed));
+            assert_eq!(status(&mut ledger, id), stands);
+        }
+    }
+    let outbox = ledger.outbox(10, 0).unwrap();
+    assert_eq!(outbox.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Restock { units: 1 }]);
+    assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap().len(), 2);
+    // Those units are another's to buy, and not the same buyer's again: the limit counts what was had.
+    let outcomes = ledger.consume(NOW, &[], &[order(1, 1, 1), order(2, 2, 1)]).unwrap();
+    let [Outcome::Rejected(rejection), Outcome::Placed(_)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(rejection.reason, Refusal::OverLimit);
     assert_sound(&database);
 }
 

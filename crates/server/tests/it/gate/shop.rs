@@ -347,7 +347,7 @@ impl Shop {
     fn mark(&self, id: OrderId) -> MarkState {
         match self.book.order(id).unwrap().status {
             Status::Paid if self.late.contains(&id) => MarkState::PaidLate,
-            Status::Held | Status::Paid => MarkState::Sold,
+            Status::Held | Status::Paid | Status::Refunded => MarkState::Sold,
             Status::Cancelled | Status::Expired => MarkState::Returned,
         }
     }

@@ -12,7 +12,9 @@ use crate::ledger::{RowError, rows};
 /// As in SQLite, see there. The changed orders are few, so the planner is made to begin with them.
 const WINDOW_QUERY: &str = "
     SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
-        t.at, b.text
+        t.at, b.text,
+        (SELECT CAST(COALESCE(SUM(p.amount), 0) AS SIGNED) FROM payments AS p
+         WHERE p.order_seq = o.seq AND p.seq <= :as_of)
     FROM (
         SELECT seq AS order_seq FROM orders WHERE seq > :after AND seq <= :to
         UNION ALL
@@ -20,6 +22,17 @@ const WINDOW_QUERY: &str = "
         WHERE c.seq > :after AND c.seq <= :to AND c.order_seq <= :since AND NOT EXISTS
             (SELECT 1 FROM transitions AS later
              WHERE later.order_seq = c.order_seq AND later.step > c.step AND later.seq <= :as_of)
+        AND NOT EXISTS
+            (SELECT 1 FROM payments AS later
+             WHERE later.order_seq = c.order_seq AND later.seq > c.seq AND later.seq <= :as_of)
+        UNION ALL
+        SELECT p.order_seq FROM payments AS p
+        WHERE p.seq > :after AND p.seq <= :to AND p.order_seq <= :since AND NOT EXISTS
+            (SELECT 1 FROM payments AS later
+             WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= :as_of)
+        AND NOT EXISTS
+            (SELECT 1 FROM transitions AS later
+             WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= :as_of)
     ) AS changed
     JOIN orders AS o ON o.seq = changed.order_seq
     LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
@@ -68,7 +81,7 @@ struct Range {
     as_of: u64,
 }
 
-/// Orders placed in the window, and orders placed before `since` whose latest transition is in it; so that
+/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it; so that
 /// over all windows after `since` each order comes once.
 fn window(
     connection: &mut Conn,
@@ -95,8 +108,8 @@ pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<Order
     let (placed_at, address) = (UnixMs(columns.take()?), columns.take()?);
     let (kind, closed_at): (Option<u8>, Option<u64>) = (columns.take()?, columns.take()?);
     let closed = kind.zip(closed_at.map(UnixMs));
-    let buyer_text = columns.take()?;
-    Ok(OrderRow { id, buyer, buyer_text, quantity, unit_price, placed_at, address, closed })
+    let (buyer_text, refunded) = (columns.take()?, columns.take()?);
+    Ok(OrderRow { id, buyer, buyer_text, quantity, unit_price, placed_at, address, closed, refunded })
 }
 
 /// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,

@@ -118,7 +118,7 @@ const TABLES: [(&str, &str, Parse); 7] = [
     ("stock_adjustments", "sku, kind, units, `key`", adjustment),
     ("orders", "sku, hash, buyer, buyer_high, quantity, unit_price, fingerprint", order),
     ("transitions", "order_seq, step, kind", transition),
-    ("payments", "id, sku, hash, amount, disposition", payment),
+    ("payments", "id, sku, hash, amount, disposition, order_seq, units", payment),
     ("payment_ends", "payment_seq, kind", payment_end),
     ("further_entries", "seq, kind, body", further),
 ];
@@ -172,7 +172,8 @@ fn payment(columns: &mut Columns) -> Result<Event, RowError> {
     let id: String = columns.take()?;
     let pay = Pay { id: id.into(), order: columns.take_order_id()?, amount: columns.take()? };
     let disposition: String = columns.take()?;
-    rows::payment(pay, &disposition)
+    let (order, units): (Option<u64>, Option<u32>) = (columns.take()?, columns.take()?);
+    rows::payment(pay, &disposition, order.zip(units))
 }
 
 fn payment_end(columns: &mut Columns) -> Result<Event, RowError> {

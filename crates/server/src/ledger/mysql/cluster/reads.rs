@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::working_set::{Loaded, Needs, OrderRow, Rejection, SkuState, WorkingSet};
 use engine::{
-    BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Seq, SkuId, Stock, UnixMs,
+    BuyerId, Disposition, Event, Fingerprint, OrderId, Pay, PaymentView, Refunded, Seq, SkuId, Stock, UnixMs,
 };
 use mysql::{Row, from_row_opt};
 
@@ -22,11 +22,15 @@ use crate::ledger::rows as codes;
 
 /// The columns that [`order_row`] reads, and where they come from.
 pub(super) const ORDER_COLUMNS: &str = "i.id, o.seq, o.at, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.fingerprint, \
-    COALESCE(t2.kind, t1.kind), COALESCE(t2.at, t1.at)";
+    COALESCE(t3.kind, t2.kind, t1.kind), COALESCE(t3.at, t2.at, t1.at), \
+    (SELECT CAST(SUM(f.amount) AS SIGNED) FROM payments AS f WHERE f.order_seq = o.seq), \
+    (SELECT CAST(SUM(f.units) AS SIGNED) FROM payments AS f WHERE f.order_seq = o.seq)";
 pub(super) const ORDER_TABLES: &str = "order_ids AS i STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
     LEFT JOIN transitions AS t1 ON t1.order_seq = o.seq AND t1.step = 1 \
-    LEFT JOIN transitions AS t2 ON t2.order_seq = o.seq AND t2.step = 2";
-pub(super) const PAYMENT_COLUMNS: &str = "p.seq, p.at, p.id, p.sku, p.hash, p.amount, p.disposition, e.kind";
+    LEFT JOIN transitions AS t2 ON t2.order_seq = o.seq AND t2.step = 2 \
+    LEFT JOIN transitions AS t3 ON t3.order_seq = o.seq AND t3.step = 3";
+pub(super) const PAYMENT_COLUMNS: &str = "p.seq, p.at, p.id, p.sku, p.hash, p.amount, p.disposition, p.order_seq, p.units, \
+    e.kind";
 const PAYMENT_ENDS: &str = "LEFT JOIN payment_ends AS e ON e.payment_seq = p.seq";
 
 /// What a transaction wants to read. Empty lists cost nothing.
@@ -202,8 +206,21 @@ pub(super) fn sku_row(row: Row) -> Result<(SkuId, SkuState), Failure> {
 }
 
 pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
-    type Columns = (Vec<u8>, i64, i64, i64, Option<i64>, u32, i64, i64, Option<u8>, Option<i64>);
-    let (id, seq, at, low, high, quantity, unit_price, fingerprint, kind, closed_at): Columns =
+    type Columns = (
+        Vec<u8>,
+        i64,
+        i64,
+        i64,
+        Option<i64>,
+        u32,
+        i64,
+        i64,
+        Option<u8>,
+        Option<i64>,
+        Option<i64>,
+        Option<u32>,
+    );
+    let (id, seq, at, low, high, quantity, unit_price, fingerprint, kind, closed_at, amount, units): Columns =
         from_row_opt(row)?;
     let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".to_owned()))?;
     let closed = match (kind, closed_at) {
@@ -222,6 +239,7 @@ pub(super) fn order_row(row: Row) -> Result<(OrderId, OrderRow), Failure> {
         unit_price: unsigned(unit_price),
         fingerprint: Fingerprint(unsigned(fingerprint)),
         closed,
+        refunded: Refunded { amount: amount.map_or(0, unsigned), units: units.unwrap_or(0) },
     };
     Ok((id, order))
 }
@@ -244,12 +262,14 @@ pub(super) fn rejection_row(row: Row) -> Result<(OrderId, Rejection), Failure> {
 }
 
 pub(super) fn payment_row(row: Row) -> Result<PaymentView, Failure> {
-    type Columns = (i64, i64, String, u32, Vec<u8>, i64, String, Option<String>);
-    let (seq, at, id, sku, hash, amount, came_to, ended): Columns = from_row_opt(row)?;
+    type Columns = (i64, i64, String, u32, Vec<u8>, i64, String, Option<i64>, Option<u32>, Option<String>);
+    let (seq, at, id, sku, hash, amount, came_to, order, units, ended): Columns = from_row_opt(row)?;
     let damaged = |what: &str| Failure::Damaged(format!("payment {seq}: {what}"));
     let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged("its order's id"))?;
     let pay = Pay { id: id.into(), order: codes::order_id(sku, hash), amount: unsigned(amount) };
-    let Event::PaymentRecorded { pay, disposition } = codes::payment(pay, &came_to)? else {
+    let Event::PaymentRecorded { pay, disposition } =
+        codes::payment(pay, &came_to, order.map(unsigned).zip(units))?
+    else {
         unreachable!("a row of this table is a payment")
     };
     let disposition = match (disposition, ended.as_deref()) {
