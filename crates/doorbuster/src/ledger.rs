@@ -154,10 +154,10 @@ struct Line<A> {
     status: &'static str,
     placed_at_ms: u64,
     closed_at_ms: Option<u64>,
-    /// Of the amount.
-    refunded: u64,
     /// JSON text in the CSV, an object in the JSON.
     address: Option<A>,
+    /// Of the amount. New columns come last: some readers count them.
+    refunded: u64,
 }
 
 impl<A> Line<A> {

@@ -120,11 +120,11 @@ fn orders_are_exported_and_the_cursor_goes_on_from_there() {
     assert_eq!(lines.len(), 4, "{csv}");
     assert_eq!(
         lines[0],
-        "id,sale,product,buyer,quantity,unit_price,amount,currency,status,placed_at_ms,closed_at_ms,address"
+        "id,sale,product,buyer,quantity,unit_price,amount,currency,status,placed_at_ms,closed_at_ms,address,refunded"
     );
     let paid = lines.iter().find(|line| line.starts_with(ORDER)).unwrap();
     assert!(paid.contains(",3,30,11,1,4999,4999,EUR,paid,"), "{paid}");
-    assert!(paid.ends_with(r#","{""city"":""A, \""B\""""}""#), "{paid}");
+    assert!(paid.ends_with(r#","{""city"":""A, \""B\""""}",0"#), "{paid}");
 
     let (_, jsonl, _) = export("jsonl", "0");
     let paid = jsonl.lines().find(|line| line.contains(ORDER)).unwrap();
