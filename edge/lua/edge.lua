@@ -3,10 +3,15 @@ local edge = { settings = {} }
 
 function edge.configure(settings)
 	edge.settings = settings
+	settings.known_languages = {}
+	for _, code in ipairs(settings.languages) do
+		settings.known_languages[code] = true
+	end
 	if not settings.demo then
 		require("token").read_secrets(settings.token_secret_file, settings.token_secret_previous_file)
 	end
 	-- Loaded here, so that the workers share the code and a mistake in it shows at the start.
+	require("language")
 	require("problem")
 	require("stock")
 	require("product")

@@ -1,8 +1,9 @@
 -- GET /product?flashPromotionId=S&promotionProductId=P&memberId=M, from cached pages of the servers.
 -- The page of a product is the same for all members but for the member's number. So the edge asks a server for the
--- page of a member who does not exist, cuts it where that number is, and puts the reader's number there. Age-Ms
+-- page of a member who does not exist, in the reader's language, cuts it where that number is, and puts the reader's number there. Age-Ms
 -- is the age of the server's page. Any other request goes to the servers.
 local fresh = require("fresh")
+local language = require("language")
 local settings = require("edge").settings
 
 -- The largest number that a member can have: nobody has it, and no price, time or stock looks like it.
@@ -13,9 +14,10 @@ local HEADERS = { "Content-Type", "Content-Security-Policy", "Referrer-Policy", 
 local product = {}
 
 -- The headers in their order, a line each, and the body.
-local function load(sale, item)
+local function load(sale, item, code)
 	local page = ngx.location.capture("/edge/product", {
 		args = { flashPromotionId = sale, promotionProductId = item, memberId = NOBODY },
+		ctx = { page_language = code },
 	})
 	if page.status ~= 200 or page.truncated or not page.body:find(NOBODY, 1, true) then return nil end
 	local lines = {}
@@ -62,7 +64,8 @@ end
 function product.answer()
 	local sale, item, member = asked()
 	if not sale or settings.cache_ms == 0 then return ngx.exec("@server") end
-	local page, age_ms = fresh.get("p" .. sale .. "." .. item, load, decode, sale, item)
+	local code = language.code()
+	local page, age_ms = fresh.get("p" .. code .. "." .. sale .. "." .. item, load, decode, sale, item, code)
 	if not page then return ngx.exec("@server") end
 	member = plain(member)
 	local header, parts = ngx.header, page.parts

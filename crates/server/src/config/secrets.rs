@@ -16,7 +16,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
-use crate::pages::Image;
+use crate::pages::{Image, Languages};
 use crate::secret::SecretBytes;
 use crate::shop_keys::{KeySource, ShopKeys};
 use crate::webhooks::Endpoint;
@@ -62,6 +62,8 @@ pub struct Secrets {
     pub shop_key_source: Option<KeySource>,
     /// The shop's logo, which is no secret: a file like the others.
     pub logo: Option<Image>,
+    /// The texts of the pages; `None`: all that the program has.
+    pub languages: Option<Languages>,
     /// Where the shop is told of its orders, with what signs that.
     pub webhooks: Vec<Endpoint>,
     /// The certificate with its private key; without it, plain HTTP.
@@ -246,6 +248,10 @@ impl Secrets {
     }
 
     fn read_shop(&mut self, config: &Config, problems: &mut Vec<String>) {
+        match config.shop.load_languages() {
+            Ok(languages) => self.languages = Some(languages),
+            Err(found) => problems.extend(found),
+        }
         if let Some(path) = config.shop.logo_file() {
             let read = std::fs::read(path).map_err(|error| format!("can't be read: {error}"));
             let image = read.and_then(|bytes| Image::new(bytes).map_err(|error| error.to_string()));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Problem, is_safe_url, path_unless_empty, text_unless_empty};
-use crate::pages::{Accent, Colour, Scheme};
+use crate::pages::{
+    Accent, Colour, LANGUAGE_BYTES_MAX, LANGUAGES_MAX, Language, Languages, Scheme, is_language_code,
+};
 
 const NAME_CHARS_MAX: usize = 40;
 const LEGAL_LINKS_MAX: usize = 8;
@@ -33,6 +35,9 @@ pub struct Shop {
     #[serde(deserialize_with = "text_unless_empty")]
     pub return_url: Option<String>,
     legal_links: Vec<String>,
+    languages: Vec<String>,
+    #[serde(deserialize_with = "path_unless_empty")]
+    languages_dir: Option<PathBuf>,
 }
 
 /// When the pages ask for an address.
@@ -60,6 +65,40 @@ impl Shop {
         Some(
             Accent::new(light, self.accent_dark.as_ref().map(colour)).expect("the configuration was checked"),
         )
+    }
+
+    /// The languages of the pages, of which the shop's own are read from its files.
+    ///
+    /// # Errors
+    /// Each that can't be, for whoever configures it.
+    pub fn load_languages(&self) -> Result<Languages, Vec<String>> {
+        let (mut languages, mut problems) = (Vec::new(), Vec::new());
+        for code in &self.languages {
+            match self.load_language(code) {
+                Ok(language) => languages.push(language),
+                Err(problem) => problems.push(format!("shop.languages: {problem}")),
+            }
+        }
+        if problems.is_empty() { Ok(Languages::new(languages)) } else { Err(problems) }
+    }
+
+    fn load_language(&self, code: &str) -> Result<Language, String> {
+        let path = self.languages_dir.as_ref().map(|dir| dir.join(format!("{code}.ftl")));
+        if let Some(path) = path.filter(|path| path.exists()) {
+            let shown = path.display();
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{shown}: {error}"))?;
+            if text.len() > LANGUAGE_BYTES_MAX {
+                return Err(format!("{shown} has more than {LANGUAGE_BYTES_MAX} bytes"));
+            }
+            return Language::parse(code, &text).map_err(|why| format!("{shown}: {why}"));
+        }
+        Language::built_in(code).ok_or_else(|| {
+            let known: Vec<&str> = Languages::built_in_codes().collect();
+            format!(
+                "there are no texts for {code:?}: there are {}, and those of files in shop.languages_dir ({code}.ftl)",
+                known.join(", ")
+            )
+        })
     }
 
     /// Text and address of each link at the foot of a page.
@@ -102,6 +141,16 @@ impl Shop {
             problems.push(("shop.return_url", "lacks {order}: buyers return to their order".into()));
         }
         self.check_links(problems);
+        let codes = &self.languages;
+        let twice = codes.iter().enumerate().any(|(place, code)| codes[..place].contains(code));
+        if !(1..=LANGUAGES_MAX).contains(&codes.len()) || twice {
+            problems.push(("shop.languages", format!("must name 1 to {LANGUAGES_MAX} languages, each once")));
+        }
+        for code in codes.iter().filter(|code| !is_language_code(code)) {
+            let message =
+                format!("holds {code:?}: write a language's code in small letters, like \"de\" or \"pt-br\"");
+            problems.push(("shop.languages", message));
+        }
     }
 
     fn check_accent(&self, problems: &mut Vec<Problem>) {

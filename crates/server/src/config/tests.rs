@@ -399,6 +399,12 @@ fn a_shop_that_would_mislead_its_buyers_is_refused() {
     let places = "{order}{amount}{currency}{signature}";
     for (line, expected) in [
         ("name = \"\"", "shop.name must have 1 to 40 characters, in one line"),
+        ("languages = []", "shop.languages must name 1 to 16 languages, each once"),
+        ("languages = [\"de\", \"de\"]", "shop.languages must name 1 to 16 languages, each once"),
+        (
+            "languages = [\"../en\"]",
+            "shop.languages holds \"../en\": write a language's code in small letters, like \"de\" or \"pt-br\"",
+        ),
         ("accent = \"red\"", "shop.accent = \"red\" is no colour: write it like \"#c22f18\""),
         ("accent_dark = \"#ffffff\"", "shop.accent_dark is set without shop.accent: set both"),
         (
@@ -569,4 +575,26 @@ mod secrets {
         let shown = format!("{:?} {:?}", check("", &variables).unwrap(), Environment::from_pairs(variables));
         assert!(!shown.contains(LONG), "{shown}");
     }
+}
+
+#[test]
+fn a_shop_has_languages_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = include_str!("../../languages/en.ftl");
+    let write =
+        |code: &str, text: &str| std::fs::write(dir.path().join(format!("{code}.ftl")), text).unwrap();
+    let load = |codes: &str| {
+        let text = format!("[shop]\nlanguages = {codes}\nlanguages_dir = {:?}\n", dir.path());
+        load(&text, &[]).unwrap().shop.load_languages()
+    };
+    write("nl", &ours.replace("sales = Sales", "sales = Verkopen"));
+    let languages = load(r#"["nl", "de"]"#).unwrap();
+    assert_eq!(languages.ids().map(|id| languages.code(id).to_owned()).collect::<Vec<_>>(), ["nl", "de"]);
+    write("de", &ours.replace("total = Total\n", ""));
+    let problems = load(r#"["nl", "de", "xx"]"#).unwrap_err().join("\n");
+    for problem in ["the text total is missing", "no texts for \"xx\": there are en, de, zh, es, ar"] {
+        assert!(problems.contains(problem), "{problems}");
+    }
+    write("big", &" ".repeat(300_000));
+    assert!(load(r#"["big"]"#).unwrap_err()[0].contains("has more than 262144 bytes"));
 }

@@ -242,7 +242,7 @@ impl HttpService {
 
     fn write_problem(&mut self, problem: &Problem, call: &Call<'_>, out: &mut Answering<'_, '_>) {
         if call.problems == Shape::Page && problem.status == 404 && call.wants_html() {
-            self.not_found_page(out);
+            self.not_found_page(&call.fields, out);
         } else {
             out.problem(problem, call.problems, &self.sold_out, &mut self.scratch);
         }

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 
 use super::Look;
+use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 21] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -18,6 +19,7 @@ const SOURCES: [(&str, &str); 20] = [
     ("speaker.svg", include_str!("../../templates/assets/speaker.svg")),
     ("parcel.svg", include_str!("../../templates/assets/parcel.svg")),
     ("shop.css", include_str!("../../templates/assets/shop.css")),
+    ("texts.js", include_str!("../../templates/assets/texts.js")),
     ("common.js", include_str!("../../templates/assets/common.js")),
     ("shop.js", include_str!("../../templates/assets/shop.js")),
     ("clock.js", include_str!("../../templates/assets/clock.js")),
@@ -36,19 +38,32 @@ const SOURCES: [(&str, &str); 20] = [
 #[derive(Debug)]
 pub(super) struct Assets {
     /// `sale.js` to `/assets/sale-0123456789.js`.
-    paths: HashMap<&'static str, String>,
+    paths: HashMap<String, String>,
     by_path: HashMap<String, Rendered>,
     /// The logo, or our own mark.
     icon: &'static str,
 }
 
+/// The sources of all scripts.
+#[cfg(test)]
+pub(super) fn scripts() -> impl Iterator<Item = &'static str> {
+    SOURCES.into_iter().filter(|(name, _)| name.ends_with(".js")).map(|(_, source)| source)
+}
+
 const LOGO: &str = "logo";
 
+/// The texts of a language for scripts.
+pub(super) fn texts_name(code: &str) -> String {
+    format!("texts-{code}.js")
+}
+
 impl Assets {
-    pub(super) fn new(look: &Look) -> Assets {
+    pub(super) fn new(look: &Look, languages: &Languages) -> Assets {
         let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new(), icon: "icon.svg" };
+        let files = assets.add_texts(languages);
         for (name, source) in SOURCES {
             let body = match (&look.accent, name) {
+                (_, "texts.js") => source.replace("\"@languages@\"", &files),
                 (Some(accent), "shop.css") => accent.write_into(source),
                 _ => assets.with_imports(name, source),
             };
@@ -62,16 +77,35 @@ impl Assets {
         assets
     }
 
+    /// The texts of every language, as far as scripts name them; and their files by language, in the order of the languages.
+    fn add_texts(&mut self, languages: &Languages) -> String {
+        let scripts = SOURCES.iter().filter(|(name, _)| name.ends_with(".js"));
+        let scripts: Vec<&str> = scripts.map(|(_, source)| *source).collect();
+        let is_named = |text: &str| {
+            let quoted = format!("\"{text}\"");
+            scripts.iter().any(|source| source.contains(&quoted))
+        };
+        let mut files = Vec::new();
+        for (_, language) in languages.iter() {
+            let name = texts_name(language.code());
+            let (stem, _) = name.split_once('.').expect("it ends with .js");
+            let body = language.script_texts(is_named).into_bytes();
+            self.add(&name, (stem, "js"), content_type("js"), body);
+            files.push(format!("\"{}\": \"{}\"", language.code(), self.path(&name)));
+        }
+        format!("{{{}}}", files.join(", "))
+    }
+
     fn add(
         &mut self,
-        name: &'static str,
+        name: &str,
         (stem, extension): (&str, &str),
         content_type: &'static str,
         body: Vec<u8>,
     ) {
         let path = format!("/assets/{stem}-{}.{extension}", content_tag(&body, 5));
         self.by_path.insert(path.clone(), Rendered::new(content_type, body));
-        self.paths.insert(name, path);
+        self.paths.insert(name.to_owned(), path);
     }
 
     /// What stands beside the shop's name, and in the browser's tab.
@@ -133,19 +167,19 @@ mod tests {
 
     #[test]
     fn every_asset_is_found_by_its_path_only() {
-        let assets = Assets::new(&Look::default());
+        let assets = Assets::new(&Look::default(), &Languages::built_in());
         for (name, _) in SOURCES {
             let path = assets.path(name);
             assert!(path.starts_with("/assets/"), "{path}");
             assert!(assets.get(path).is_some(), "{path}");
             assert!(assets.get(&format!("/assets/{name}")).is_none(), "{name} has no unversioned path");
         }
-        assert_eq!(assets.iter().count(), SOURCES.len());
+        assert_eq!(assets.iter().count(), SOURCES.len() + Languages::built_in_codes().count());
     }
 
     #[test]
     fn imports_name_fingerprinted_files() {
-        let assets = Assets::new(&Look::default());
+        let assets = Assets::new(&Look::default(), &Languages::built_in());
         for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
             let text = std::str::from_utf8(&asset.body).unwrap();
             assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");

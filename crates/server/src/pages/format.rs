@@ -1,15 +1,22 @@
-//! Money, counts and times as text, in English, the way `Intl` writes them in the browser: what the server
-//! rendered must not change before the reader's eyes when the script takes over.
+//! Money, counts and times as text, in a language, the way `Intl` writes them in the browser: what the server rendered must not
+//! change before the reader's eyes when the script takes over.
 //!
 //! Must not: read a clock.
 
+use fluent_bundle::FluentValue;
+
+use super::language::{Language, Numbers};
 use crate::calendar::date_of;
 
-/// `499900, "EUR"` is `€4,999.00`; a currency without a sign of its own is written `CHF 12.50`.
-pub(super) fn money(minor: u64, currency: &str) -> String {
+/// `499900, "EUR"` is `€4,999.00`, or `4.999,00 €`; a currency without a sign of its own is written `CHF 12.50`.
+pub(super) fn money(language: &Language, minor: u64, currency: &str) -> String {
     let (whole, rest) = parts(minor, currency);
-    let sign = sign(currency).map_or_else(|| format!("{currency}\u{a0}"), str::to_owned);
-    sign + &grouped(whole) + &rest
+    let digits = minor_digits(currency);
+    let rest = if digits == 0 { String::new() } else { rest.replacen('.', &language.numbers.decimal, 1) };
+    let code = FluentValue::from(currency.to_owned());
+    let sign = language.text("currency-sign", vec![("code", code.clone())]);
+    let amount = FluentValue::from(grouped(&language.numbers, whole) + &rest);
+    language.text("money", vec![("sign", FluentValue::from(sign)), ("code", code), ("amount", amount)])
 }
 
 /// `499900, "EUR"` is `4999.00`: digits alone, for what is no page.
@@ -28,13 +35,16 @@ fn parts(minor: u64, currency: &str) -> (u64, String) {
     }
 }
 
-/// `10000000` is `10,000,000`.
-pub(super) fn grouped(count: u64) -> String {
+/// `10000000` is `10,000,000`, as the language groups digits.
+pub(super) fn grouped(numbers: &Numbers, count: u64) -> String {
     let digits = count.to_string();
+    if digits.len() < numbers.group_from {
+        return digits;
+    }
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
+            text.push_str(&numbers.group);
         }
         text.push(digit);
     }
@@ -42,14 +52,15 @@ pub(super) fn grouped(count: u64) -> String {
 }
 
 /// `900000` is `15 minutes`; under two minutes it is said in seconds.
-pub(super) fn duration(ms: u64) -> String {
+pub(super) fn duration(language: &Language, ms: u64) -> String {
     let seconds = ms / 1000;
-    match seconds {
-        1 => "1 second".to_owned(),
-        0..120 => format!("{seconds} seconds"),
-        120..7200 => format!("{} minutes", seconds / 60),
-        _ => format!("{} hours", seconds / 3600),
-    }
+    let (name, count) = match seconds {
+        0..120 => ("duration-seconds", seconds),
+        120..7200 => ("duration-minutes", seconds / 60),
+        _ => ("duration-hours", seconds / 3600),
+    };
+    let text = FluentValue::from(grouped(&language.numbers, count));
+    language.text(name, vec![("count", FluentValue::from(count)), ("text", text)])
 }
 
 /// Milliseconds since the epoch as `2026-11-20T12:00:00Z`, for `<time datetime>`.
@@ -60,15 +71,18 @@ pub(super) fn rfc3339(ms: u64) -> String {
 }
 
 /// The same for people, until the script writes it in their own time zone: `20 Nov 2026, 12:00 UTC`.
-pub(super) fn utc(ms: u64) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+pub(super) fn utc(language: &Language, ms: u64) -> String {
     let (year, month, day) = date_of(ms / DAY_MS);
     let (hour, minute, _) = time_of_day(ms);
-    format!(
-        "{day} {} {year}, {hour:02}:{minute:02} UTC",
-        MONTHS[usize::try_from(month - 1).expect("below 12")]
-    )
+    let month = language.text("month", vec![("month", FluentValue::from(month))]);
+    let text = |text: String| FluentValue::from(text);
+    let values = vec![
+        ("day", text(day.to_string())),
+        ("month", text(month)),
+        ("year", text(year.to_string())),
+        ("time", text(format!("{hour:02}:{minute:02}"))),
+    ];
+    language.text("moment", values)
 }
 
 const DAY_MS: u64 = 86_400_000;
@@ -88,19 +102,6 @@ fn minor_digits(currency: &str) -> u32 {
     }
 }
 
-fn sign(currency: &str) -> Option<&'static str> {
-    Some(match currency {
-        "EUR" => "€",
-        "USD" => "$",
-        "GBP" => "£",
-        "JPY" => "¥",
-        "CNY" => "CN¥",
-        "INR" => "₹",
-        "KRW" => "₩",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,36 +115,67 @@ mod tests {
         }
     }
 
+    fn language(code: &str) -> Language {
+        Language::built_in(code).unwrap()
+    }
+
+    /// As Chromium and Node write them, by the locales that a language names.
     #[test]
     fn money_is_written_as_in_the_browser() {
-        for (minor, currency, text) in [
-            (499_900, "EUR", "€4,999.00"),
-            (5, "USD", "$0.05"),
-            (0, "GBP", "£0.00"),
-            (1_234_567, "JPY", "¥1,234,567"),
-            (499_900, "CNY", "CN¥4,999.00"),
-            (12_345, "KWD", "KWD\u{a0}12.345"),
-            (u64::MAX, "CHF", "CHF\u{a0}184,467,440,737,095,516.15"),
+        for (code, minor, currency, text) in [
+            ("en", 499_900, "EUR", "€4,999.00"),
+            ("en", 5, "USD", "$0.05"),
+            ("en", 0, "GBP", "£0.00"),
+            ("en", 1_234_567, "JPY", "¥1,234,567"),
+            ("en", 499_900, "CNY", "CN¥4,999.00"),
+            ("en", 12_345, "KWD", "KWD\u{a0}12.345"),
+            ("en", u64::MAX, "CHF", "CHF\u{a0}184,467,440,737,095,516.15"),
+            ("de", 499_900, "EUR", "4.999,00\u{a0}€"),
+            ("de", 123_456_750, "CHF", "1.234.567,50\u{a0}CHF"),
+            ("de", 1234, "JPY", "1.234\u{a0}¥"),
+            ("es", 499_900, "EUR", "4999,00\u{a0}€"),
+            ("es", 1_234_550, "EUR", "12.345,50\u{a0}€"),
+            ("es", 100, "USD", "1,00\u{a0}US$"),
+            ("es", 100, "GBP", "1,00\u{a0}GBP"),
+            ("zh", 499_900, "CNY", "¥4,999.00"),
+            ("zh", 1234, "JPY", "JP¥1,234"),
+            ("zh", 100, "CHF", "CHF\u{a0}1.00"),
+            ("ar", 499_900, "EUR", "\u{200f}4,999.00\u{a0}€"),
+            ("ar", 100, "CHF", "\u{200f}1.00\u{a0}CHF"),
         ] {
-            assert_eq!(money(minor, currency), text);
+            assert_eq!(money(&language(code), minor, currency), text, "{code}");
         }
     }
 
     #[test]
     fn counts_are_grouped_by_three() {
-        for (count, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (10_000_000, "10,000,000")]
-        {
-            assert_eq!(grouped(count), text);
+        for (code, count, text) in [
+            ("en", 0, "0"),
+            ("en", 999, "999"),
+            ("en", 1000, "1,000"),
+            ("en", 12_345, "12,345"),
+            ("en", 10_000_000, "10,000,000"),
+            ("de", 1000, "1.000"),
+            ("es", 1000, "1000"),
+            ("es", 12_345, "12.345"),
+        ] {
+            assert_eq!(grouped(&language(code).numbers, count), text, "{code}");
         }
     }
 
     #[test]
     fn durations_keep_a_unit_that_one_can_picture() {
-        for (ms, text) in
-            [(1000, "1 second"), (90_000, "90 seconds"), (900_000, "15 minutes"), (7_200_000, "2 hours")]
-        {
-            assert_eq!(duration(ms), text);
+        for (code, ms, text) in [
+            ("en", 1000, "1 second"),
+            ("en", 90_000, "90 seconds"),
+            ("en", 900_000, "15 minutes"),
+            ("en", 7_200_000, "2 hours"),
+            ("de", 900_000, "15 Minuten"),
+            ("zh", 900_000, "15 分钟"),
+            ("ar", 180_000, "3 دقائق"),
+            ("ar", 900_000, "15 دقيقة"),
+        ] {
+            assert_eq!(duration(&language(code), ms), text);
         }
     }
 
@@ -157,7 +189,14 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00Z", "1 Mar 2100, 00:00 UTC"),
         ] {
             assert_eq!(rfc3339(ms), machine);
-            assert_eq!(utc(ms), human);
+            assert_eq!(utc(&language("en"), ms), human);
+        }
+        for (code, human) in [
+            ("de", "20. Nov. 2026, 12:00 UTC"),
+            ("es", "20 nov 2026, 12:00 UTC"),
+            ("zh", "2026年11月20日 12:00 UTC"),
+        ] {
+            assert_eq!(utc(&language(code), 1_795_176_000_000), human);
         }
         // The largest input neither overflows nor takes long.
         assert!(rfc3339(u64::MAX).ends_with('Z'));

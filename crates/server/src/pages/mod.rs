@@ -11,17 +11,25 @@ mod accent;
 mod asset;
 mod format;
 mod image;
+mod language;
 mod rendered;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use minijinja::{Environment, Value, context};
+use std::sync::Arc;
+
+use fluent_bundle::FluentValue;
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, Value, context};
 
 pub use accent::{Accent, Colour, Scheme};
 use asset::Assets;
 pub use format::amount;
 pub use image::Image;
+pub use language::{
+    LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,
+};
 pub use rendered::{Rendered, Tags, write_file};
 pub use view::{ItemView, Links, Picture, SaleState, SaleView};
 
@@ -46,7 +54,7 @@ const QUANTITY_MAX: u32 = 99;
 const MEMBER_SLOT: &str = "<!--member-->";
 
 /// Of a page with several products.
-const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js"];
+const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
 const TEMPLATES: [(&str, &str); 8] = [
     ("layout.html", include_str!("../../templates/layout.html")),
@@ -80,6 +88,7 @@ pub struct Settings {
     /// Ask where an order goes, in the form that places it.
     pub address_asked: bool,
     pub look: Look,
+    pub languages: Languages,
 }
 
 /// What makes the pages the shop's; without it they are plain.
@@ -97,7 +106,8 @@ pub struct Look {
 /// The compiled templates and the fingerprinted assets. Made once, at the start; a few milliseconds.
 #[derive(Debug)]
 pub struct Pages {
-    environment: Environment<'static>,
+    /// By language.
+    environments: Vec<Environment<'static>>,
     assets: Assets,
     settings: Settings,
 }
@@ -105,6 +115,7 @@ pub struct Pages {
 /// A product page without its member: rendering it for one is two copies and a small template.
 #[derive(Clone, Debug)]
 pub struct ProductPage {
+    language: LanguageId,
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -119,55 +130,57 @@ struct Frame<'a> {
 
 impl Pages {
     pub fn new(settings: Settings) -> Pages {
-        let mut environment = Environment::new();
-        for (name, source) in TEMPLATES {
-            environment.add_template(name, source).expect("the templates are compiled in and tested");
-        }
-        environment.add_filter("grouped", format::grouped);
-        environment.add_filter("duration", format::duration);
-        environment.add_filter("rfc3339", format::rfc3339);
-        environment.add_filter("utc", format::utc);
-        Pages { environment, assets: Assets::new(&settings.look), settings }
+        let environments = settings.languages.iter().map(|(_, language)| environment(language)).collect();
+        Pages { environments, assets: Assets::new(&settings.look, &settings.languages), settings }
+    }
+
+    pub fn languages(&self) -> &Languages {
+        &self.settings.languages
+    }
+
+    fn language(&self, language: LanguageId) -> &Language {
+        self.settings.languages.get(language)
     }
 
     /// `/`: the sales in the order given, each with its first products.
-    pub fn index(&self, sales: &[SaleView], links: &Links) -> Rendered {
+    pub fn index(&self, language: LanguageId, sales: &[SaleView], links: &Links) -> Rendered {
         let sales: Vec<Value> = sales
             .iter()
             .map(|sale| {
                 let more = sale.items_total - sale.items.len();
-                context! { items => self.cards(sale), more, ..sale_values(sale) }
+                context! { items => self.cards(language, sale), more, ..sale_values(sale) }
             })
             .collect();
+        let say = self.language(language);
         let frame = Frame {
-            title: if links.to_current { "Sales that are over" } else { "Flash sales" },
-            description: "Limited stock, sold exactly: the sales that run now and those that start soon.",
+            title: &say.plain(if links.to_current { "index-title-ended" } else { "index-title" }),
+            description: &say.plain("index-description"),
             scripts: LIST_SCRIPTS,
         };
         let heading = links.to_current.then_some(frame.title);
         let values = context! { sales, heading, ..link_values(links) };
-        self.page(&frame, &self.content("index.html", values))
+        self.page(language, &frame, &self.content(language, "index.html", values))
     }
 
     /// `/sales/{sale}`: some of a sale's products.
-    pub fn sale_items(&self, sale: &SaleView, links: &Links) -> Rendered {
+    pub fn sale_items(&self, language: LanguageId, sale: &SaleView, links: &Links) -> Rendered {
         let frame = Frame {
             title: &sale.title,
-            description: "The products of this sale: limited stock, sold exactly.",
+            description: &self.language(language).plain("sale-description"),
             scripts: LIST_SCRIPTS,
         };
-        let sales = [context! { items => self.cards(sale), more => 0, ..sale_values(sale) }];
+        let sales = [context! { items => self.cards(language, sale), more => 0, ..sale_values(sale) }];
         let values = context! { sales, heading => sale.title, ..link_values(links) };
-        self.page(&frame, &self.content("index.html", values))
+        self.page(language, &frame, &self.content(language, "index.html", values))
     }
 
-    fn cards(&self, sale: &SaleView) -> Vec<Value> {
-        sale.items.iter().map(|item| self.item_values(sale, item)).collect()
+    fn cards(&self, language: LanguageId, sale: &SaleView) -> Vec<Value> {
+        sale.items.iter().map(|item| self.item_values(language, sale, item)).collect()
     }
 
     /// `/seckill_{sale}_{product}.html`: the same for everybody, rendered once per change.
-    pub fn sale(&self, sale: &SaleView, item: &ItemView) -> Rendered {
-        Rendered::new(HTML_CONTENT_TYPE, self.product_html(sale, item, "").into_bytes())
+    pub fn sale(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> Rendered {
+        Rendered::new(HTML_CONTENT_TYPE, self.product_html(language, sale, item, "").into_bytes())
     }
 
     /// The static page's address, which is also its file name.
@@ -175,48 +188,63 @@ impl Pages {
         format!("seckill_{sale}_{product}.html")
     }
 
+    /// The name of that page's file in a language: of the first one it is the address.
+    pub fn sale_file_name_in(&self, language: LanguageId, sale: u64, product: u64) -> String {
+        if language == LanguageId::default() {
+            return Pages::sale_file_name(sale, product);
+        }
+        format!("seckill_{sale}_{product}.{}.html", self.settings.languages.code(language))
+    }
+
     /// `/product`, but for the member; to be kept until the sale changes.
-    pub fn prepare_product(&self, sale: &SaleView, item: &ItemView) -> ProductPage {
-        let html = self.product_html(sale, item, MEMBER_SLOT);
+    pub fn prepare_product(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> ProductPage {
+        let html = self.product_html(language, sale, item, MEMBER_SLOT);
         let (before, after) = html.split_once(MEMBER_SLOT).expect("the template has the slot");
-        ProductPage { before: before.into(), after: after.into() }
+        ProductPage { language, before: before.into(), after: after.into() }
     }
 
     /// `/product` for one member, appended to `out`. It is private: not to be cached, nor given a tag.
     pub fn product(&self, page: &ProductPage, member: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&page.before);
-        out.extend_from_slice(self.content("member.html", context! { member }).as_bytes());
+        out.extend_from_slice(self.content(page.language, "member.html", context! { member }).as_bytes());
         out.extend_from_slice(&page.after);
     }
 
     /// `/orders/{id}`: one shell for all orders; its script reads the order.
-    pub fn order(&self) -> Rendered {
-        let frame = Frame {
-            title: "Your order",
-            description: "An order in a flash sale: what it holds, and until when it can be paid.",
-            scripts: &["order.js", "clock.js", "shop.js", "common.js"],
-        };
-        self.page(&frame, &self.content("order.html", context! {}))
+    pub fn order(&self, language: LanguageId) -> Rendered {
+        let scripts = &["order.js", "clock.js", "shop.js", "common.js", "texts.js"];
+        self.shell(language, "order.html", ("your-order", "order-description"), scripts)
     }
 
     /// `/orders`: one shell for all buyers; its script knows which orders were placed in the browser.
-    pub fn orders(&self) -> Rendered {
-        let frame = Frame {
-            title: "My orders",
-            description: "The orders that were placed in this browser.",
-            scripts: &["orders.js", "shop.js", "common.js"],
-        };
-        self.page(&frame, &self.content("orders.html", context! {}))
+    pub fn orders(&self, language: LanguageId) -> Rendered {
+        let scripts = &["orders.js", "shop.js", "common.js", "texts.js"];
+        self.shell(language, "orders.html", ("my-orders", "orders-description"), scripts)
     }
 
-    /// `/api`: the documentation, drawn by its script from the served OpenAPI document.
+    fn shell(
+        &self,
+        language: LanguageId,
+        template: &str,
+        (title, description): (&str, &str),
+        scripts: &[&'static str],
+    ) -> Rendered {
+        let say = self.language(language);
+        let (title, description) = (&*say.plain(title), &*say.plain(description));
+        let values = context! { picture => self.asset_path(Picture::Parcel.file_name()) };
+        let content = self.content(language, template, values);
+        self.page(language, &Frame { title, description, scripts }, &content)
+    }
+
+    /// `/api`: the documentation, drawn by its script from the served OpenAPI document. In English, as that is.
     pub fn api(&self) -> Rendered {
         let frame = Frame {
             title: "HTTP API",
             description: "The operations of the Doorbuster HTTP API, their parameters and answers.",
             scripts: &["api.js"],
         };
-        self.page(&frame, &self.content("api.html", context! {}))
+        let language = self.settings.languages.find("en").unwrap_or_default();
+        self.page(language, &frame, &self.content(language, "api.html", context! {}))
     }
 
     /// What a page of the shop loads for its buy buttons: one address that stays, which leads to the script as it is now.
@@ -226,11 +254,8 @@ impl Pages {
     }
 
     /// For any address that leads nowhere.
-    pub fn not_found(&self) -> Rendered {
-        let frame =
-            Frame { title: "Page not found", description: "There is no page at this address.", scripts: &[] };
-        let values = context! { picture => self.asset_path(Picture::Parcel.file_name()) };
-        self.page(&frame, &self.content("not_found.html", values))
+    pub fn not_found(&self, language: LanguageId) -> Rendered {
+        self.shell(language, "not_found.html", ("not-found-title", "not-found-description"), &[])
     }
 
     /// The asset at this path, `/assets/sale-0123456789.js`.
@@ -243,24 +268,34 @@ impl Pages {
         self.assets.iter()
     }
 
-    fn product_html(&self, sale: &SaleView, item: &ItemView, slot: &str) -> String {
+    fn product_html(&self, language: LanguageId, sale: &SaleView, item: &ItemView, slot: &str) -> String {
         let values = context! {
             member => Value::from_safe_string(slot.to_owned()),
             sale => sale_values(sale),
             address_asked => self.settings.address_asked,
             // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
             drawing => Value::from_safe_string(self.assets.drawing(item.picture.file_name()).to_owned()),
-            ..self.item_values(sale, item)
+            ..self.item_values(language, sale, item)
         };
         let frame = Frame {
             title: &item.title,
             description: &item.description,
-            scripts: &["sale.js", "buy.js", "attempt.js", "state.js", "clock.js", "shop.js", "common.js"],
+            scripts: &[
+                "sale.js",
+                "buy.js",
+                "attempt.js",
+                "state.js",
+                "clock.js",
+                "shop.js",
+                "common.js",
+                "texts.js",
+            ],
         };
-        self.html(&frame, &self.content("product.html", values))
+        self.html(language, &frame, &self.content(language, "product.html", values))
     }
 
-    fn item_values(&self, sale: &SaleView, item: &ItemView) -> Value {
+    fn item_values(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> Value {
+        let money = |minor| format::money(self.language(language), minor, &sale.currency);
         let compared = item.list_price.filter(|&list| list > item.price);
         let quantity_max = item.limit.unwrap_or(QUANTITY_MAX);
         context! {
@@ -270,8 +305,8 @@ impl Pages {
             description => item.description,
             currency => sale.currency,
             price => item.price,
-            price_text => format::money(item.price, &sale.currency),
-            list_price_text => compared.map(|list| format::money(list, &sale.currency)),
+            price_text => money(item.price),
+            list_price_text => compared.map(money),
             off_percent => compared.map(|list| off_percent(item.price, list)),
             total => item.total,
             available => item.available,
@@ -284,16 +319,17 @@ impl Pages {
         }
     }
 
-    fn content(&self, template: &str, values: Value) -> String {
-        let template = self.environment.get_template(template).expect("the template is in TEMPLATES");
+    fn content(&self, language: LanguageId, template: &str, values: Value) -> String {
+        let environment = &self.environments[language.place()];
+        let template = environment.get_template(template).expect("the template is in TEMPLATES");
         template.render(values).expect("every template is rendered by a test with all of its values")
     }
 
-    fn page(&self, frame: &Frame<'_>, content: &str) -> Rendered {
-        Rendered::new(HTML_CONTENT_TYPE, self.html(frame, content).into_bytes())
+    fn page(&self, language: LanguageId, frame: &Frame<'_>, content: &str) -> Rendered {
+        Rendered::new(HTML_CONTENT_TYPE, self.html(language, frame, content).into_bytes())
     }
 
-    fn html(&self, frame: &Frame<'_>, content: &str) -> String {
+    fn html(&self, language: LanguageId, frame: &Frame<'_>, content: &str) -> String {
         let session = match self.settings.session {
             Session::Demo => "demo",
             Session::Token => "token",
@@ -302,8 +338,15 @@ impl Pages {
         let look = &self.settings.look;
         let legal_links: Vec<Value> =
             look.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
-        let scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
+        let mut scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
+        let say = self.language(language);
+        if frame.scripts.contains(&"texts.js") {
+            scripts.push(self.asset_path(&asset::texts_name(say.code())));
+        }
         let values = context! {
+            code => say.code(),
+            direction => say.plain("direction"),
+            languages => self.language_links(language),
             title => frame.title,
             description => frame.description,
             shop => self.settings.shop,
@@ -317,13 +360,68 @@ impl Pages {
             scripts,
             content => Value::from_safe_string(content.to_owned()),
         };
-        self.content("layout.html", values)
+        self.content(language, "layout.html", values)
+    }
+
+    /// Every language by its own name; none if there is one alone.
+    fn language_links(&self, shown: LanguageId) -> Vec<Value> {
+        let languages = &self.settings.languages;
+        let link = |(id, language): (LanguageId, &Arc<Language>)| {
+            let (code, direction) = (language.code(), language.plain("direction"));
+            context! { code, direction, name => language.plain("language-name"), shown => id == shown }
+        };
+        if languages.ids().count() == 1 { Vec::new() } else { languages.iter().map(link).collect() }
     }
 
     /// Safe as it is: escaping would spell out every slash of our own paths.
     fn asset_path(&self, name: &str) -> Value {
         Value::from_safe_string(self.assets.path(name).to_owned())
     }
+}
+
+/// The templates as a language says them.
+fn environment(language: &Arc<Language>) -> Environment<'static> {
+    let mut environment = Environment::new();
+    for (name, source) in TEMPLATES {
+        environment.add_template(name, source).expect("the templates are compiled in and tested");
+    }
+    let of = |language: &Arc<Language>| Arc::clone(language);
+    let say = of(language);
+    environment.add_function("t", move |name: &str, values: Kwargs| say_in(&say, name, &values));
+    let say = of(language);
+    environment.add_filter("grouped", move |count: u64| format::grouped(&say.numbers, count));
+    let say = of(language);
+    environment.add_filter("duration", move |ms: u64| format::duration(&say, ms));
+    let say = of(language);
+    environment.add_filter("utc", move |ms: u64| format::utc(&say, ms));
+    environment.add_filter("rfc3339", format::rfc3339);
+    environment
+}
+
+/// A text of the language in a template. Its own characters and those of its values are text, never marks.
+fn say_in(language: &Language, name: &str, values: &Kwargs) -> Result<Value, Error> {
+    let mut given = Vec::new();
+    for name in values.args() {
+        let value: Value = values.get(name)?;
+        given.push((name, value));
+    }
+    values.assert_all_used()?;
+    let given = given.iter().map(|(name, value)| {
+        let number = u64::try_from(value.clone()).ok().filter(|_| value.kind() == ValueKind::Number);
+        (*name, number.map_or_else(|| FluentValue::from(value.to_string()), FluentValue::from))
+    });
+    let text = language.text(name, given.collect());
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            other => safe.push(other),
+        }
+    }
+    Ok(Value::from_safe_string(safe))
 }
 
 fn link_values(links: &Links) -> Value {

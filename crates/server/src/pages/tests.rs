@@ -13,6 +13,7 @@ fn with_look(look: Look) -> Pages {
         demo_pay: true,
         address_asked: true,
         look,
+        languages: Languages::built_in(),
     })
 }
 
@@ -50,20 +51,30 @@ fn text(rendered: &Rendered) -> &str {
     std::str::from_utf8(&rendered.body).unwrap()
 }
 
+const EN: LanguageId = LanguageId::FIRST;
+
 fn product_text(pages: &Pages, sale: &SaleView) -> String {
+    product_text_in(pages, EN, sale)
+}
+
+fn product_text_in(pages: &Pages, language: LanguageId, sale: &SaleView) -> String {
     let mut out = Vec::new();
-    pages.product(&pages.prepare_product(sale, &sale.items[0]), 462_245, &mut out);
+    pages.product(&pages.prepare_product(language, sale, &sale.items[0]), 462_245, &mut out);
     String::from_utf8(out).unwrap()
 }
 
 /// Every kind of page, in every state that changes its text.
 fn every_page(pages: &Pages) -> Vec<(String, String)> {
+    pages.languages().ids().flat_map(|language| every_page_in(pages, language)).collect()
+}
+
+fn every_page_in(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
     let mut all = vec![
-        ("order".to_owned(), text(&pages.order()).to_owned()),
-        ("orders".to_owned(), text(&pages.orders()).to_owned()),
+        ("order".to_owned(), text(&pages.order(language)).to_owned()),
+        ("orders".to_owned(), text(&pages.orders(language)).to_owned()),
         ("api".to_owned(), text(&pages.api()).to_owned()),
-        ("not found".to_owned(), text(&pages.not_found()).to_owned()),
-        ("empty index".to_owned(), text(&pages.index(&[], &Links::default())).to_owned()),
+        ("not found".to_owned(), text(&pages.not_found(language)).to_owned()),
+        ("empty index".to_owned(), text(&pages.index(language, &[], &Links::default())).to_owned()),
     ];
     for state in [SaleState::NotStarted, SaleState::Live, SaleState::Paused, SaleState::Ended] {
         let mut sale = sale(vec![item(30, "Aurora phone"), item(31, "Harbour headphones")]);
@@ -73,25 +84,29 @@ fn every_page(pages: &Pages) -> Vec<(String, String)> {
         let name = state.name();
         all.push((
             format!("index, {name}"),
-            text(&pages.index(std::slice::from_ref(&sale), &Links::default())).to_owned(),
+            text(&pages.index(language, std::slice::from_ref(&sale), &Links::default())).to_owned(),
         ));
-        all.push((format!("sale, {name}"), text(&pages.sale(&sale, &sale.items[0])).to_owned()));
-        all.push((format!("no limit, {name}"), text(&pages.sale(&sale, &sale.items[1])).to_owned()));
-        all.push((format!("product, {name}"), product_text(pages, &sale)));
+        all.push((format!("sale, {name}"), text(&pages.sale(language, &sale, &sale.items[0])).to_owned()));
+        all.push((
+            format!("no limit, {name}"),
+            text(&pages.sale(language, &sale, &sale.items[1])).to_owned(),
+        ));
+        all.push((format!("product, {name}"), product_text_in(pages, language, &sale)));
         sale.payment_time_ms = 0;
         sale.ended_early = state == SaleState::Ended;
         all.push((
             format!("early or on account, {name}"),
-            text(&pages.sale(&sale, &sale.items[0])).to_owned(),
+            text(&pages.sale(language, &sale, &sale.items[0])).to_owned(),
         ));
     }
-    all
+    let code = pages.languages().code(language);
+    all.into_iter().map(|(name, page)| (format!("{code}: {name}"), page)).collect()
 }
 
 #[test]
 fn the_static_page_is_about_ten_kilobytes() {
     let sale = sale(vec![item(30, "Aurora phone")]);
-    let page = pages().sale(&sale, &sale.items[0]);
+    let page = pages().sale(EN, &sale, &sale.items[0]);
     let product = product_text(&pages(), &sale);
     for bytes in [page.body.len(), product.len()] {
         assert!((8_000..=11_500).contains(&bytes), "{bytes} bytes");
@@ -108,8 +123,8 @@ fn hostile_titles_are_text() {
     sale.currency = "\"><b>".into();
     let pages = pages();
     for page in [
-        text(&pages.sale(&sale, &sale.items[0])).to_owned(),
-        text(&pages.index(std::slice::from_ref(&sale), &Links::default())).to_owned(),
+        text(&pages.sale(EN, &sale, &sale.items[0])).to_owned(),
+        text(&pages.index(EN, std::slice::from_ref(&sale), &Links::default())).to_owned(),
         product_text(&pages, &sale),
     ] {
         for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", MEMBER_SLOT] {
@@ -182,7 +197,7 @@ fn the_tag_changes_with_the_content_only() {
     let pages = pages();
     let before = sale(vec![item(30, "Aurora phone")]);
     let mut after = before.clone();
-    let tag = |sale: &SaleView| pages.sale(sale, &sale.items[0]).tags;
+    let tag = |sale: &SaleView| pages.sale(EN, sale, &sale.items[0]).tags;
     assert_eq!(tag(&before), tag(&after));
     after.items[0].price += 1;
     assert_ne!(tag(&before), tag(&after));
@@ -192,14 +207,14 @@ fn the_tag_changes_with_the_content_only() {
 fn the_member_is_named_on_the_product_page_alone() {
     let sale = sale(vec![item(30, "Aurora phone")]);
     assert!(product_text(&pages(), &sale).contains("You order as member <b>462245</b>"));
-    assert!(!text(&pages().sale(&sale, &sale.items[0])).contains("id=\"member\""));
+    assert!(!text(&pages().sale(EN, &sale, &sale.items[0])).contains("id=\"member\""));
 }
 
 #[test]
 fn a_sale_says_what_is_true_of_it() {
     let pages = pages();
     let mut sale = sale(vec![item(30, "Aurora phone")]);
-    let said = |sale: &SaleView, part: &str| text(&pages.sale(sale, &sale.items[0])).contains(part);
+    let said = |sale: &SaleView, part: &str| text(&pages.sale(EN, sale, &sale.items[0])).contains(part);
     assert!(said(&sale, "Reserved for 15 minutes.") && !said(&sale, "on account"));
     sale.payment_time_ms = 0;
     assert!(said(&sale, "Sold on account.") && !said(&sale, "Reserve"));
@@ -207,7 +222,7 @@ fn a_sale_says_what_is_true_of_it() {
     assert!(said(&sale, "This sale is over") && !said(&sale, "Ended early"));
     sale.ended_early = true;
     assert!(said(&sale, "Ended early"));
-    assert!(text(&pages.index(&[sale], &Links::default())).contains("Ended early"));
+    assert!(text(&pages.index(EN, &[sale], &Links::default())).contains("Ended early"));
 }
 
 #[test]
@@ -220,7 +235,7 @@ fn the_pages_are_the_shops() {
         legal_links: vec![("Imprint & <more>".into(), "https://shop.example/imprint?a=1&b=2".into())],
     };
     let pages = with_look(look);
-    let page = text(&pages.order()).to_owned();
+    let page = text(&pages.order(EN)).to_owned();
     let logo = pages.assets().find(|(path, _)| path.starts_with("/assets/logo-")).unwrap();
     assert_eq!(logo.1.content_type, "image/png");
     assert!(page.contains(&format!("<img src=\"{}\"", logo.0)), "{page}");
@@ -243,9 +258,10 @@ fn buyers_see_the_shops_name_alone() {
         demo_pay: false,
         address_asked: true,
         look: Look::default(),
+        languages: Languages::built_in(),
     };
     for (name, page) in every_page(&Pages::new(settings)) {
-        if name != "api" {
+        if !name.ends_with(": api") {
             for word in ["Doorbuster", "API"] {
                 assert!(!page.contains(word), "{name}: {word}");
             }
@@ -267,11 +283,11 @@ fn lists_lead_on_without_a_script() {
     sale.items_total = 996;
     let sales = std::slice::from_ref(&sale);
     let said = |links: &Links, part: &str| {
-        let (index, items) = (pages().index(sales, links), pages().sale_items(&sale, links));
+        let (index, items) = (pages().index(EN, sales, links), pages().sale_items(EN, &sale, links));
         (text(&index).contains(part), text(&items).contains(part))
     };
     let none = Links::default();
-    assert_eq!(said(&none, "<a href=\"/sales/3\">994 more products</a>"), (true, false));
+    assert_eq!(said(&none, "<a href=\"/sales/3\">And 994 more products in this sale</a>"), (true, false));
     assert_eq!(said(&none, "class=\"leads\""), (false, false));
     let next = Links { next: Some("/?cursor=7".to_owned()), to_ended: true, to_current: false };
     assert_eq!(said(&next, "<a href=\"/?cursor=7\" rel=\"next\">"), (true, true));
@@ -333,4 +349,56 @@ fn luminance(colour: [f64; 3]) -> f64 {
     let [red, green, blue] =
         colour.map(|part| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) });
     0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+/// A text that nothing says any more is work for every translator; one that there is not would be a panic.
+#[test]
+fn every_text_is_said_somewhere_and_every_name_has_a_text() {
+    let sources: Vec<&str> = TEMPLATES.iter().map(|(_, source)| *source).chain(asset::scripts()).collect();
+    let code = [include_str!("mod.rs"), include_str!("format.rs"), include_str!("language.rs")];
+    let english = include_str!("../../languages/en.ftl");
+    let names: Vec<&str> =
+        english.lines().filter_map(|line| line.split_once(" =")).map(|(name, _)| name).collect();
+    let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with(['#', ' ', '['])).collect();
+    assert!(names.len() > 200);
+    for name in &names {
+        let quoted = format!("\"{name}\"");
+        assert!(sources.iter().chain(&code).any(|source| source.contains(&quoted)), "nothing says {name}");
+    }
+    for source in sources {
+        for (at, call) in
+            source.match_indices("t(\"").filter(|(at, _)| !source[..*at].ends_with(char::is_alphanumeric))
+        {
+            let name = source[at + call.len()..].split('"').next().unwrap();
+            assert!(names.contains(&name), "there is no text {name}");
+        }
+    }
+}
+
+#[test]
+fn a_page_is_in_one_language_and_leads_to_the_others() {
+    let sale = sale(vec![item(30, "Aurora phone")]);
+    let pages = pages();
+    for (code, direction, said) in [
+        ("en", "ltr", "Limited stock, sold exactly"),
+        ("de", "ltr", "Begrenzter Bestand, genau verkauft"),
+        ("zh", "ltr", "限量库存，精确销售"),
+        ("es", "ltr", "Existencias limitadas"),
+        ("ar", "rtl", "كمية محدودة تُباع بدقة"),
+    ] {
+        let language = pages.languages().find(code).unwrap();
+        let page = pages.sale(language, &sale, &sale.items[0]);
+        let page = text(&page);
+        assert!(page.contains(&format!("<html lang=\"{code}\" dir=\"{direction}\">")), "{code}");
+        assert!(page.contains(said) && page.contains("Aurora phone"), "{code}");
+        assert!(page.contains(&format!("/assets/texts-{code}-")), "{code}: its texts come with it");
+        assert_eq!(page.matches("href=\"/language/").count(), 5);
+        assert_eq!(page.matches("aria-current=\"true\"").count(), 1);
+    }
+    let file = |code: &str| pages.sale_file_name_in(pages.languages().find(code).unwrap(), 3, 30);
+    assert_eq!((file("en").as_str(), file("ar").as_str()), ("seckill_3_30.html", "seckill_3_30.ar.html"));
+    let one = Languages::new(vec![Language::built_in("de").unwrap()]);
+    let settings = Settings { languages: one, ..pages.settings.clone() };
+    let alone = Pages::new(settings).orders(LanguageId::FIRST);
+    assert!(text(&alone).contains("lang=\"de\"") && !text(&alone).contains("/language/"));
 }

@@ -27,7 +27,7 @@ use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
-use crate::pages::{Look, Pages, Session, Settings};
+use crate::pages::{Languages, Look, Pages, Session, Settings};
 use crate::secret::SecretBytes;
 use crate::webhooks::{Counts, Duty, Endpoint, Noticing, Sender, Surroundings};
 use crate::{cluster, demo};
@@ -395,6 +395,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         demo_pay: config.demo.is_some(),
         address_asked: config.shop.address == Address::Before,
         look,
+        languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
 }
 

@@ -2,22 +2,23 @@
 // what became of it: the server gives the first answer again to a repeated key, so a lost answer costs nothing.
 
 import { Problem, backoff, pause } from "./common.js";
+import { t } from "./texts.js";
 
 // After this long without a verdict we stop asking by ourselves; the attempt stays, the button resumes it.
 const PATIENCE_MS = 180_000;
 const REFUSALS = {
-  sold_out: "Just sold out. If units come back, this page will notice: keep it open.",
-  not_enough_left: "Fewer units are left than you asked for. Try a smaller quantity.",
-  not_started: "The sale has not started yet. Nothing was ordered.",
-  ended: "The sale is over. Nothing was ordered.",
-  paused: "The sale is paused. Nothing was ordered; try again when it goes on.",
-  over_limit: "You have reached the limit per person for this product.",
-  cooling_down: "Too many of your orders were cancelled or not paid. Wait a moment before the next one.",
-  too_many_holds: "You have too many unpaid orders. Pay or cancel one first.",
-  unknown_sku: "This product is not in the sale any more.",
+  sold_out: "refused-sold-out",
+  not_enough_left: "refused-not-enough-left",
+  not_started: "refused-not-started",
+  ended: "refused-ended",
+  paused: "refused-paused",
+  over_limit: "refused-over-limit",
+  cooling_down: "refused-cooling-down",
+  too_many_holds: "refused-too-many-holds",
+  unknown_sku: "refused-unknown-sku",
 };
 
-export const refusalText = (error) => REFUSALS[error.code] ?? error.message;
+export const refusalText = (error) => (REFUSALS[error.code] ? t(REFUSALS[error.code]) : error.message);
 
 /**
  * Repeats an attempt until there is a verdict: `{ order }`, `{ refusal }` or `{ unauthorized }`; `{}` if our patience ended
@@ -32,7 +33,7 @@ export async function settle({ send, renew, progress }) {
       const order = await send();
       if (order?.id) return { order };
       wait = backoff(tries);
-      progress("The shop's answer was cut short", tries);
+      progress(t("excuse-cut-short"), tries);
     } catch (error) {
       if (isRefusal(error)) return { refusal: error };
       if (error.status === 401 && (++strange > 1 || !renew())) return { unauthorized: error };
@@ -53,10 +54,10 @@ function isRefusal(error) {
 }
 
 function excuse(error) {
-  if (error.status === 401) return "The shop did not recognise you";
-  if (error.status === 429 || error.code === "busy") return "The shop is very busy";
-  if (error.code === "outcome_unknown") return "The shop can't tell yet whether your order went through";
-  return "The shop's answer got lost";
+  if (error.status === 401) return t("excuse-not-recognised");
+  if (error.status === 429 || error.code === "busy") return t("excuse-busy");
+  if (error.code === "outcome_unknown") return t("excuse-unknown");
+  return t("excuse-lost");
 }
 
 /** One page at a time does this. */

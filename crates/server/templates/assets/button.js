@@ -10,6 +10,7 @@ import { exclusively, newKey, refusalText, settle } from "./attempt.js";
 import { everySecond, isSet, now, observe, spanText } from "./clock.js";
 import { jittered, local, pause, request, stored, tokenPart } from "./common.js";
 import { VIEWS, pollDelay, take, viewOf } from "./state.js";
+import { t } from "./texts.js";
 
 // Where this file comes from.
 const HOME = new URL(import.meta.url).origin;
@@ -38,7 +39,7 @@ class BuyButton extends HTMLElement {
     if (!this.shadowRoot) this.#build();
     for (const name of ["sale", "product"]) {
       if (!WHOLE.test(this.getAttribute(name) ?? "")) {
-        this.#say(`This button can't sell: its attribute "${name}" must be a number.`);
+        this.#say(t("button-not-a-number", { name }));
         return;
       }
     }
@@ -77,7 +78,7 @@ class BuyButton extends HTMLElement {
         wait = jittered(pollDelay(this.#view(), this.#offer.startsAt));
       } catch (error) {
         if (error.status === 404) {
-          this.#say("This is not on sale.");
+          this.#say(t("not-on-sale"));
           return;
         }
         failures += 1;
@@ -94,7 +95,7 @@ class BuyButton extends HTMLElement {
     this.#draw();
     try {
       const who = tokenPart(this.getAttribute("token"), 1)?.sub;
-      if (who === undefined) return this.#askToSignIn("Sign in first. Nothing was ordered.");
+      if (who === undefined) return this.#askToSignIn(t("button-sign-in"));
       await exclusively(this.#name("attempt", who), () => this.#order(who));
     } finally {
       this.#busy = false;
@@ -105,7 +106,7 @@ class BuyButton extends HTMLElement {
   async #order(who) {
     const name = this.#name("attempt", who);
     const attempt = stored(name) ?? this.#newAttempt(name);
-    this.#say("Placing your order…");
+    this.#say(t("placing"));
     const send = async () => request("POST", `${HOME}/api/v1/orders`, { ...attempt, token: await this.#token() });
     const renew = () => {
       const helps = this.#session !== null;
@@ -113,12 +114,12 @@ class BuyButton extends HTMLElement {
       return helps;
     };
     const progress = (reason, tries) => {
-      this.#say(`${reason}. Asking again with the same key, so you can't buy twice (try ${tries + 1})…`);
+      this.#say(t("asking-again", { reason, number: tries + 1 }));
     };
     const { order, refusal, unauthorized } = await settle({ send, renew, progress });
     if (order) return this.#placed(order, who);
     if (unauthorized) return this.#askToSignIn(unauthorized.message);
-    if (!refusal) return this.#say("We could not learn what became of your order. Press again: it can't be ordered twice.");
+    if (!refusal) return this.#say(t("not-learned"));
     local.remove(name);
     this.#say(refusalText(refusal));
     this.#tell("doorbuster-refused", { code: refusal.code, detail: refusal.message });
@@ -140,7 +141,7 @@ class BuyButton extends HTMLElement {
     // First the order, then the attempt: a crash in between leads to the same order again.
     local.set(this.#name("order", who), JSON.stringify({ id: order.id, at: Date.now() }));
     local.remove(this.#name("attempt", who));
-    this.#say("Reserved!");
+    this.#say(t("reserved"));
     if (this.#tell("doorbuster-order", order)) location.assign(order.pay_url ?? await this.#orderPage(order.id));
   }
 
@@ -165,7 +166,7 @@ class BuyButton extends HTMLElement {
     if (!url) return;
     const link = document.createElement("a");
     link.href = url.replaceAll("{return}", encodeURIComponent(location.href));
-    link.textContent = "Sign in";
+    link.textContent = t("sign-in");
     this.#status.append(" ", link);
   }
 
@@ -192,9 +193,9 @@ class BuyButton extends HTMLElement {
     const who = tokenPart(this.getAttribute("token"), 1)?.sub;
     const pending = who !== undefined && stored(this.#name("attempt", who)) !== null;
     const open = this.#offer.known && ["live", "few"].includes(view);
-    const label = this.#busy || !this.#offer.known ? "One moment…" : pending ? "Ask again about your order"
+    const label = this.#busy || !this.#offer.known ? t("one-moment") : pending ? t("ask-again")
       : open ? this.getAttribute("label") ?? VIEWS[view].button
-        : view === "not_started" && isSet() ? `Opens in ${spanText(this.#offer.startsAt - now())}` : VIEWS[view].button;
+        : view === "not_started" && isSet() ? t("opens-in", { span: spanText(this.#offer.startsAt - now()) }) : VIEWS[view].button;
     if (this.#button.textContent !== label) this.#button.textContent = label;
     this.#button.setAttribute("aria-disabled", String(this.#busy || !(open || pending)));
     this.#button.setAttribute("aria-busy", String(this.#busy));

@@ -6,6 +6,7 @@ import { count, local, money, parsedOrNull, session, stored } from "./common.js"
 import {
   buyer, byId, call, closeSession, isSignedIn, openSession, orderName, orderPath, rememberOrder, say, signInLink,
 } from "./shop.js";
+import { t } from "./texts.js";
 
 // An attempt older than this is not repeated unasked: its buyer may have changed their mind since.
 const FRESH_MS = 900_000;
@@ -73,15 +74,15 @@ export class Checkout {
     if (quantity.type === "hidden" || most < 1 || Number(quantity.max) === most) return;
     quantity.max = most;
     const perPerson = quantity.dataset.limit && Number(quantity.dataset.max) === most;
-    byId("quantity-hint").textContent = most === 1 && !perPerson ? "only 1 left"
-      : `at most ${count(most)}${perPerson ? " per person" : ""}`;
+    byId("quantity-hint").textContent = most === 1 && !perPerson ? t("only-one-left")
+      : t(perPerson ? "at-most-per-person" : "at-most", { text: count(most) });
     this.edited();
   }
 
   /** The stock as of `askedAt` is on the page. A refusal of before may be true no longer. */
   observed(askedAt) {
     if (this.saidOf === "refusal" && this.open && !this.busy && askedAt > this.saidAt) {
-      this.say("Nothing was ordered then. You can order now.");
+      this.say(t("nothing-then"));
     }
   }
 
@@ -103,10 +104,10 @@ export class Checkout {
     if (!attempt) {
       this.say("");
     } else if (Date.now() - attempt.at < FRESH_MS) {
-      this.say("Checking on the order that you sent…");
+      this.say(t("checking-order"));
       this.settleAlone(Date.now(), false);
     } else {
-      this.say("An earlier order of yours never got its answer. Ask again, or discard it.");
+      this.say(t("earlier-unanswered"));
       this.forgetButton.hidden = false;
     }
     this.draw();
@@ -116,11 +117,11 @@ export class Checkout {
     event.preventDefault();
     if (this.busy) return;
     if (!this.open && !this.attempt()) {
-      this.say(`${this.label}. Nothing was ordered.`, "", "label");
+      this.say(t("not-open", { state: this.label }), "", "label");
       return;
     }
     if (!isSignedIn()) {
-      this.say("Sign in at the shop first. Nothing was ordered.", "bad");
+      this.say(t("sign-in-nothing-ordered"), "bad");
       this.outcome.append(...signInLink());
       return;
     }
@@ -163,7 +164,7 @@ export class Checkout {
 
   // Repeats the attempt until there is a verdict or our patience ends.
   async settle(attempt) {
-    this.say("Placing your order…");
+    this.say(t("placing"));
     const send = async () => {
       await openSession();
       return call("POST", "/api/v1/orders", attempt);
@@ -177,8 +178,7 @@ export class Checkout {
       this.stop(unauthorized.message);
       return this.outcome.append(...signInLink());
     }
-    return this.stop("We could not learn what became of your order. Press the button to ask again: "
-      + "it can't be ordered twice.");
+    return this.stop(t("not-learned"));
   }
 
   placed(order) {
@@ -189,7 +189,7 @@ export class Checkout {
     local.remove(this.attemptName);
     this.knownOrder = order.id;
     session.remove(DRAFT_NAME);
-    this.say("Reserved! Taking you to your order…", "good");
+    this.say(t("reserved-leading"), "good");
     this.go(order.id);
   }
 
@@ -211,7 +211,7 @@ export class Checkout {
   }
 
   progress(reason, tries) {
-    this.say(`${reason}. Asking again with the same key, so you can't buy twice (try ${tries + 1})…`);
+    this.say(t("asking-again", { reason, number: tries + 1 }));
   }
 
   forget() {
@@ -227,7 +227,7 @@ export class Checkout {
   warnOfOther(order) {
     this.knownOrder = order.id;
     this.linkToMine();
-    this.say("You have ordered this in another tab, so nothing was ordered here. To order once more, press again.");
+    this.say(t("ordered-in-other-tab"));
   }
 
   // Beside whatever else is said: the way to an order that one has must not go.
@@ -236,8 +236,8 @@ export class Checkout {
     if (!order) return;
     const link = document.createElement("a");
     link.href = orderPath(order.id);
-    link.textContent = "See your order";
-    this.mine.replaceChildren("You have ordered this here before. ", link);
+    link.textContent = t("see-your-order");
+    this.mine.replaceChildren(`${t("ordered-before")} `, link);
   }
 
   comeBack() {
@@ -260,7 +260,7 @@ export class Checkout {
     this.button.setAttribute("aria-busy", String(this.busy));
     // An attempt has its own body: asking again must not wait for a form that may be empty by now.
     this.form.noValidate = pending;
-    const label = this.busy ? "One moment…" : pending ? "Ask again about your order" : this.label;
+    const label = this.busy ? t("one-moment") : pending ? t("ask-again") : this.label;
     if (this.button.textContent !== label) this.button.textContent = label;
   }
 

@@ -2,6 +2,7 @@
 // is used only for how fast time passes, never for what time it is: it may be minutes off.
 
 import { jittered, pause } from "./common.js";
+import { t } from "./texts.js";
 
 const SAMPLES = 5;
 const SYNC_MS = 60_000;
@@ -97,9 +98,10 @@ export function showSpan(root, ms) {
 
 /** A span in words, for one line of text: "2 d 4 h", "4 min 10 s". */
 export function spanText(ms) {
-  const seconds = Math.max(0, Math.ceil(ms / 1000));
-  if (seconds >= 86_400) return `${Math.floor(seconds / 86_400)} d ${Math.floor(seconds / 3600) % 24} h`;
-  if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
-  if (seconds >= 60) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${seconds} s`;
+  const all = Math.max(0, Math.ceil(ms / 1000));
+  const [seconds, minutes, hours, days] = [all % 60, Math.floor(all / 60) % 60, Math.floor(all / 3600) % 24, Math.floor(all / 86_400)];
+  if (days > 0) return t("span-days", { days, hours });
+  if (hours > 0) return t("span-hours", { hours, minutes });
+  if (minutes > 0) return t("span-minutes", { minutes, seconds });
+  return t("span-seconds", { seconds });
 }

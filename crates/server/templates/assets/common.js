@@ -1,12 +1,14 @@
 // What our pages and the buy button, which lives in pages of the shop, have in common: a request to the API and how long to
 // wait before the next one, what is kept in the browser, and money, numbers and times as text.
 
+import { dateLocale, numberLocale, t } from "./texts.js";
+
 const TIMEOUT_MS = 10_000;
 
 /** An answer of the API that is no success: RFC 9457, or the bare status if the body is something else. */
 export class Problem extends Error {
   constructor(status, body, retryAfterMs) {
-    super(body.detail || body.title || `The server answered ${status}.`);
+    super(body.detail || body.title || t("server-answered", { status }));
     this.status = status;
     this.code = body.code || "";
     this.retryAfterMs = retryAfterMs;
@@ -33,7 +35,7 @@ export async function request(method, url, { body, key, token, headers, credenti
     throw new Problem(response.status, parsedOrNull(text) ?? {}, retryAfter(response));
   } catch (error) {
     if (error instanceof Problem) throw error;
-    throw new NoAnswer("No answer from the shop.", { cause: error });
+    throw new NoAnswer(t("no-answer"), { cause: error });
   } finally {
     clearTimeout(timer);
   }
@@ -102,19 +104,19 @@ export const stored = (name) => parsedOrNull(local.get(name));
 
 /** Minor units as text: 499900, "EUR" is "€4,999.00". */
 export function money(minor, currency) {
-  const format = new Intl.NumberFormat("en", { style: "currency", currency });
+  const format = new Intl.NumberFormat(numberLocale, { style: "currency", currency });
   return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
 }
 
-export const count = (number) => new Intl.NumberFormat("en").format(number);
-export const units = (number) => `${count(number)} ${number === 1 ? "unit" : "units"}`;
+export const count = (number) => new Intl.NumberFormat(numberLocale).format(number);
+export const units = (number) => t("units", { count: number, text: count(number) });
 
 /** A moment in the reader's own time zone. */
 export function moment(ms) {
-  return new Intl.DateTimeFormat("en-GB", {
+  return new Intl.DateTimeFormat(dateLocale, {
     day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
   }).format(ms);
 }
 
 /** A moment of today, to the second. */
-export const timeOfDay = (ms) => new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }).format(ms);
+export const timeOfDay = (ms) => new Intl.DateTimeFormat(dateLocale, { timeStyle: "medium" }).format(ms);

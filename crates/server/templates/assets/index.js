@@ -3,8 +3,9 @@
 import { everySecond, isSet, keepSynced, now, spanText } from "./clock.js";
 import { moment } from "./common.js";
 import { call } from "./shop.js";
+import { t } from "./texts.js";
 
-const BADGES = { not_started: "Starts soon", live: "Live", paused: "Paused", ended: "Ended" };
+const BADGES = { not_started: "badge-starts-soon", live: "badge-live", paused: "badge-paused", ended: "badge-ended" };
 
 function draw(section) {
   // The page as it was rendered stands until the server's time is known.
@@ -14,11 +15,11 @@ function draw(section) {
   if (state === "not_started" && time >= section.startsAt) state = "live";
   if (time >= section.endsAt) state = "ended";
   section.data.state = state;
-  section.badge.textContent = BADGES[state];
+  section.badge.textContent = t(BADGES[state]);
   section.when.textContent = {
-    not_started: `Starts in ${spanText(section.startsAt - time)}`,
-    ended: section.endedEarly ? "Ended early" : `Ended ${moment(section.endsAt)}`,
-  }[state] ?? `Ends in ${spanText(section.endsAt - time)}`;
+    not_started: t("starts-in", { span: spanText(section.startsAt - time) }),
+    ended: section.endedEarly ? t("ended-early") : t("ended-on", { time: moment(section.endsAt) }),
+  }[state] ?? t("ends-in", { span: spanText(section.endsAt - time) });
 }
 
 const ticks = [...document.querySelectorAll("section.sale")].map((element) => {

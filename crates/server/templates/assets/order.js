@@ -4,6 +4,7 @@
 import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
 import { Problem, backoff, count, jittered, local, moment, money, pause, stored } from "./common.js";
 import { byId, call, closeSession, offerPath, openSession, orderName, say, shortNumber, signInLink } from "./shop.js";
+import { t } from "./texts.js";
 
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
 const path = `/api/v1/orders/${encodeURIComponent(id)}`;
@@ -11,23 +12,18 @@ const canPay = document.body.dataset.pay === "demo";
 const HELD_POLL_MS = 4000;
 const TRIES = 8;
 
+// Badge, heading and what stands below it.
 const VIEWS = {
-  held: ["Reserved", "Reserved for you", "Your units are set aside. Pay in time and they are yours."],
-  pending: ["Accepted", "Your order is accepted", "It is being written into the books; this takes a moment."],
-  paid: ["Paid", "Paid. It is yours!", "Thank you. The shop prepares your delivery."],
-  cancelled: ["Cancelled", "This order is cancelled", "Its units went back on sale. There is nothing to pay."],
-  expired: ["Expired", "This order has expired", "It was not paid in time, so its units went back on sale."],
-  refunded: ["Refunded", "This order is refunded", "The money goes back the way it was paid."],
-  rejected: ["Not possible", "This order could not be kept", "There is nothing to pay."],
+  held: ["held", "held-heading", "held-text"],
+  pending: ["pending", "pending-heading", "pending-text"],
+  paid: ["paid", "paid-heading", "paid-text"],
+  cancelled: ["cancelled", "cancelled-heading", "cancelled-text"],
+  expired: ["expired", "expired-heading", "expired-text"],
+  refunded: ["refunded", "refunded-heading", "refunded-text"],
+  rejected: ["rejected", "rejected-heading", "rejected-text"],
 };
 // A payment beside the order's own changes nothing of the order: it is said beside what the order is.
-const REFUNDS = {
-  held: "A payment arrived that was not of this order's amount, so the order is not paid yet. The shop will refund "
-    + "that payment.",
-  paid: "Another payment arrived that this order did not need. The shop will refund it.",
-};
-const REFUND = "A payment arrived that did not pay for this order. The shop will refund it.";
-const CLOSED = { paid: "Paid", cancelled: "Cancelled", expired: "Expired", refunded: "Refunded", rejected: "Rejected" };
+const REFUNDS = { held: "refund-held", paid: "refund-paid" };
 
 let order = null;
 let title = null;
@@ -38,13 +34,13 @@ function draw(fresh) {
   if (!order) say(byId("outcome"), "");
   order = fresh;
   const view = order.status;
-  const [badge, heading, lead] = VIEWS[view] ?? [view, "Your order", ""];
+  const [badge, heading, lead] = VIEWS[view]?.map((text) => t(text)) ?? [view, t("your-order"), ""];
   byId("order").dataset.view = view;
   byId("badge").textContent = badge;
   byId("badge").hidden = false;
   byId("heading").textContent = heading;
   byId("lead").textContent = view === "held" && !canPay && !order.pay_url
-    ? `${lead} The shop takes your payment.` : lead;
+    ? `${lead} ${t("shop-takes-payment")}` : lead;
   document.title = `${heading} · ${document.title.split(" · ").pop()}`;
   say(byId("refund"), refundText(order), "bad");
   drawFacts();
@@ -56,7 +52,7 @@ function draw(fresh) {
   byId("pay-link").hidden = !order.pay_url;
   if (order.pay_url) {
     byId("pay-link").href = order.pay_url;
-    byId("pay-link").textContent = `Pay ${money(order.amount, order.currency)}`;
+    byId("pay-link").textContent = t("pay-amount", { amount: money(order.amount, order.currency) });
   }
   tick();
   // The button under the focus is gone: its user is taken to the news. Others are told, and left alone.
@@ -66,26 +62,26 @@ function draw(fresh) {
 
 function refundText({ status, amount, currency, refund_due: due, refunded = 0 }) {
   if (status === "refunded") return "";
-  if (refunded > 0) return `Of ${money(amount, currency)}, ${money(refunded, currency)} go back to you.`;
-  return due ? REFUNDS[status] ?? REFUND : "";
+  if (refunded > 0) return t("refund-part", { amount: money(amount, currency), refunded: money(refunded, currency) });
+  return due ? t(REFUNDS[status] ?? "refund-other") : "";
 }
 
 function drawFacts() {
   byId("facts").hidden = false;
   const product = byId("product");
-  product.textContent = title ?? `Product ${order.product} of sale ${order.sale}`;
+  product.textContent = title ?? t("product-of-sale", { product: order.product, sale: order.sale });
   product.href = offerPath(order.sale, order.product);
   byId("back").href = product.href;
-  byId("back").textContent = "Back to the product";
+  byId("back").textContent = t("back-to-product");
   byId("quantity").textContent = count(order.quantity);
   byId("unit-price").textContent = money(order.unit_price, order.currency);
   byId("amount").textContent = money(order.amount, order.currency);
-  byId("pay").textContent = `Pay ${money(order.amount, order.currency)} (demo)`;
+  byId("pay").textContent = t("pay-amount-demo", { amount: money(order.amount, order.currency) });
   byId("placed").textContent = moment(order.placed_at_ms);
   byId("short").textContent = shortNumber(order.id);
   byId("id").textContent = order.id;
   byId("closed-row").hidden = order.closed_at_ms === null;
-  byId("closed-label").textContent = CLOSED[order.status] ?? "Closed";
+  byId("closed-label").textContent = t(VIEWS[order.status]?.[0] ?? "closed");
   if (order.closed_at_ms !== null) byId("closed").textContent = moment(order.closed_at_ms);
 }
 
@@ -123,10 +119,10 @@ function lost(error) {
   if (!(error instanceof Problem) || ![401, 403, 404].includes(error.status)) return false;
   byId("order").dataset.view = "lost";
   say(byId("outcome"), "");
-  byId("heading").textContent = error.status === 401 ? "Sign in to see this order" : "No such order";
+  byId("heading").textContent = t(error.status === 401 ? "sign-in-to-see" : "no-such-order");
   byId("lead").textContent = error.status === 401
     ? error.message
-    : "There is no order with this number among yours. Orders are shown only to the buyer who placed them.";
+    : t("no-such-order-text");
   if (error.status === 401) byId("lead").append(...signInLink());
   return true;
 }
@@ -146,7 +142,7 @@ async function follow() {
       if (error.status === 401) closeSession();
       if (lost(error) && (error.status !== 401 || failures > 1)) return;
       // Who is not known yet is asked again at once; only a shop that does not answer is said not to.
-      if (!order && error.status !== 401) say(byId("outcome"), "No answer from the shop yet. Trying again…");
+      if (!order && error.status !== 401) say(byId("outcome"), t("no-answer-yet"));
       wait = backoff(failures, error.retryAfterMs);
     }
     const woken = new Promise((now) => (wake = now));
@@ -186,7 +182,7 @@ async function repeat(url) {
       const refused = error.status >= 400 && error.status < 500 && ![401, 408, 425, 429].includes(error.status);
       if (refused || tries === TRIES) throw error;
       if (error.status === 401) closeSession();
-      say(byId("outcome"), `No answer yet. Asking again; it can't happen twice (try ${tries + 1})…`);
+      say(byId("outcome"), t("no-answer-asking-again", { number: tries + 1 }));
       await pause(backoff(tries, error.retryAfterMs));
     }
   }
@@ -200,10 +196,10 @@ function setBusy(now) {
   }
 }
 
-byId("pay").addEventListener("click", () => act("pay", "Paying…"));
+byId("pay").addEventListener("click", () => act("pay", t("paying")));
 byId("cancel").addEventListener("click", () => busy || byId("sure").showModal());
 byId("sure").addEventListener("close", () => {
-  if (byId("sure").returnValue === "cancel") act("cancel", "Cancelling…");
+  if (byId("sure").returnValue === "cancel") act("cancel", t("cancelling"));
   byId("sure").returnValue = "";
 });
 document.addEventListener("visibilitychange", () => document.hidden || wake());

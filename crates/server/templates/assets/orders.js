@@ -4,10 +4,11 @@ import { NoAnswer, moment, money } from "./common.js";
 import {
   byId, call, closeSession, isSignedIn, myOrders, openSession, orderPath, say, shortNumber, signInLink,
 } from "./shop.js";
+import { t } from "./texts.js";
 
 const BADGES = {
-  held: "Reserved", pending: "Accepted", paid: "Paid", cancelled: "Cancelled", expired: "Expired",
-  refunded: "Refunded", rejected: "Not possible",
+  held: "held", pending: "pending", paid: "paid", cancelled: "cancelled", expired: "expired", refunded: "refunded",
+  rejected: "rejected",
 };
 
 /** One line of the list; `order` is null while, or if, the server does not say. */
@@ -18,13 +19,14 @@ function line({ id, title, at }, order) {
   link.textContent = title;
   const facts = document.createElement("p");
   facts.className = "hint";
-  facts.textContent = [`No. ${shortNumber(id)}`, moment(order?.placed_at_ms ?? at), order && money(order.amount, order.currency)]
+  facts.textContent = [t("order-short", { number: shortNumber(id) }), moment(order?.placed_at_ms ?? at), order && money(order.amount, order.currency)]
     .filter(Boolean).join(" · ");
   item.append(link, facts);
   if (order) {
     const badge = document.createElement("p");
     badge.className = "badge";
-    badge.textContent = order.refund_due ? `${BADGES[order.status]}, refund due` : BADGES[order.status];
+    const status = BADGES[order.status] ? t(BADGES[order.status]) : order.status;
+    badge.textContent = order.refund_due ? t("refund-due", { status }) : status;
     item.dataset.view = order.status;
     item.append(badge);
   }
@@ -45,9 +47,9 @@ async function show() {
   const orders = myOrders();
   byId("list").replaceChildren(...orders.map((order) => line(order, null)));
   byId("orders").dataset.view = orders.length > 0 ? "some" : "none";
-  if (orders.length === 0) return say(byId("outcome"), "None yet. An order that you place here stays in this list.");
+  if (orders.length === 0) return say(byId("outcome"), t("no-orders"));
   if (!isSignedIn()) {
-    say(byId("outcome"), "Sign in at the shop to see how they stand.");
+    say(byId("outcome"), t("sign-in-to-list"));
     return byId("outcome").append(...signInLink());
   }
   for (const [place, order] of orders.entries()) {
@@ -56,7 +58,7 @@ async function show() {
     } catch (error) {
       // Of one that is not found, what this browser remembers is all there is to say.
       if (error.status === 404) continue;
-      say(byId("outcome"), error instanceof NoAnswer ? "No answer from the shop: how they stand is not known." : error.message);
+      say(byId("outcome"), error instanceof NoAnswer ? t("standing-not-known") : error.message);
       if (error.status === 401) byId("outcome").append(...signInLink());
       return;
     }

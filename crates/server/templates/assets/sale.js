@@ -7,6 +7,7 @@ import { everySecond, isSet, keepSynced, now, observe, showSpan } from "./clock.
 import { count, jittered, moment, pause, timeOfDay, units } from "./common.js";
 import { buyer, byId, call, isConnected, say } from "./shop.js";
 import { VIEWS, pollDelay, take, viewOf } from "./state.js";
+import { t } from "./texts.js";
 
 const data = byId("offer").dataset;
 const offer = {
@@ -23,8 +24,6 @@ const offer = {
   // False until the server has reported the stock: what the page was rendered with may be hours old.
   known: false,
 };
-
-const SOLD_OUT = "Every unit is taken. Keep this page open: if units come back, it will notice.";
 
 // More than our idea of the server's time can be wrong.
 const CLOCK_ERROR_MS = 10_000;
@@ -49,7 +48,7 @@ function change(next) {
   byId("badge").textContent = VIEWS[view].badge;
   checkout.setOpen(view === "live" || view === "few", VIEWS[view].button);
   byId("ready").hidden = view !== "not_started";
-  if (view === "ended") byId("buy-title").textContent = "This sale is over";
+  if (view === "ended") byId("buy-title").textContent = t("buy-title-ended");
   drawStock();
   say(byId("status"), statusText(before));
   // What the badge shows already is said, not shown a second time.
@@ -60,16 +59,16 @@ function change(next) {
 // Ended by hand, a sale has a time in the future that it never reached: that one is not shown.
 function drawClock(target) {
   offer.endedEarly ||= view === "ended" && now() < offer.endsAt - CLOCK_ERROR_MS;
-  const ended = offer.endedEarly ? "Ended early" : "Ended";
-  byId("clock-label").textContent = { not_started: "Starts", ended }[view] ?? "Ends";
+  const ended = offer.endedEarly ? "ended-early" : "ended";
+  byId("clock-label").textContent = t({ not_started: "starts", ended }[view] ?? "ends");
   byId("clock-time").textContent = moment(target);
   byId("clock-time").hidden = view === "ended" && offer.endedEarly;
 }
 
 // At load the page speaks for itself; later a change is told to those who can't see it.
 function statusText(before) {
-  if (view === "sold_out") return SOLD_OUT;
-  if (before === "sold_out" && offer.available > 0) return `Units are back: ${units(offer.available)} left.`;
+  if (view === "sold_out") return t("said-sold-out");
+  if (before === "sold_out" && offer.available > 0) return t("units-back", { left: units(offer.available) });
   if (view === "paused") return VIEWS.paused.said;
   return before ? VIEWS[view].said ?? "" : "";
 }
@@ -79,9 +78,10 @@ function drawStock() {
   const bar = byId("bar");
   bar.max = Math.max(offer.total, 1);
   bar.value = running ? offer.available : view === "ended" ? 0 : offer.total;
-  const left = `${count(offer.available)} of ${units(offer.total)} left`;
-  byId("left").textContent = !running ? `${units(offer.total)} in this sale`
-    : isConnected ? left : `${left} at ${timeOfDay(Date.now() - (performance.now() - offer.askedAt))}`;
+  const left = { left: count(offer.available), total: units(offer.total) };
+  const time = () => timeOfDay(Date.now() - (performance.now() - offer.askedAt));
+  byId("left").textContent = !running ? t("units-in-sale", { count: offer.total, text: count(offer.total) })
+    : isConnected ? t("left-of", left) : t("left-of-at", { ...left, time: time() });
   if (offer.known) checkout.setAvailable(offer.available);
 }
 
@@ -89,8 +89,8 @@ let toldBefore = Infinity;
 
 function announceStart(left) {
   if (view !== "not_started") return;
-  for (const [ms, text] of [[60_000, "Starts in one minute."], [10_000, "Starts in ten seconds."]]) {
-    if (left <= ms && toldBefore > ms && left > ms - 1500) say(byId("status"), text);
+  for (const [ms, text] of [[60_000, "starts-in-a-minute"], [10_000, "starts-in-ten-seconds"]]) {
+    if (left <= ms && toldBefore > ms && left > ms - 1500) say(byId("status"), t(text));
   }
   toldBefore = left;
 }

@@ -1,6 +1,7 @@
 // What every page needs: calls to the API with the buyer's session, and what this browser knows of the buyer's orders.
 
 import { Problem, local, request, session, stored, tokenPart } from "./common.js";
+import { t } from "./texts.js";
 
 const SESSION = document.body.dataset.session;
 const TOKEN_NAME = "doorbuster.token";
@@ -36,7 +37,7 @@ export let isConnected = true;
 function connection(there) {
   if (there === isConnected) return;
   isConnected = there;
-  say(byId("connection"), there ? "" : "No connection to the shop. What you see may be out of date; we keep trying.");
+  say(byId("connection"), there ? "" : t("no-connection"));
   dispatchEvent(new Event("connection"));
 }
 
@@ -76,7 +77,7 @@ let opening = null;
 /** Makes sure that the server will know this buyer. Rejects with a 401 problem if it can't. */
 export function openSession() {
   if (!isSignedIn()) {
-    return Promise.reject(new Problem(401, { code: "unauthorized", detail: "Sign in at the shop first." }));
+    return Promise.reject(new Problem(401, { code: "unauthorized", detail: t("sign-in-first") }));
   }
   if (SESSION !== "demo" || member) return Promise.resolve();
   opening ??= call("POST", "/api/v1/demo/session").catch((error) => {
@@ -111,7 +112,7 @@ export function signInLink() {
   if (!signIn) return [];
   const link = document.createElement("a");
   link.href = signIn.replaceAll("{return}", encodeURIComponent(location.href));
-  link.textContent = "Sign in";
+  link.textContent = t("sign-in");
   return [" ", link];
 }
 

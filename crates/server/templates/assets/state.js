@@ -1,14 +1,15 @@
 // Which state an offer (a product in a sale) is in, by the server's clock and stock. `phase` is the server's word.
 
 import { isSet, now } from "./clock.js";
+import { t } from "./texts.js";
 
 export const VIEWS = {
-  not_started: { badge: "Starts soon", button: "Not open yet" },
-  live: { badge: "Live", button: "Buy now", said: "The sale is open." },
-  few: { badge: "Almost gone", button: "Buy now", said: "Almost gone." },
-  sold_out: { badge: "Sold out", button: "Sold out" },
-  paused: { badge: "Paused", button: "Paused", said: "The sale is paused. It will go on here by itself." },
-  ended: { badge: "Ended", button: "Sale ended", said: "The sale is over." },
+  not_started: { badge: t("badge-starts-soon"), button: t("not-open-yet") },
+  live: { badge: t("badge-live"), button: t("buy-now"), said: t("said-live") },
+  few: { badge: t("badge-almost-gone"), button: t("buy-now"), said: t("said-few") },
+  sold_out: { badge: t("badge-sold-out"), button: t("badge-sold-out") },
+  paused: { badge: t("badge-paused"), button: t("badge-paused"), said: t("said-paused") },
+  ended: { badge: t("badge-ended"), button: t("sale-ended"), said: t("said-ended") },
 };
 
 /** The start and the end need no answer from the server. `known`: the server has reported the stock. */

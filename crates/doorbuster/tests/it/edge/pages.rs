@@ -42,19 +42,22 @@ fn a_product_page_is_the_servers_with_the_readers_number() {
     }
 }
 
+/// A page that is there already, in the first language: thousands, each synced, take a slow disk a while.
+fn written(shop: &Shop) -> Option<String> {
+    let mut entries = std::fs::read_dir(shop.dir.path().join("pages")).unwrap();
+    entries.find_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        // The others have their code before ".html".
+        let is_first = name.matches('.').count() == 1;
+        (name.starts_with("seckill_") && name.ends_with(".html") && is_first).then_some(name)
+    })
+}
+
 #[test]
 fn static_pages_come_from_disk_with_the_servers_headers() {
     let shop = Shop::demo(&[]);
-    // A thousand pages, each synced, take a slow disk a while: the first one will do.
-    let written = || {
-        let mut entries = std::fs::read_dir(shop.dir.path().join("pages")).unwrap();
-        entries.find_map(|entry| {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            (name.starts_with("seckill_") && name.ends_with(".html")).then_some(name)
-        })
-    };
-    soon("the server has written a page", || written().is_some());
-    let path = format!("/{}", written().unwrap());
+    soon("the server has written a page", || written(&shop).is_some());
+    let path = format!("/{}", written(&shop).unwrap());
     let file = shop.dir.path().join(format!("pages{path}"));
     let page = shop.get(&path);
     assert_eq!(page.body, std::fs::read_to_string(&file).unwrap());
@@ -82,6 +85,36 @@ fn static_pages_come_from_disk_with_the_servers_headers() {
         response.status == 200 && header(&response, "Last-Modified").is_none()
     });
     assert_eq!(shop.get("/seckill_3_9999.html").status, 404);
+}
+
+#[test]
+fn pages_come_in_the_readers_language() {
+    let shop = Shop::demo(&[]);
+    soon("the server has written a page", || written(&shop).is_some());
+    let path = &format!("/{}", written(&shop).unwrap());
+    let stem = path.strip_suffix(".html").unwrap();
+    let file = |suffix: &str| shop.dir.path().join(format!("pages{stem}{suffix}.html"));
+    // One product's are written one after the other.
+    soon("it is written in every language", || {
+        [".de", ".zh", ".ar"].iter().all(|suffix| file(suffix).exists())
+    });
+    let ask = |path: &str, headers: &[(&str, &str)]| exchange(shop.edge(), "GET", path, headers, "");
+    for (headers, code) in [
+        (&[][..], "en"),
+        (&[("Accept-Language", "fr, de-AT;q=0.8, en;q=0.5")], "de"),
+        (&[("Accept-Language", "de"), ("Cookie", "a=b; doorbuster_language=ar")], "ar"),
+        (&[("Cookie", "doorbuster_language=../../x")], "en"),
+        (&[("Accept-Language", "zh-Hant-TW;q=0.1,,;q=x,-;q=1")], "zh"),
+    ] {
+        let lang = format!("<html lang=\"{code}\"");
+        let page = ask(path, headers);
+        assert!(page.body.contains(&lang), "{headers:?}");
+        assert!(header(&page, "Last-Modified").is_some(), "it is a file: {headers:?}");
+        assert!(page.head.contains("Vary: Accept-Language, Cookie"), "{page:?}");
+        let product = ask(&format!("{PRODUCT}7"), headers);
+        assert!(product.body.contains(&lang) && header(&product, "Age-Ms").is_some(), "{headers:?}");
+        assert!(ask("/orders", headers).body.contains(&lang), "{headers:?}");
+    }
 }
 
 #[test]

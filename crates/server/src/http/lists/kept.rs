@@ -42,9 +42,17 @@ pub(in crate::http) struct KeptPage {
     known: Prepared,
 }
 
+/// What a page for people depends on: its language is asked for, or was chosen.
+const PAGE_VARY: &str = "Accept-Encoding, Accept-Language, Cookie";
+
 impl KeptPage {
     /// A page for people.
-    pub(in crate::http) fn new(rendered: &Rendered, cache_control: &str) -> KeptPage {
+    pub(in crate::http) fn page(rendered: &Rendered, cache_control: &str) -> KeptPage {
+        KeptPage::with(rendered, cache_control, PAGE_VARY, &PAGE_HEADERS)
+    }
+
+    /// What pages load, and what is the same in every language.
+    pub(in crate::http) fn plain(rendered: &Rendered, cache_control: &str) -> KeptPage {
         KeptPage::with(rendered, cache_control, "Accept-Encoding", &PAGE_HEADERS)
     }
 

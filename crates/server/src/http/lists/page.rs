@@ -6,6 +6,7 @@ use super::listing::Listing;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{decimal, parameter};
 use crate::intake::catalog::Catalog;
+use crate::pages::LanguageId;
 
 /// The sizes of a page; what is asked for is rounded down to one, so that one list has few pages.
 const SIZES: [u8; 7] = [1, 5, 10, 20, 50, 100, SIZE_MAX];
@@ -45,10 +46,12 @@ pub(in crate::http) enum Page {
     SalesHtml {
         states: States,
         before: u32,
+        language: LanguageId,
     },
     ItemsHtml {
         sale: u32,
         from: u32,
+        language: LanguageId,
     },
 }
 
@@ -69,7 +72,9 @@ impl Page {
             Page::Sales { states, before, size } => {
                 Page::Sales { states, before: given(states, before), size }
             }
-            Page::SalesHtml { states, before } => Page::SalesHtml { states, before: given(states, before) },
+            Page::SalesHtml { states, before, language } => {
+                Page::SalesHtml { states, before: given(states, before), language }
+            }
             Page::Items { .. } | Page::ItemsHtml { .. } => self,
         }
     }
@@ -80,7 +85,11 @@ impl Page {
 }
 
 /// A page of the sales, from a query; for people it has one size.
-pub(in crate::http) fn sales_page(query: &str, catalog: &Catalog, html: bool) -> Result<Page, Problem> {
+pub(in crate::http) fn sales_page(
+    query: &str,
+    catalog: &Catalog,
+    html: Option<LanguageId>,
+) -> Result<Page, Problem> {
     let states = match parameter(query, "state") {
         None => States::Current,
         Some("upcoming") => States::Upcoming,
@@ -95,8 +104,8 @@ pub(in crate::http) fn sales_page(query: &str, catalog: &Catalog, html: bool) ->
             .filter(|before| *before as usize <= catalog.sales.len())
             .ok_or_else(|| cursor_ahead(cursor, catalog))?,
     };
-    if html {
-        return Ok(Page::SalesHtml { states, before });
+    if let Some(language) = html {
+        return Ok(Page::SalesHtml { states, before, language });
     }
     Ok(Page::Sales { states, before, size: size(query)? })
 }
@@ -106,7 +115,7 @@ pub(in crate::http) fn items_page(
     query: &str,
     catalog: &Catalog,
     sale: SaleId,
-    html: bool,
+    html: Option<LanguageId>,
 ) -> Result<Page, Problem> {
     let position = catalog.position(sale).ok_or(engine::Refusal::UnknownSale)?;
     let items = catalog.sales[position].spec.items.len();
@@ -117,8 +126,8 @@ pub(in crate::http) fn items_page(
     })?;
     let sale =
         u32::try_from(position).expect("the book numbers its SKUs, of which each sale has one, by u32");
-    if html {
-        return Ok(Page::ItemsHtml { sale, from });
+    if let Some(language) = html {
+        return Ok(Page::ItemsHtml { sale, from, language });
     }
     Ok(Page::Items { sale, from, size: size(query)? })
 }

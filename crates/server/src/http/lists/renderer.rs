@@ -22,11 +22,11 @@ use crate::http::reads::{Answers, ShowRead};
 use crate::http::wire::answer::Answering;
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::net::Ticket;
-use crate::pages::{INDEX_ITEMS_MAX, Links, Rendered};
+use crate::pages::{INDEX_ITEMS_MAX, LanguageId, Links, Rendered};
 
 /// Requests that wait for a page; with more, the client is asked to come again. Many wait for the same one.
 const WAITING_MAX: usize = 4096;
-/// Pages that are kept beside the first ones of the sales, which are 30 at most, and their bytes.
+/// Pages that are kept beside the first ones of the sales, which are 28 at most and 4 in each language, and their bytes.
 const KEPT_MAX: usize = 512;
 const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Orders come first where processors are few.
@@ -169,14 +169,14 @@ impl Lists {
     pub(in crate::http) fn ask_for_sku(
         &self,
         asked: (usize, Ticket),
-        sku: SkuId,
+        (sku, language): (SkuId, LanguageId),
         show: impl FnOnce(&mut HttpService, &SkuPages, &mut Answering<'_, '_>) + Send + 'static,
     ) -> bool {
         self.hand_over(
             asked,
             Box::new(move |rendering: &Rendering| {
                 let (catalog, now) = (rendering.shelf.current(), rendering.clock.now());
-                let pages = rendering.pages.sku(&catalog, sku, now);
+                let pages = rendering.pages.sku(&catalog, (sku, language), now);
                 ShowRead::new(move |service, out| {
                     show(service, &pages, out);
                     Ok(())
@@ -301,7 +301,7 @@ impl Rendering {
                 KeptPage::json(&Rendered::list_json(body), PAGE_CACHE_CONTROL)
             }
             Page::SalesHtml { .. } | Page::ItemsHtml { .. } => {
-                KeptPage::new(&self.html(page, (catalog, now), listing, note), PAGE_CACHE_CONTROL)
+                KeptPage::page(&self.html(page, (catalog, now), listing, note), PAGE_CACHE_CONTROL)
             }
         };
         (answer, skus, version)
@@ -322,7 +322,7 @@ impl Rendering {
             sale_view(sale, items.collect(), now)
         };
         match page {
-            Page::SalesHtml { states, before } => {
+            Page::SalesHtml { states, before, language } => {
                 let mut places = listing.before(states, before);
                 let places_shown: Vec<u32> = places.by_ref().take(SHOWN_SALES).collect();
                 let views: Vec<_> =
@@ -334,9 +334,9 @@ impl Rendering {
                     to_ended: !ended && listing.has_ended(),
                     to_current: ended,
                 };
-                self.pages.pages.index(&views, &links)
+                self.pages.pages.index(language, &views, &links)
             }
-            Page::ItemsHtml { sale, from } => {
+            Page::ItemsHtml { sale, from, language } => {
                 let shown = view(sale, (from, SHOWN_ITEMS));
                 let next = from + SHOWN_ITEMS;
                 let more = (next as usize) < shown.items_total;
@@ -345,7 +345,7 @@ impl Rendering {
                     to_ended: false,
                     to_current: true,
                 };
-                self.pages.pages.sale_items(&shown, &links)
+                self.pages.pages.sale_items(language, &shown, &links)
             }
             Page::Sales { .. } | Page::Items { .. } => unreachable!("those are JSON"),
         }

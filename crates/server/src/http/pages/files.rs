@@ -15,7 +15,7 @@ use engine::SkuId;
 
 use crate::http::pages::shelf::Shown;
 use crate::http::shared::Shared;
-use crate::pages::Pages;
+use crate::pages::LanguageId;
 
 /// Between two looks: a page's file is at most this much older than its sale, and the time to write it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -58,8 +58,11 @@ impl Drop for PageFiles {
     }
 }
 
+/// What was written of each page, by language.
+type Written = HashMap<(SkuId, LanguageId), Shown>;
+
 fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
-    let mut written: HashMap<SkuId, Shown> = HashMap::new();
+    let mut written = Written::new();
     loop {
         write_changed(shared, dir, &mut written, stopped);
         match stopped.recv_timeout(LOOK_EVERY) {
@@ -69,33 +72,35 @@ fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
     }
 }
 
-/// One look at every SKU. A page that can't be written is tried again with the next look.
-fn write_changed(shared: &Shared, dir: &Path, written: &mut HashMap<SkuId, Shown>, stopped: &Receiver<()>) {
+/// One look at every SKU, in every language. A page that can't be written is tried again with the next look.
+fn write_changed(shared: &Shared, dir: &Path, written: &mut Written, stopped: &Receiver<()>) {
     let catalog = shared.shelf.current();
     for number in 0..catalog.skus.len() {
         let sku = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
-        let now = shared.clock.now();
-        if written.get(&sku).is_some_and(|shown| shown.is_now(&catalog, sku, now)) {
-            continue;
-        }
-        if stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
-            return;
-        }
-        let page = shared.pages.sku(&catalog, sku, now);
-        // The shelf keeps a page for a second though the stock's state has changed: it is written already.
-        if written.get(&sku).is_some_and(|written| written.is(&page.shown)) {
-            continue;
-        }
-        let (sale, item) = catalog.item(sku).expect("the catalog has the SKUs that it counts");
-        let name = Pages::sale_file_name(sale.spec.id.0, item.product.0);
-        match page.of_sale.write_file(dir, &name) {
-            Ok(()) => {
-                // Not the page itself: there are files of all sales that there were.
-                written.insert(sku, page.shown.clone());
+        for language in shared.pages.pages.languages().ids() {
+            let (page, now) = ((sku, language), shared.clock.now());
+            if written.get(&page).is_some_and(|shown| shown.is_now(&catalog, sku, now)) {
+                continue;
             }
-            Err(error) => {
-                tracing::warn!(%error, name, "a page could not be written; tried again");
+            if stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 return;
+            }
+            let made = shared.pages.sku(&catalog, page, now);
+            // The shelf keeps a page for a second though the stock's state has changed: it is written already.
+            if written.get(&page).is_some_and(|written| written.is(&made.shown)) {
+                continue;
+            }
+            let (sale, item) = catalog.item(sku).expect("the catalog has the SKUs that it counts");
+            let name = shared.pages.pages.sale_file_name_in(language, sale.spec.id.0, item.product.0);
+            match made.of_sale.write_file(dir, &name) {
+                Ok(()) => {
+                    // Not the page itself: there are files of all sales that there were.
+                    written.insert(page, made.shown.clone());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, name, "a page could not be written; tried again");
+                    return;
+                }
             }
         }
     }

@@ -15,8 +15,8 @@ use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::pages::{
-    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, Pages, Picture, ProductPage, Rendered, SaleState,
-    SaleView,
+    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, LanguageId, Pages, Picture, ProductPage, Rendered,
+    SaleState, SaleView,
 };
 
 /// Pages of SKUs that are kept for all loops, of about 30 kB each, and their bytes; and those that each loop keeps of them.
@@ -86,25 +86,44 @@ impl SkuPages {
 #[derive(Debug)]
 pub(in crate::http) struct PageShelf {
     pub(in crate::http) pages: Pages,
-    pub(in crate::http) order: KeptPage,
-    pub(in crate::http) orders: KeptPage,
+    pub(in crate::http) order: ByLanguage<KeptPage>,
+    pub(in crate::http) orders: ByLanguage<KeptPage>,
     pub(in crate::http) api: KeptPage,
     pub(in crate::http) buy_button: KeptPage,
-    pub(in crate::http) not_found: Rendered,
+    pub(in crate::http) not_found: ByLanguage<Rendered>,
     assets: HashMap<String, KeptPage>,
-    by_sku: Mutex<Bounded<SkuId, Arc<SkuPages>>>,
+    by_sku: Mutex<Bounded<(SkuId, LanguageId), Arc<SkuPages>>>,
+}
+
+/// One of something for each language.
+#[derive(Debug)]
+pub(in crate::http) struct ByLanguage<T>(HashMap<LanguageId, T>);
+
+impl<T> ByLanguage<T> {
+    fn new(pages: &Pages, make: impl Fn(LanguageId) -> T) -> ByLanguage<T> {
+        ByLanguage(pages.languages().ids().map(|language| (language, make(language))).collect())
+    }
+
+    pub(in crate::http) fn of(&self, language: LanguageId) -> &T {
+        self.0.get(&language).expect("there is one for each language")
+    }
 }
 
 impl PageShelf {
     pub(in crate::http) fn new(pages: Pages) -> PageShelf {
-        let assets =
-            pages.assets().map(|(path, asset)| (path.to_owned(), KeptPage::new(asset, ASSET_CACHE_CONTROL)));
+        let assets = pages
+            .assets()
+            .map(|(path, asset)| (path.to_owned(), KeptPage::plain(asset, ASSET_CACHE_CONTROL)));
         PageShelf {
-            order: KeptPage::new(&pages.order(), PAGE_CACHE_CONTROL),
-            orders: KeptPage::new(&pages.orders(), PAGE_CACHE_CONTROL),
-            api: KeptPage::new(&pages.api(), PAGE_CACHE_CONTROL),
-            buy_button: KeptPage::new(&pages.buy_button(), BUTTON_CACHE_CONTROL),
-            not_found: pages.not_found(),
+            order: ByLanguage::new(&pages, |language| {
+                KeptPage::page(&pages.order(language), PAGE_CACHE_CONTROL)
+            }),
+            orders: ByLanguage::new(&pages, |language| {
+                KeptPage::page(&pages.orders(language), PAGE_CACHE_CONTROL)
+            }),
+            api: KeptPage::plain(&pages.api(), PAGE_CACHE_CONTROL),
+            buy_button: KeptPage::plain(&pages.buy_button(), BUTTON_CACHE_CONTROL),
+            not_found: ByLanguage::new(&pages, |language| pages.not_found(language)),
             assets: assets.collect(),
             by_sku: Mutex::new(Bounded::new(KEPT_MAX, KEPT_BYTES_MAX)),
             pages,
@@ -116,14 +135,19 @@ impl PageShelf {
     }
 
     /// The pages of a SKU, if they are kept and show what is.
-    fn kept(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Option<Arc<SkuPages>> {
+    fn kept(&self, catalog: &Catalog, page: (SkuId, LanguageId), now: UnixMs) -> Option<Arc<SkuPages>> {
         let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
-        by_sku.get(sku).filter(|kept| kept.is_fresh(catalog, sku, now)).map(Arc::clone)
+        by_sku.get(page).filter(|kept| kept.is_fresh(catalog, page.0, now)).map(Arc::clone)
     }
 
     /// The pages of a SKU as they should be now; rendered if need be, in a millisecond or two, so not for a loop.
-    pub(in crate::http) fn sku(&self, catalog: &Catalog, sku: SkuId, now: UnixMs) -> Arc<SkuPages> {
-        if let Some(kept) = self.kept(catalog, sku, now) {
+    pub(in crate::http) fn sku(
+        &self,
+        catalog: &Catalog,
+        (sku, language): (SkuId, LanguageId),
+        now: UnixMs,
+    ) -> Arc<SkuPages> {
+        if let Some(kept) = self.kept(catalog, (sku, language), now) {
             return kept;
         }
         let entry = &catalog.skus[sku.0 as usize];
@@ -134,20 +158,20 @@ impl PageShelf {
         let made = Arc::new(SkuPages {
             shown: Shown { spec: Arc::clone(spec), state },
             rendered_at: now,
-            of_sale: KeptPage::new(&self.pages.sale(&view, &item), PAGE_CACHE_CONTROL),
-            for_member: self.pages.prepare_product(&view, &item),
+            of_sale: KeptPage::page(&self.pages.sale(language, &view, &item), PAGE_CACHE_CONTROL),
+            for_member: self.pages.prepare_product(language, &view, &item),
         });
         // The one for a member is another copy of the plain page.
         let bytes = 2 * made.of_sale.bytes();
         let mut by_sku = self.by_sku.lock().unwrap_or_else(PoisonError::into_inner);
-        by_sku.put(sku, Arc::clone(&made), bytes);
+        by_sku.put((sku, language), Arc::clone(&made), bytes);
         made
     }
 }
 
 /// What one loop has got from the shelf.
 #[derive(Debug)]
-pub(in crate::http) struct LoopPages(Bounded<SkuId, Arc<SkuPages>>);
+pub(in crate::http) struct LoopPages(Bounded<(SkuId, LanguageId), Arc<SkuPages>>);
 
 impl Default for LoopPages {
     fn default() -> LoopPages {
@@ -161,14 +185,14 @@ impl LoopPages {
         &mut self,
         shelf: &PageShelf,
         catalog: &Catalog,
-        sku: SkuId,
+        page: (SkuId, LanguageId),
         now: UnixMs,
     ) -> Option<Arc<SkuPages>> {
-        if let Some(kept) = self.0.get(sku).filter(|kept| kept.is_fresh(catalog, sku, now)) {
+        if let Some(kept) = self.0.get(page).filter(|kept| kept.is_fresh(catalog, page.0, now)) {
             return Some(Arc::clone(kept));
         }
-        let kept = shelf.kept(catalog, sku, now)?;
-        self.0.put(sku, Arc::clone(&kept), 2 * kept.of_sale.bytes());
+        let kept = shelf.kept(catalog, page, now)?;
+        self.0.put(page, Arc::clone(&kept), 2 * kept.of_sale.bytes());
         Some(kept)
     }
 }

@@ -85,11 +85,11 @@ struct Units {
 
 impl HttpService {
     fn list_sales(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.show_list(sales_page(call.request.query, &self.catalog, false)?, call, out)
+        self.show_list(sales_page(call.request.query, &self.catalog, None)?, call, out)
     }
 
     fn show_sale(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.show_list(items_page(call.request.query, &self.catalog, call.params.sale, false)?, call, out)
+        self.show_list(items_page(call.request.query, &self.catalog, call.params.sale, None)?, call, out)
     }
 
     fn stock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {

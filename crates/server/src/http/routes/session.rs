@@ -96,7 +96,7 @@ impl HttpService {
 const REFERRER: (&str, &str) = ("Referrer-Policy", "no-referrer");
 
 /// A path, with a query perhaps, that no browser takes for another site's address.
-fn is_local(to: &str) -> bool {
+pub(in crate::http) fn is_local(to: &str) -> bool {
     to.len() <= PATH_BYTES_MAX
         && to.starts_with('/')
         && !to.starts_with("//")

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::problem;
 use super::shop::{NOW, SALE, Sent, Setup, Shop, demo_mode, flash_sale, item};
 use crate::http::lists::{STALE_STOCK_MS, items_page, sales_page};
+use crate::pages::LanguageId;
 
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
@@ -188,7 +189,7 @@ fn ten_thousand_sales_are_listed_page_by_page_and_walking_them_keeps_little() {
     shop.execute(one_item(20_000, HOUR_MS));
     let ended: Vec<u64> = (1000..11_000).rev().filter(|id| id % 2 == 0).chain(SHOP_SALES).collect();
     let front =
-        |shop: &Shop| shop.shared.lists.kept(sales_page("", &shop.shared.shelf.current(), false).unwrap());
+        |shop: &Shop| shop.shared.lists.kept(sales_page("", &shop.shared.shelf.current(), None).unwrap());
     let first = shop.send(&Sent::get("/api/v1/sales"));
     assert_eq!(ids(&first.json())[..2], [20_000, 10_999]);
     let kept = front(&shop).unwrap();
@@ -231,9 +232,9 @@ fn a_page_is_rendered_once_per_change_of_what_it_shows() {
     let mut shop = Shop::new(demo_mode());
     let catalog = shop.shared.shelf.current();
     for (target, page) in [
-        ("/api/v1/sales", sales_page("", &catalog, false).unwrap()),
-        ("/api/v1/sales/3", items_page("", &catalog, SALE, false).unwrap()),
-        ("/", sales_page("", &catalog, true).unwrap()),
+        ("/api/v1/sales", sales_page("", &catalog, None).unwrap()),
+        ("/api/v1/sales/3", items_page("", &catalog, SALE, None).unwrap()),
+        ("/", sales_page("", &catalog, Some(LanguageId::default())).unwrap()),
     ] {
         let render = |shop: &mut Shop, expected: &str| {
             // What is only older than a second is looked at again.

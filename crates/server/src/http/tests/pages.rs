@@ -132,3 +132,49 @@ fn pages_are_written_as_files_when_they_change() {
     assert_eq!(std::fs::read(&path).unwrap(), shop.send(&Sent::get(PAGE)).body);
     assert!(std::fs::read_dir(dir.path().join("pages/assets")).unwrap().count() > 5);
 }
+
+#[test]
+fn a_page_comes_in_the_language_that_is_asked_for_or_was_chosen() {
+    let mut shop = Shop::new(demo_mode());
+    let mut lang = |sent: Sent| {
+        let page = shop.send(&sent);
+        assert_eq!(page.header("vary"), Some("Accept-Encoding, Accept-Language, Cookie"), "{}", sent.target);
+        let text = page.text();
+        let (_, rest) = text.split_once("<html lang=\"").unwrap();
+        rest[..2].to_owned()
+    };
+    for target in ["/", "/sales/3", "/seckill_3_30.html", "/orders", "/orders/x"] {
+        let page = || Sent::get(target);
+        assert_eq!(lang(page()), "en", "{target}");
+        assert_eq!(lang(page().with("Accept-Language", "fr, de-AT;q=0.8, en;q=0.5")), "de", "{target}");
+        let chosen = page().with("Accept-Language", "de").with("Cookie", "a=b; doorbuster_language=ar");
+        assert_eq!(lang(chosen), "ar", "{target}");
+    }
+    let member = "/product?flashPromotionId=3&promotionProductId=30&memberId=7";
+    let product = shop.send(&Sent::get(member).with("Accept-Language", "es"));
+    assert!(product.text().contains("<html lang=\"es\""));
+    let nowhere = Sent::get("/nowhere").with("Accept", "text/html").with("Accept-Language", "zh");
+    assert!(shop.send(&nowhere).text().contains("<html lang=\"zh\""));
+    let tags: Vec<_> = ["en", "de"]
+        .map(|code| shop.send(&Sent::get("/orders").with("Accept-Language", code)))
+        .iter()
+        .map(|page| page.header("etag").unwrap().to_owned())
+        .collect();
+    assert_ne!(tags[0], tags[1]);
+}
+
+#[test]
+fn a_choice_of_a_language_is_kept_and_leads_back() {
+    let mut shop = Shop::new(demo_mode());
+    let mut choose = |code: &str, from: &str| {
+        let chosen = shop.send(&Sent::get(&format!("/language/{code}")).with("Referer", from));
+        let header = |name| chosen.header(name).unwrap_or_default().to_owned();
+        (chosen.status, header("location"), header("set-cookie"))
+    };
+    let cookie = "doorbuster_language=de; Path=/; Max-Age=31536000; SameSite=Lax".to_owned();
+    assert_eq!(choose("de", "http://here/orders?a=b"), (303, "/orders?a=b".to_owned(), cookie.clone()));
+    assert_eq!(choose("de", "http://elsewhere/orders"), (303, "/".to_owned(), cookie));
+    for unknown in ["fr", "DE", "", "%64e"] {
+        assert_eq!(choose(unknown, "http://here/").0, 404, "{unknown}");
+    }
+}

@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
-use crate::pages::{Look, Pages, Session, Settings};
+use crate::pages::{Languages, Look, Pages, Session, Settings};
 use crate::shop_keys::KeySource;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -198,6 +198,7 @@ impl Shop {
             demo_pay: true,
             address_asked: true,
             look: Look::default(),
+            languages: Languages::built_in(),
         };
         let parts = Parts {
             health: Arc::default(),

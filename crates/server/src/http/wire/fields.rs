@@ -35,6 +35,7 @@ const DECISIVE: [&str; 5] =
 pub(in crate::http) struct Fields<'a> {
     pub(in crate::http) accept: Option<&'a str>,
     pub(in crate::http) accept_encoding: Option<&'a str>,
+    pub(in crate::http) accept_language: Option<&'a str>,
     pub(in crate::http) authorization: Option<&'a str>,
     pub(in crate::http) content_type: Option<&'a str>,
     pub(in crate::http) cookie: Option<&'a str>,
@@ -43,6 +44,7 @@ pub(in crate::http) struct Fields<'a> {
     pub(in crate::http) if_none_match: Option<&'a str>,
     pub(in crate::http) member_id: Option<&'a str>,
     pub(in crate::http) origin: Option<&'a str>,
+    pub(in crate::http) referer: Option<&'a str>,
     pub(in crate::http) sec_fetch_site: Option<&'a str>,
     pub(in crate::http) signature: Option<&'a str>,
     /// The name of a decisive header that is there twice or is no text: the request must be refused.
@@ -59,11 +61,13 @@ impl<'a> Fields<'a> {
                 6 if header.name.starts_with(['a', 'A']) => ("accept", &mut fields.accept),
                 6 if header.name.starts_with(['c', 'C']) => ("cookie", &mut fields.cookie),
                 6 => ("origin", &mut fields.origin),
+                7 => ("referer", &mut fields.referer),
                 8 => ("memberid", &mut fields.member_id),
                 12 => ("content-type", &mut fields.content_type),
                 13 if header.name.starts_with(['a', 'A']) => ("authorization", &mut fields.authorization),
                 13 => ("if-none-match", &mut fields.if_none_match),
                 14 => ("sec-fetch-site", &mut fields.sec_fetch_site),
+                15 if header.name.ends_with(['e', 'E']) => ("accept-language", &mut fields.accept_language),
                 15 if header.name.starts_with(['a', 'A']) => ("accept-encoding", &mut fields.accept_encoding),
                 15 => ("idempotency-key", &mut fields.idempotency_key),
                 20 => ("doorbuster-signature", &mut fields.signature),
@@ -95,6 +99,7 @@ mod tests {
         let names = [
             "Accept",
             "ACCEPT-ENCODING",
+            "Accept-Language",
             "authorization",
             "Content-Type",
             "cookie",
@@ -103,6 +108,7 @@ mod tests {
             "if-none-match",
             "memberId",
             "Origin",
+            "Referer",
             "Sec-Fetch-Site",
             "doorbuster-signature",
         ];
@@ -114,6 +120,7 @@ mod tests {
         let values = [
             found.accept,
             found.accept_encoding,
+            found.accept_language,
             found.authorization,
             found.content_type,
             found.cookie,
@@ -122,6 +129,7 @@ mod tests {
             found.if_none_match,
             found.member_id,
             found.origin,
+            found.referer,
             found.sec_fetch_site,
             found.signature,
         ];

@@ -45,7 +45,7 @@ fn faults(browser: &Browser) -> serde_json::Value {
 
 /// In both looks.
 #[track_caller]
-fn assert_accessible(browser: &Browser, state: &str) {
+pub(super) fn assert_accessible(browser: &Browser, state: &str) {
     for (width, height, dark) in [(360, 800, false), (1280, 900, true)] {
         browser.resize(width, height);
         browser.darken(dark);

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, Links, Look, Pages, Picture, Rendered, SaleState, SaleView, Session,
-    Settings,
+    CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Picture, Rendered, SaleState, SaleView,
+    Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -114,6 +114,7 @@ impl FakeShop {
             demo_pay: true,
             address_asked: true,
             look,
+            languages: Languages::built_in(),
         })
     }
 
@@ -244,16 +245,20 @@ impl Shop {
             return Reply::Page(200, asset.clone());
         }
         let sale = self.sale();
+        let header = |name| request.headers.get(name).map(String::as_str);
+        let language = self.pages.languages().for_reader(header("cookie"), header("accept-language"));
         match path {
-            "/" => Reply::Page(200, self.pages.index(&[sale], &Links::default())),
+            "/" => Reply::Page(200, self.pages.index(language, &[sale], &Links::default())),
             "/api" => Reply::Page(200, self.pages.api()),
-            "/orders" => Reply::Page(200, self.pages.orders()),
-            _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order()),
+            "/orders" => Reply::Page(200, self.pages.orders(language)),
+            _ if path.starts_with("/orders/") => Reply::Page(200, self.pages.order(language)),
             _ if path == format!("/{}", Pages::sale_file_name(SALE, PRODUCT)) => {
-                Reply::Page(200, self.pages.sale(&sale, &sale.items[0]))
+                Reply::Page(200, self.pages.sale(language, &sale, &sale.items[0]))
             }
-            "/no-script" => Reply::Page(200, without_scripts(self.pages.sale(&sale, &sale.items[0]))),
-            _ => Reply::Page(404, self.pages.not_found()),
+            "/no-script" => {
+                Reply::Page(200, without_scripts(self.pages.sale(language, &sale, &sale.items[0])))
+            }
+            _ => Reply::Page(404, self.pages.not_found(language)),
         }
     }
 

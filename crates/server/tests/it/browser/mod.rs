@@ -9,6 +9,7 @@ mod axe;
 mod buy_button;
 mod buying;
 mod fake;
+mod languages;
 mod looking;
 mod phone;
 mod real;

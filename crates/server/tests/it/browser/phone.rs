@@ -1,7 +1,7 @@
 //! A phone in one hand: 360 by 800 CSS pixels.
 
 use serde_json::json;
-use server::pages::{Look, Session, Settings};
+use server::pages::{Languages, Look, Session, Settings};
 
 use super::fake::{FakeShop, PRODUCT, SALE};
 use super::looking::AUDIT;
@@ -70,6 +70,7 @@ fn a_shop_that_asks_for_no_address_has_a_button() {
         demo_pay: true,
         address_asked: false,
         look: Look::default(),
+        languages: Languages::built_in(),
     };
     let (shop, browser) = (FakeShop::with_settings(settings), Browser::start());
     browser.open(&sale_url(&shop.base, SALE, PRODUCT));

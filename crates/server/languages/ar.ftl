@@ -1,0 +1,297 @@
+# نصوص صفحات المشترين بالعربية. الأسماء هي أسماء en.ftl نفسها.
+
+language-name = العربية
+direction = rtl
+locale-numbers = ar-u-nu-latn
+locale-dates = ar-u-nu-latn
+
+number-group = ,
+number-group-from = 4
+number-decimal = .
+money = { $sign ->
+    [none] { "\u200F" }{ $amount }{ "\u00A0" }{ $code }
+   *[other] { "\u200F" }{ $amount }{ "\u00A0" }{ $sign }
+}
+currency-sign = { $code ->
+    [EUR] €
+    [USD] US$
+    [GBP] UK£
+    [JPY] JP¥
+    [CNY] CN¥
+    [INR] ₹
+    [KRW] ₩
+   *[none] none
+}
+month = { $month ->
+    [1] يناير
+    [2] فبراير
+    [3] مارس
+    [4] أبريل
+    [5] مايو
+    [6] يونيو
+    [7] يوليو
+    [8] أغسطس
+    [9] سبتمبر
+    [10] أكتوبر
+    [11] نوفمبر
+   *[12] ديسمبر
+}
+moment = { $day } { $month } { $year }، { $time } UTC
+duration-seconds = { $count ->
+    [one] ثانية واحدة
+    [two] ثانيتين
+    [few] { $text } ثوانٍ
+   *[other] { $text } ثانية
+}
+duration-minutes = { $count ->
+    [one] دقيقة واحدة
+    [two] دقيقتين
+    [few] { $text } دقائق
+   *[other] { $text } دقيقة
+}
+duration-hours = { $count ->
+    [one] ساعة واحدة
+    [two] ساعتين
+    [few] { $text } ساعات
+   *[other] { $text } ساعة
+}
+span-days = { $days } ي { $hours } س
+span-hours = { $hours } س { $minutes } د
+span-minutes = { $minutes } د { $seconds } ث
+span-seconds = { $seconds } ث
+unit-days = أيام
+unit-hours = ساعات
+unit-minutes = دقائق
+unit-seconds = ثوانٍ
+units = { $count ->
+    [zero] لا قطع
+    [one] قطعة واحدة
+    [two] قطعتان
+    [few] { $text } قطع
+   *[other] { $text } قطعة
+}
+
+skip-to-content = انتقل إلى المحتوى
+site = الموقع
+sales = العروض
+my-orders = طلباتي
+language = اللغة
+breadcrumb = مسار التنقل
+footer-promise = كمية محدودة تُباع بدقة: لا تُباع قطعة واحدة أكثر من الموجود، والطلب المقبول محفوظ.
+footer-demo = هذا عرض توضيحي. لا يُسلَّم شيء ولا يُدفع مال.
+no-connection = لا اتصال بالمتجر. قد يكون ما تراه قديمًا؛ نواصل المحاولة.
+no-answer = لا جواب من المتجر.
+server-answered = أجاب الخادم بـ { $status }.
+sign-in = تسجيل الدخول
+sign-in-first = سجّل الدخول في المتجر أولًا.
+
+index-title = عروض سريعة
+index-title-ended = عروض انتهت
+index-description = كمية محدودة تُباع بدقة: العروض الجارية والتي تبدأ قريبًا.
+sale-description = منتجات هذا العرض: كمية محدودة تُباع بدقة.
+hero-few = قطع قليلة. بداية واحدة.
+hero-exactly = بيع بدقة.
+hero-text = عندما يبدأ العرض، فما تراه متبقيًا هو المتبقي فعلًا. والطلب الذي نقبله تدفع ثمنه بهدوء.
+badge-live = جارٍ الآن
+badge-starts-soon = يبدأ قريبًا
+badge-paused = متوقف مؤقتًا
+badge-ended = انتهى
+badge-sold-out = نفدت الكمية
+badge-almost-gone = أوشكت على النفاد
+starts = يبدأ
+until = حتى
+ends = ينتهي
+ended = انتهى
+ended-early = انتهى مبكرًا
+starts-in = يبدأ بعد { $span }
+ends-in = ينتهي بعد { $span }
+ended-on = انتهى { $time }
+instead-of = بدلًا من
+units-in-sale = { $count ->
+    [zero] لا قطع في هذا العرض
+    [one] قطعة واحدة في هذا العرض
+    [two] قطعتان في هذا العرض
+    [few] { $text } قطع في هذا العرض
+   *[other] { $text } قطعة في هذا العرض
+}
+limit-per-person = { $text } لكل شخص
+more-products = { $count ->
+    [one] ومنتج آخر في هذا العرض
+    [two] ومنتجان آخران في هذا العرض
+    [few] و{ $text } منتجات أخرى في هذا العرض
+   *[other] و{ $text } منتجًا آخر في هذا العرض
+}
+no-sale = لا عروض مقررة الآن. عُد قريبًا.
+no-others = لا يوجد غيرها.
+more = المزيد
+next-page = الصفحة التالية
+to-ended = عروض انتهت
+to-current = عروض جارية أو تبدأ قريبًا
+
+drawing-of = رسم { $title }
+order-as-member = تطلب بصفتك العضو
+buy-title-reserve = احجز الآن
+buy-title-order = اطلب الآن
+buy-title-ended = انتهى هذا العرض
+ready-with-address = املأ هذا قبل البداية: عندها تكفي ضغطة واحدة. يبقى في علامة التبويب هذه حتى ترسله.
+ready = عند البداية تكفي ضغطة واحدة.
+quantity = الكمية
+at-most = { $text } على الأكثر
+at-most-per-person = { $text } على الأكثر لكل شخص
+only-one-left = بقيت قطعة واحدة فقط
+goes-to = يُرسل إلى
+change = تغيير
+where-to = إلى أين نرسله؟
+full-name = الاسم الكامل
+phone = الهاتف
+street = الشارع ورقم المبنى
+post-code = الرمز البريدي
+city = المدينة
+district = الحي
+province = المحافظة
+country = البلد
+optional = اختياري
+total = المجموع
+buy-now = اشترِ الآن
+not-open-yet = لم يُفتح بعد
+sale-ended = انتهى العرض
+forget-attempt = تجاهل المحاولة السابقة
+buying-needs-script = يحتاج الطلب هنا إلى JavaScript: فهو يحفظ المفتاح الذي يضمن ألا تشتري مرتين.
+how-title = كيف يعمل هذا العرض
+how-clock = بحسب ساعتنا.
+how-clock-text = يتبع العدّ التنازلي وقت الخادم لا وقت جهازك. لا يدخل أحد قبل غيره.
+how-reserved = محجوز لمدة { $time }.
+how-reserved-text = يحتفظ الطلب المقبول بقطعه هذه المدة. ادفع بهدوء؛ لقد تجاوزت الزحام.
+how-account = الدفع لاحقًا.
+how-account-text = الطلب المقبول لك فورًا؛ ويرسل المتجر الفاتورة.
+how-once = لا شراء مرتين.
+how-once-text = النقر المزدوج وإعادة التحميل وانقطاع الاتصال تقود إلى الطلب نفسه.
+how-second = فرصة ثانية.
+how-second-text = تعود قطع الطلبات غير المدفوعة إلى البيع. أبقِ الصفحة مفتوحة: ستخبرك.
+term-units = القطع
+term-per-person = لكل شخص
+no-limit = بلا حد
+faq-title = معلومات مفيدة
+faq-lost = انقطع الاتصال وأنا أطلب. هل حصلت عليه؟
+faq-lost-text = افتح هذه الصفحة مرة أخرى في المتصفح نفسه. يحمل طلبك رقمًا لا يعرفه إلا متصفحك؛ تسأل الصفحة به، فتحصل إما على الطلب المقبول أو، إن لم يوجد، على فرصة جديدة. لا يمكن أن يصيرا طلبين.
+faq-wait = مكتوب أن الكمية نفدت. هل يستحق الانتظار؟
+faq-wait-text = كثيرًا ما يستحق. القطع التي حجزها أحد ولم يدفع ثمنها خلال { $time } تعود إلى البيع عندئذ، وكذلك الملغاة. يُفتح الزر هنا من تلقاء نفسه.
+faq-reload = هل تفيد إعادة التحميل؟
+faq-reload-text = لا. تتابع الصفحة البداية والكمية من تلقاء نفسها. وعندما يضغط أكثر ممن يمكن خدمتهم معًا، ينتظر بعضهم لحظة؛ وتحاول صفحاتهم من جديد في أوقات عشوائية، فمن يسبق محظوظ إلى حد ما. إعادة التحميل لا تكلفك إلا الثواني.
+faq-change = هل يمكنني تغيير رأيي؟
+faq-change-text = نعم: يمكن إلغاء الطلب غير المدفوع من صفحته في أي وقت، وتعود قطعه إلى البيع.
+said-live = العرض مفتوح.
+said-few = أوشكت الكمية على النفاد.
+said-paused = العرض متوقف مؤقتًا. سيستمر هنا من تلقاء نفسه.
+said-ended = انتهى العرض.
+said-sold-out = كل القطع محجوزة. أبقِ هذه الصفحة مفتوحة: إن عادت قطع فستلاحظ ذلك.
+units-back = عادت قطع إلى البيع: بقي { $left }.
+starts-in-a-minute = يبدأ بعد دقيقة.
+starts-in-ten-seconds = يبدأ بعد عشر ثوانٍ.
+left-of = بقي { $left } من { $total }
+left-of-at = بقي { $left } من { $total } في { $time }
+
+one-moment = لحظة…
+ask-again = اسأل عن طلبك مجددًا
+not-open = { $state }. لم يُطلب شيء.
+nothing-then = لم يُطلب شيء حينها. يمكنك الطلب الآن.
+checking-order = جارٍ التحقق من الطلب الذي أرسلته…
+earlier-unanswered = لم يصل جواب طلب سابق لك. اسأل عنه مجددًا أو تجاهله.
+sign-in-nothing-ordered = سجّل الدخول في المتجر أولًا. لم يُطلب شيء.
+placing = جارٍ إرسال طلبك…
+asking-again = { $reason }. نسأل مجددًا بالمفتاح نفسه، فلا يمكنك الشراء مرتين (المحاولة { $number })…
+not-learned = لم نتمكن من معرفة مصير طلبك. اضغط الزر للسؤال مجددًا: لا يمكن أن يُطلب مرتين.
+reserved-leading = تم الحجز! ننتقل إلى طلبك…
+reserved = تم الحجز!
+ordered-in-other-tab = لقد طلبت هذا في علامة تبويب أخرى، فلم يُطلب هنا شيء. لطلب آخر اضغط مجددًا.
+see-your-order = عرض طلبك
+ordered-before = لقد طلبت هذا هنا من قبل.
+refused-sold-out = نفدت الكمية للتو. إن عادت قطع فستلاحظ هذه الصفحة ذلك: أبقها مفتوحة.
+refused-not-enough-left = المتبقي أقل مما طلبت. جرّب كمية أصغر.
+refused-not-started = لم يبدأ العرض بعد. لم يُطلب شيء.
+refused-ended = انتهى العرض. لم يُطلب شيء.
+refused-paused = العرض متوقف مؤقتًا. لم يُطلب شيء؛ حاول عندما يُستأنف.
+refused-over-limit = لقد بلغت الحد المسموح لكل شخص من هذا المنتج.
+refused-cooling-down = أُلغي كثير من طلباتك أو لم يُدفع ثمنها. انتظر لحظة قبل الطلب التالي.
+refused-too-many-holds = لديك طلبات كثيرة غير مدفوعة. ادفع أحدها أو ألغه أولًا.
+refused-unknown-sku = لم يعد هذا المنتج في العرض.
+excuse-cut-short = وصل جواب المتجر ناقصًا
+excuse-not-recognised = لم يتعرف عليك المتجر
+excuse-busy = المتجر مزدحم جدًا
+excuse-unknown = لا يعرف المتجر بعد هل تم طلبك
+excuse-lost = ضاع جواب المتجر
+
+button-not-a-number = لا يمكن لهذا الزر البيع: يجب أن تكون الخاصية "{ $name }" رقمًا.
+not-on-sale = هذا ليس معروضًا للبيع.
+button-sign-in = سجّل الدخول أولًا. لم يُطلب شيء.
+opens-in = يبدأ بعد { $span }
+
+your-order = طلبك
+order-description = طلب في عرض سريع: ما يحجزه، وحتى متى يمكن دفعه.
+orders-description = الطلبات التي أُرسلت من هذا المتصفح.
+order-loading = جارٍ البحث عن طلبك…
+pay-within = ادفع خلال
+pay-now = ادفع الآن
+pay-now-demo = ادفع الآن (تجريبي)
+pay-amount = ادفع { $amount }
+pay-amount-demo = ادفع { $amount } (تجريبي)
+cancel-order = إلغاء الطلب
+product = المنتج
+product-of-sale = المنتج { $product } من العرض { $sale }
+unit-price = سعر القطعة
+placed = وقت الطلب
+closed = وقت الإغلاق
+order-number = رقم الطلب
+short-for = اختصار
+back-to-sales = العودة إلى العروض
+back-to-product = العودة إلى المنتج
+order-needs-script = تحتاج هذه الصفحة إلى JavaScript لقراءة طلبك.
+orders-needs-script = تحتاج هذه الصفحة إلى JavaScript لقراءة طلباتك.
+sure-title = إلغاء هذا الطلب؟
+sure-text = تعود قطعه إلى البيع فورًا، وقد يأخذها شخص آخر.
+keep-order = الاحتفاظ به
+paying = جارٍ الدفع…
+cancelling = جارٍ الإلغاء…
+no-answer-asking-again = لا جواب بعد. نسأل مجددًا؛ لا يمكن أن يحدث مرتين (المحاولة { $number })…
+no-answer-yet = لا جواب من المتجر بعد. نحاول مجددًا…
+shop-takes-payment = يتسلم المتجر دفعتك.
+held = محجوز
+held-heading = محجوز لك
+held-text = قطعك محفوظة جانبًا. ادفع في الوقت المحدد فتصبح لك.
+pending = مقبول
+pending-heading = طلبك مقبول
+pending-text = يُدوَّن الآن في الدفاتر؛ يستغرق ذلك لحظة.
+paid = مدفوع
+paid-heading = تم الدفع. إنه لك!
+paid-text = شكرًا لك. يجهز المتجر الشحنة.
+cancelled = ملغى
+cancelled-heading = أُلغي هذا الطلب
+cancelled-text = عادت قطعه إلى البيع. لا شيء يُدفع.
+expired = منتهي المهلة
+expired-heading = انتهت مهلة هذا الطلب
+expired-text = لم يُدفع في الوقت المحدد، فعادت قطعه إلى البيع.
+refunded = مسترَد
+refunded-heading = رُدّ ثمن هذا الطلب
+refunded-text = يعود المال بالطريقة التي دُفع بها.
+rejected = غير ممكن
+rejected-heading = تعذر الاحتفاظ بهذا الطلب
+rejected-text = لا شيء يُدفع.
+refund-held = وصلت دفعة بمبلغ غير مبلغ هذا الطلب، فلم يُدفع الطلب بعد. سيرد المتجر تلك الدفعة.
+refund-paid = وصلت دفعة أخرى لم يكن هذا الطلب بحاجة إليها. سيردها المتجر.
+refund-other = وصلت دفعة لم تسدد ثمن هذا الطلب. سيردها المتجر.
+refund-part = من { $amount } يعود إليك { $refunded }.
+refund-due = { $status }، بانتظار رد المال
+sign-in-to-see = سجّل الدخول لترى هذا الطلب
+no-such-order = لا يوجد طلب كهذا
+no-such-order-text = لا يوجد بين طلباتك طلب بهذا الرقم. لا يُعرض الطلب إلا لمن أرسله.
+orders-lead = الطلبات التي أُرسلت من هذا المتصفح.
+no-orders = لا شيء بعد. ما تطلبه هنا يبقى في هذه القائمة.
+sign-in-to-list = سجّل الدخول في المتجر لترى حالتها.
+standing-not-known = لا جواب من المتجر: حالتها غير معروفة.
+order-short = رقم { $number }
+
+not-found-title = الصفحة غير موجودة
+not-found-description = لا صفحة في هذا العنوان.
+not-found-heading = لا شيء على هذا الرف
+not-found-text = لا صفحة في هذا العنوان. ربما تغيّر اسم العرض، أو ضاع حرف في الطريق.
+see-sales = عرض العروض

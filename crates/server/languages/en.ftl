@@ -1,0 +1,305 @@
+# The texts of the buyers' pages, in English. Every other language has the same names; a text may use fewer of the $values, and no others.
+
+## The language itself
+
+language-name = English
+direction = ltr
+# For the browser's numbers and dates.
+locale-numbers = en
+locale-dates = en-GB
+
+## Numbers, money and times, as the server writes them: the way the browser does with the locales above
+
+number-group = ,
+# A number with fewer digits is not grouped.
+number-group-from = 4
+number-decimal = .
+# $sign: what currency-sign gives; $code: three letters.
+money = { $sign ->
+    [none] { $code }{ "\u00A0" }{ $amount }
+   *[other] { $sign }{ $amount }
+}
+currency-sign = { $code ->
+    [EUR] €
+    [USD] $
+    [GBP] £
+    [JPY] ¥
+    [CNY] CN¥
+    [INR] ₹
+    [KRW] ₩
+   *[none] none
+}
+# $month: 1 to 12.
+month = { $month ->
+    [1] Jan
+    [2] Feb
+    [3] Mar
+    [4] Apr
+    [5] May
+    [6] Jun
+    [7] Jul
+    [8] Aug
+    [9] Sep
+    [10] Oct
+    [11] Nov
+   *[12] Dec
+}
+moment = { $day } { $month } { $year }, { $time } UTC
+duration-seconds = { $count ->
+    [one] 1 second
+   *[other] { $text } seconds
+}
+duration-minutes = { $count ->
+    [one] 1 minute
+   *[other] { $text } minutes
+}
+duration-hours = { $count ->
+    [one] 1 hour
+   *[other] { $text } hours
+}
+span-days = { $days } d { $hours } h
+span-hours = { $hours } h { $minutes } min
+span-minutes = { $minutes } min { $seconds } s
+span-seconds = { $seconds } s
+unit-days = days
+unit-hours = hours
+unit-minutes = min
+unit-seconds = sec
+units = { $count ->
+    [one] { $text } unit
+   *[other] { $text } units
+}
+
+## Every page
+
+skip-to-content = Skip to content
+site = Site
+sales = Sales
+my-orders = My orders
+language = Language
+breadcrumb = Breadcrumb
+footer-promise = Limited stock, sold exactly: never one unit more than there is, and an accepted order is kept.
+footer-demo = This is a demonstration. Nothing is delivered and no money moves.
+no-connection = No connection to the shop. What you see may be out of date; we keep trying.
+no-answer = No answer from the shop.
+server-answered = The server answered { $status }.
+sign-in = Sign in
+sign-in-first = Sign in at the shop first.
+
+## Lists of sales
+
+index-title = Flash sales
+index-title-ended = Sales that are over
+index-description = Limited stock, sold exactly: the sales that run now and those that start soon.
+sale-description = The products of this sale: limited stock, sold exactly.
+hero-few = Few units. One start.
+hero-exactly = Sold exactly.
+hero-text = When a sale opens, what you see left is what is left. An order that we accept is yours to pay in peace.
+badge-live = Live
+badge-starts-soon = Starts soon
+badge-paused = Paused
+badge-ended = Ended
+badge-sold-out = Sold out
+badge-almost-gone = Almost gone
+starts = Starts
+until = Until
+ends = Ends
+ended = Ended
+ended-early = Ended early
+starts-in = Starts in { $span }
+ends-in = Ends in { $span }
+ended-on = Ended { $time }
+instead-of = instead of
+units-in-sale = { $count ->
+    [one] { $text } unit in this sale
+   *[other] { $text } units in this sale
+}
+limit-per-person = { $text } per person
+more-products = { $count ->
+    [one] And { $text } more product in this sale
+   *[other] And { $text } more products in this sale
+}
+no-sale = No sale is planned right now. Come back soon.
+no-others = There are no others.
+more = More
+next-page = Next page
+to-ended = Sales that are over
+to-current = Sales that run or start soon
+
+## A product in a sale
+
+drawing-of = Drawing of { $title }
+order-as-member = You order as member
+buy-title-reserve = Reserve yours
+buy-title-order = Order yours
+buy-title-ended = This sale is over
+ready-with-address = Fill this in before the start: then one press is all it takes. It stays in this tab until you send it.
+ready = At the start one press is all it takes.
+quantity = Quantity
+at-most = at most { $text }
+at-most-per-person = at most { $text } per person
+only-one-left = only 1 left
+goes-to = Goes to
+change = Change
+where-to = Where should it go?
+full-name = Full name
+phone = Phone
+street = Street and number
+post-code = Post code
+city = City
+district = District
+province = Province
+country = Country
+optional = optional
+total = Total
+buy-now = Buy now
+not-open-yet = Not open yet
+sale-ended = Sale ended
+forget-attempt = Discard the earlier attempt
+buying-needs-script = Ordering here needs JavaScript: it keeps the key that makes sure you never buy twice.
+how-title = How this sale works
+how-clock = Sold by our clock.
+how-clock-text = The countdown follows the server's time, not your device's. Nobody gets in early.
+how-reserved = Reserved for { $time }.
+how-reserved-text = An accepted order keeps its units that long. Pay in peace; you are past the rush.
+how-account = Sold on account.
+how-account-text = An accepted order is yours at once; the shop sends the bill.
+how-once = Never bought twice.
+how-once-text = Double clicks, reloads and lost connections lead to the same one order.
+how-second = Second chances.
+how-second-text = Units of orders that are not paid come back. Keep the page open: it will tell you.
+term-units = Units
+term-per-person = Per person
+no-limit = no limit
+faq-title = Good to know
+faq-lost = My connection broke while I was ordering. Do I have it?
+faq-lost-text = Open this page again in the same browser. Your order carries a number that only your browser knows; the page asks with it, and you get either the order that was accepted or, if none was, a fresh chance. You can't end up with two.
+faq-wait = It says sold out. Is it worth waiting?
+faq-wait-text = Often. Units that somebody reserved and did not pay for within { $time } go back on sale at that moment, and so do cancelled ones. The button here opens again by itself.
+faq-reload = Does reloading help?
+faq-reload-text = No. The page follows the start and the stock by itself. When more people press than can be served at once, some are asked to wait a moment; their pages try again by themselves, at random moments, so who comes first is partly luck. Reloading only costs you seconds.
+faq-change = Can I change my mind?
+faq-change-text = Yes: an order that is not paid can be cancelled on its page at any time, and its units go back on sale.
+said-live = The sale is open.
+said-few = Almost gone.
+said-paused = The sale is paused. It will go on here by itself.
+said-ended = The sale is over.
+said-sold-out = Every unit is taken. Keep this page open: if units come back, it will notice.
+units-back = Units are back: { $left } left.
+starts-in-a-minute = Starts in one minute.
+starts-in-ten-seconds = Starts in ten seconds.
+left-of = { $left } of { $total } left
+left-of-at = { $left } of { $total } left at { $time }
+
+## Ordering
+
+one-moment = One moment…
+ask-again = Ask again about your order
+not-open = { $state }. Nothing was ordered.
+nothing-then = Nothing was ordered then. You can order now.
+checking-order = Checking on the order that you sent…
+earlier-unanswered = An earlier order of yours never got its answer. Ask again, or discard it.
+sign-in-nothing-ordered = Sign in at the shop first. Nothing was ordered.
+placing = Placing your order…
+asking-again = { $reason }. Asking again with the same key, so you can't buy twice (try { $number })…
+not-learned = We could not learn what became of your order. Press the button to ask again: it can't be ordered twice.
+reserved-leading = Reserved! Taking you to your order…
+reserved = Reserved!
+ordered-in-other-tab = You have ordered this in another tab, so nothing was ordered here. To order once more, press again.
+see-your-order = See your order
+ordered-before = You have ordered this here before.
+refused-sold-out = Just sold out. If units come back, this page will notice: keep it open.
+refused-not-enough-left = Fewer units are left than you asked for. Try a smaller quantity.
+refused-not-started = The sale has not started yet. Nothing was ordered.
+refused-ended = The sale is over. Nothing was ordered.
+refused-paused = The sale is paused. Nothing was ordered; try again when it goes on.
+refused-over-limit = You have reached the limit per person for this product.
+refused-cooling-down = Too many of your orders were cancelled or not paid. Wait a moment before the next one.
+refused-too-many-holds = You have too many unpaid orders. Pay or cancel one first.
+refused-unknown-sku = This product is not in the sale any more.
+excuse-cut-short = The shop's answer was cut short
+excuse-not-recognised = The shop did not recognise you
+excuse-busy = The shop is very busy
+excuse-unknown = The shop can't tell yet whether your order went through
+excuse-lost = The shop's answer got lost
+
+## The buy button in a page of the shop
+
+button-not-a-number = This button can't sell: its attribute "{ $name }" must be a number.
+not-on-sale = This is not on sale.
+button-sign-in = Sign in first. Nothing was ordered.
+opens-in = Opens in { $span }
+
+## An order, and the list of one's orders
+
+your-order = Your order
+order-description = An order in a flash sale: what it holds, and until when it can be paid.
+orders-description = The orders that were placed in this browser.
+order-loading = Looking up your order…
+pay-within = Pay within
+pay-now = Pay now
+pay-now-demo = Pay now (demo)
+pay-amount = Pay { $amount }
+pay-amount-demo = Pay { $amount } (demo)
+cancel-order = Cancel the order
+product = Product
+product-of-sale = Product { $product } of sale { $sale }
+unit-price = Unit price
+placed = Placed
+closed = Closed
+order-number = Order number
+short-for = short for
+back-to-sales = Back to the sales
+back-to-product = Back to the product
+order-needs-script = This page needs JavaScript to read your order.
+orders-needs-script = This page needs JavaScript to read your orders.
+sure-title = Cancel this order?
+sure-text = Its units go back on sale at once, and somebody else may take them.
+keep-order = Keep it
+paying = Paying…
+cancelling = Cancelling…
+no-answer-asking-again = No answer yet. Asking again; it can't happen twice (try { $number })…
+no-answer-yet = No answer from the shop yet. Trying again…
+shop-takes-payment = The shop takes your payment.
+held = Reserved
+held-heading = Reserved for you
+held-text = Your units are set aside. Pay in time and they are yours.
+pending = Accepted
+pending-heading = Your order is accepted
+pending-text = It is being written into the books; this takes a moment.
+paid = Paid
+paid-heading = Paid. It is yours!
+paid-text = Thank you. The shop prepares your delivery.
+cancelled = Cancelled
+cancelled-heading = This order is cancelled
+cancelled-text = Its units went back on sale. There is nothing to pay.
+expired = Expired
+expired-heading = This order has expired
+expired-text = It was not paid in time, so its units went back on sale.
+refunded = Refunded
+refunded-heading = This order is refunded
+refunded-text = The money goes back the way it was paid.
+rejected = Not possible
+rejected-heading = This order could not be kept
+rejected-text = There is nothing to pay.
+refund-held = A payment arrived that was not of this order's amount, so the order is not paid yet. The shop will refund that payment.
+refund-paid = Another payment arrived that this order did not need. The shop will refund it.
+refund-other = A payment arrived that did not pay for this order. The shop will refund it.
+refund-part = Of { $amount }, { $refunded } go back to you.
+refund-due = { $status }, refund due
+sign-in-to-see = Sign in to see this order
+no-such-order = No such order
+no-such-order-text = There is no order with this number among yours. Orders are shown only to the buyer who placed them.
+orders-lead = Orders that were placed in this browser.
+no-orders = None yet. An order that you place here stays in this list.
+sign-in-to-list = Sign in at the shop to see how they stand.
+standing-not-known = No answer from the shop: how they stand is not known.
+order-short = No. { $number }
+
+## No page
+
+not-found-title = Page not found
+not-found-description = There is no page at this address.
+not-found-heading = Nothing on this shelf
+not-found-text = There is no page at this address. The sale may have been renamed, or a letter went missing on the way.
+see-sales = See the sales

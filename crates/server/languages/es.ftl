@@ -1,0 +1,278 @@
+# Los textos de las páginas para compradores, en español. Los nombres son los de en.ftl.
+
+language-name = Español
+direction = ltr
+locale-numbers = es
+locale-dates = es
+
+number-group = .
+number-group-from = 5
+number-decimal = ,
+money = { $sign ->
+    [none] { $amount }{ "\u00A0" }{ $code }
+   *[other] { $amount }{ "\u00A0" }{ $sign }
+}
+currency-sign = { $code ->
+    [EUR] €
+    [USD] US$
+   *[none] none
+}
+month = { $month ->
+    [1] ene
+    [2] feb
+    [3] mar
+    [4] abr
+    [5] may
+    [6] jun
+    [7] jul
+    [8] ago
+    [9] sept
+    [10] oct
+    [11] nov
+   *[12] dic
+}
+moment = { $day } { $month } { $year }, { $time } UTC
+duration-seconds = { $count ->
+    [one] 1 segundo
+   *[other] { $text } segundos
+}
+duration-minutes = { $count ->
+    [one] 1 minuto
+   *[other] { $text } minutos
+}
+duration-hours = { $count ->
+    [one] 1 hora
+   *[other] { $text } horas
+}
+span-days = { $days } d { $hours } h
+span-hours = { $hours } h { $minutes } min
+span-minutes = { $minutes } min { $seconds } s
+span-seconds = { $seconds } s
+unit-days = días
+unit-hours = horas
+unit-minutes = min
+unit-seconds = s
+units = { $count ->
+    [one] { $text } unidad
+   *[other] { $text } unidades
+}
+
+skip-to-content = Ir al contenido
+site = Sitio
+sales = Ventas
+my-orders = Mis pedidos
+language = Idioma
+breadcrumb = Ruta
+footer-promise = Existencias limitadas, vendidas con exactitud: nunca una unidad más de las que hay, y un pedido aceptado se mantiene.
+footer-demo = Esto es una demostración. No se entrega nada ni se mueve dinero.
+no-connection = Sin conexión con la tienda. Lo que ve puede no estar al día; seguimos intentándolo.
+no-answer = La tienda no responde.
+server-answered = El servidor respondió { $status }.
+sign-in = Iniciar sesión
+sign-in-first = Inicie sesión primero en la tienda.
+
+index-title = Ventas
+index-title-ended = Ventas terminadas
+index-description = Existencias limitadas, vendidas con exactitud: las ventas en curso y las que empiezan pronto.
+sale-description = Los productos de esta venta: existencias limitadas, vendidas con exactitud.
+hero-few = Pocas unidades. Un comienzo.
+hero-exactly = Vendidas con exactitud.
+hero-text = Cuando se abre una venta, lo que ve es lo que queda. Un pedido aceptado puede pagarlo con calma.
+badge-live = En curso
+badge-starts-soon = Empieza pronto
+badge-paused = En pausa
+badge-ended = Terminada
+badge-sold-out = Agotado
+badge-almost-gone = Casi agotado
+starts = Empieza
+until = Hasta
+ends = Termina
+ended = Terminó
+ended-early = Terminó antes de tiempo
+starts-in = Empieza en { $span }
+ends-in = Termina en { $span }
+ended-on = Terminó: { $time }
+instead-of = en lugar de
+units-in-sale = { $count ->
+    [one] { $text } unidad en esta venta
+   *[other] { $text } unidades en esta venta
+}
+limit-per-person = { $text } por persona
+more-products = { $count ->
+    [one] Y { $text } producto más en esta venta
+   *[other] Y { $text } productos más en esta venta
+}
+no-sale = Ahora no hay ninguna venta prevista. Vuelva pronto.
+no-others = No hay más.
+more = Más
+next-page = Página siguiente
+to-ended = Ventas terminadas
+to-current = Ventas en curso o que empiezan pronto
+
+drawing-of = Dibujo de { $title }
+order-as-member = Hace el pedido como miembro
+buy-title-reserve = Reserve el suyo
+buy-title-order = Pida el suyo
+buy-title-ended = Esta venta ha terminado
+ready-with-address = Rellénelo antes del comienzo: después basta una pulsación. Se queda en esta pestaña hasta que lo envíe.
+ready = Al comienzo basta una pulsación.
+quantity = Cantidad
+at-most = como máximo { $text }
+at-most-per-person = como máximo { $text } por persona
+only-one-left = solo queda 1
+goes-to = Se envía a
+change = Cambiar
+where-to = ¿Adónde lo enviamos?
+full-name = Nombre y apellidos
+phone = Teléfono
+street = Calle y número
+post-code = Código postal
+city = Ciudad
+district = Distrito
+province = Provincia
+country = País
+optional = opcional
+total = Total
+buy-now = Comprar ahora
+not-open-yet = Aún no está abierta
+sale-ended = Venta terminada
+forget-attempt = Descartar el intento anterior
+buying-needs-script = Para hacer un pedido aquí hace falta JavaScript: guarda la clave que evita que compre dos veces.
+how-title = Cómo funciona esta venta
+how-clock = Según nuestro reloj.
+how-clock-text = La cuenta atrás sigue la hora del servidor, no la de su dispositivo. Nadie entra antes.
+how-reserved = Reservado durante { $time }.
+how-reserved-text = Ese tiempo conserva sus unidades un pedido aceptado. Pague con calma; lo difícil ya pasó.
+how-account = A cuenta.
+how-account-text = Un pedido aceptado es suyo al momento; la tienda envía la factura.
+how-once = Nunca se compra dos veces.
+how-once-text = Dobles pulsaciones, recargas y conexiones perdidas llevan al mismo y único pedido.
+how-second = Segundas oportunidades.
+how-second-text = Las unidades que no se pagan vuelven a la venta. Deje la página abierta: se lo dirá.
+term-units = Unidades
+term-per-person = Por persona
+no-limit = sin límite
+faq-title = Conviene saber
+faq-lost = Se cortó la conexión mientras hacía el pedido. ¿Lo tengo?
+faq-lost-text = Abra de nuevo esta página en el mismo navegador. Su pedido lleva un número que solo conoce su navegador; la página pregunta con él y usted recibe el pedido aceptado o, si no lo hubo, una nueva oportunidad. No pueden ser dos.
+faq-wait = Pone agotado. ¿Merece la pena esperar?
+faq-wait-text = A menudo. Lo que alguien reservó y no pagó en { $time } vuelve entonces a la venta, y lo cancelado también. El botón de aquí se abre solo.
+faq-reload = ¿Ayuda recargar?
+faq-reload-text = No. La página sigue sola el comienzo y las existencias. Cuando pulsan más personas de las que se pueden atender a la vez, algunas tienen que esperar un momento; sus páginas lo intentan de nuevo solas, en momentos al azar, así que llegar primero es en parte suerte. Recargar solo cuesta segundos.
+faq-change = ¿Puedo cambiar de idea?
+faq-change-text = Sí: un pedido sin pagar se puede cancelar en su página en cualquier momento, y sus unidades vuelven a la venta.
+said-live = La venta está abierta.
+said-few = Casi agotado.
+said-paused = La venta está en pausa. Seguirá aquí por sí sola.
+said-ended = La venta ha terminado.
+said-sold-out = Todas las unidades están ocupadas. Deje esta página abierta: si vuelven algunas, lo notará.
+units-back = Vuelve a haber: quedan { $left }.
+starts-in-a-minute = Empieza dentro de un minuto.
+starts-in-ten-seconds = Empieza dentro de diez segundos.
+left-of = Quedan { $left } de { $total }
+left-of-at = Quedaban { $left } de { $total } a las { $time }
+
+one-moment = Un momento…
+ask-again = Preguntar por su pedido
+not-open = { $state }. No se ha pedido nada.
+nothing-then = Antes no se pidió nada. Ahora puede hacer el pedido.
+checking-order = Comprobando el pedido que envió…
+earlier-unanswered = Un pedido suyo anterior quedó sin respuesta. Pregunte de nuevo o descártelo.
+sign-in-nothing-ordered = Inicie sesión primero en la tienda. No se ha pedido nada.
+placing = Haciendo su pedido…
+asking-again = { $reason }. Se pregunta de nuevo con la misma clave, así que no puede comprar dos veces (intento { $number })…
+not-learned = No hemos podido saber qué fue de su pedido. Pulse el botón para preguntar de nuevo: no se puede pedir dos veces.
+reserved-leading = ¡Reservado! Vamos a su pedido…
+reserved = ¡Reservado!
+ordered-in-other-tab = Lo ha pedido en otra pestaña, así que aquí no se ha pedido nada. Para pedir otra vez, pulse de nuevo.
+see-your-order = Ver su pedido
+ordered-before = Ya ha pedido esto aquí.
+refused-sold-out = Se acaba de agotar. Si vuelven unidades, esta página lo notará: déjela abierta.
+refused-not-enough-left = Quedan menos unidades de las que pide. Pruebe con una cantidad menor.
+refused-not-started = La venta aún no ha empezado. No se ha pedido nada.
+refused-ended = La venta ha terminado. No se ha pedido nada.
+refused-paused = La venta está en pausa. No se ha pedido nada; inténtelo cuando siga.
+refused-over-limit = Ha llegado al límite por persona de este producto.
+refused-cooling-down = Demasiados pedidos suyos se cancelaron o no se pagaron. Espere un momento antes del siguiente.
+refused-too-many-holds = Tiene demasiados pedidos sin pagar. Pague o cancele uno primero.
+refused-unknown-sku = Este producto ya no está en la venta.
+excuse-cut-short = La respuesta de la tienda llegó cortada
+excuse-not-recognised = La tienda no le ha reconocido
+excuse-busy = La tienda está muy ocupada
+excuse-unknown = La tienda aún no sabe si su pedido se hizo
+excuse-lost = La respuesta de la tienda se perdió
+
+button-not-a-number = Este botón no puede vender: su atributo «{ $name }» debe ser un número.
+not-on-sale = Esto no está a la venta.
+button-sign-in = Inicie sesión primero. No se ha pedido nada.
+opens-in = Empieza en { $span }
+
+your-order = Su pedido
+order-description = Un pedido de una venta: qué reserva y hasta cuándo se puede pagar.
+orders-description = Los pedidos que se hicieron en este navegador.
+order-loading = Buscando su pedido…
+pay-within = Para pagar quedan
+pay-now = Pagar ahora
+pay-now-demo = Pagar ahora (demostración)
+pay-amount = Pagar { $amount }
+pay-amount-demo = Pagar { $amount } (demostración)
+cancel-order = Cancelar el pedido
+product = Producto
+product-of-sale = Producto { $product } de la venta { $sale }
+unit-price = Precio por unidad
+placed = Hecho
+closed = Cerrado
+order-number = Número de pedido
+short-for = abreviatura de
+back-to-sales = Volver a las ventas
+back-to-product = Volver al producto
+order-needs-script = Esta página necesita JavaScript para leer su pedido.
+orders-needs-script = Esta página necesita JavaScript para leer sus pedidos.
+sure-title = ¿Cancelar este pedido?
+sure-text = Sus unidades vuelven a la venta al momento y otra persona puede quedárselas.
+keep-order = Conservarlo
+paying = Pagando…
+cancelling = Cancelando…
+no-answer-asking-again = Aún no hay respuesta. Se pregunta de nuevo; no puede ocurrir dos veces (intento { $number })…
+no-answer-yet = La tienda aún no responde. Intentándolo de nuevo…
+shop-takes-payment = El pago lo recibe la tienda.
+held = Reservado
+held-heading = Reservado para usted
+held-text = Sus unidades están apartadas. Pague a tiempo y son suyas.
+pending = Aceptado
+pending-heading = Su pedido está aceptado
+pending-text = Se está anotando en los libros; tarda un momento.
+paid = Pagado
+paid-heading = Pagado. ¡Es suyo!
+paid-text = Gracias. La tienda prepara el envío.
+cancelled = Cancelado
+cancelled-heading = Este pedido está cancelado
+cancelled-text = Sus unidades han vuelto a la venta. No hay nada que pagar.
+expired = Caducado
+expired-heading = Este pedido ha caducado
+expired-text = No se pagó a tiempo, así que sus unidades han vuelto a la venta.
+refunded = Reembolsado
+refunded-heading = Este pedido está reembolsado
+refunded-text = El dinero vuelve por donde se pagó.
+rejected = No es posible
+rejected-heading = No se ha podido mantener este pedido
+rejected-text = No hay nada que pagar.
+refund-held = Llegó un pago que no era del importe de este pedido, así que aún no está pagado. La tienda devolverá ese pago.
+refund-paid = Llegó otro pago que este pedido no necesitaba. La tienda lo devolverá.
+refund-other = Llegó un pago que no pagó este pedido. La tienda lo devolverá.
+refund-part = De { $amount } se le devuelven { $refunded }.
+refund-due = { $status }, reembolso pendiente
+sign-in-to-see = Inicie sesión para ver este pedido
+no-such-order = No existe ese pedido
+no-such-order-text = Entre los suyos no hay ningún pedido con este número. Un pedido solo lo ve quien lo hizo.
+orders-lead = Pedidos que se hicieron en este navegador.
+no-orders = Aún ninguno. Lo que pida aquí se queda en esta lista.
+sign-in-to-list = Inicie sesión en la tienda para ver cómo están.
+standing-not-known = La tienda no responde: no se sabe cómo están.
+order-short = N.º { $number }
+
+not-found-title = Página no encontrada
+not-found-description = No hay ninguna página en esta dirección.
+not-found-heading = En este estante no hay nada
+not-found-text = No hay ninguna página en esta dirección. Puede que la venta se llame ahora de otra manera o que se perdiera una letra por el camino.
+see-sales = Ver las ventas
