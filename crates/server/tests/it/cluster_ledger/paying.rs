@@ -168,7 +168,8 @@ fn units_that_return_are_told_to_the_gate_with_their_change() {
 fn a_refund_puts_units_back_on_sale_where_it_says_so_once() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, Some(2));
-    let two = order(0, 1, 2);
+    let mut two = order(0, 1, 1);
+    two.place.quantity = 2;
     ledger.consume(NOW, &[], std::slice::from_ref(&two)).unwrap();
     let id = two.place.id;
     let refund = |name: &str, amount, units| {
@@ -190,7 +191,7 @@ fn a_refund_puts_units_back_on_sale_where_it_says_so_once() {
     assert_eq!(outbox.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Restock { units: 1 }]);
     assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap().len(), 2);
     // Those units are another's to buy, and not the same buyer's again: the limit counts what was had.
-    let outcomes = ledger.consume(NOW, &[], &[order(1, 1, 1), order(2, 2, 1)]).unwrap();
+    let outcomes = ledger.consume(NOW, &[], &[order(0, 2, 1), order(0, 3, 2)]).unwrap();
     let [Outcome::Rejected(rejection), Outcome::Placed(_)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(rejection.reason, Refusal::OverLimit);
     assert_sound(&database);
