@@ -10,7 +10,7 @@ use super::steps::{buy, come_back, open_sale, wait_for_view};
 use super::webdriver::Browser;
 
 /// The browser has chosen a language before.
-fn choose(browser: &Browser, base: &str, code: &str) {
+pub(super) fn choose(browser: &Browser, base: &str, code: &str) {
     browser.open(&format!("{base}/assets/"));
     browser.run(&format!("document.cookie = 'doorbuster_language={code}; path=/'"));
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 use server::pages::{Languages, Look, Session, Settings};
 
 use super::fake::{FakeShop, PRODUCT, SALE};
+use super::languages::choose;
 use super::looking::AUDIT;
 use super::steps::{fill_address, open_sale, press_buy, sale_url, wait_for_order, wait_for_view};
 use super::webdriver::Browser;
@@ -22,7 +23,16 @@ const PLACES: &str = "
 fn countdown_units_and_button_are_in_view_from_the_first_paint() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
     browser.resize(360, 800);
-    for starts_in_ms in [0, 1_800_000, 200_000_000] {
+    for (code, starts_in_ms) in [
+        ("en", 0),
+        ("en", 1_800_000),
+        ("en", 200_000_000),
+        ("de", 0),
+        ("es", 200_000_000),
+        ("zh", 0),
+        ("ar", 200_000_000),
+    ] {
+        choose(&browser, &shop.base, code);
         shop.state().starts_at_ms = shop.now_ms() + starts_in_ms;
         // Without its script the page is as it is before the script has run.
         browser.open(&format!("{}/no-script", shop.base));
