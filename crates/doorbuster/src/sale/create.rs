@@ -22,6 +22,7 @@ Examples:
   doorbuster sale create drop.toml
 
 with drop.toml (or the same as JSON):
+  id = 7                                 # default: the next that is free
   title = \"Winter drop\"
   currency = \"EUR\"                       # default
   starts_at = \"2026-12-01T10:00:00Z\"     # or \"now\", \"+60s\"
@@ -37,7 +38,7 @@ with drop.toml (or the same as JSON):
   limit = 1                              # per buyer; default: no limit
 
 Relative times count from the server's clock. If an answer is lost, repeat the command with the id that the error
-names and absolute times: the same sale is made once.")]
+names (with a file: in the file) and absolute times: the same sale is made once.")]
 pub(crate) struct CreateArguments {
     /// TOML or JSON file with the whole sale, instead of the arguments below
     #[arg(value_name = "FILE", required_unless_present = "title",

@@ -14,7 +14,7 @@ use super::settings::{Engine, EngineSettings};
 pub(crate) enum Remarks {
     Queues,
     Clocks,
-    /// The so-manieth endpoint of the shop.
+    /// The n-th endpoint of the shop.
     Webhook(usize),
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Now {
     Stopped,
     /// Another server tells the shop, or nobody.
     Elsewhere,
-    /// This one does, for the so-manieth time.
+    /// This one does, for the n-th time.
     Here(u64),
 }
 
@@ -112,7 +112,7 @@ impl Duty {
         shared.changes.extend(after);
     }
 
-    /// Notes what has changed since the last call, if it is still for the so-manieth time this server's task.
+    /// Notes what has changed since the last call, if this is still the n-th time that it is this server's task.
     pub(super) fn note(&self, number: u64, endpoint: &str, progress: Progress) {
         let mut shared = self.lock();
         if shared.here.is_none() || shared.number != number {

@@ -51,7 +51,7 @@ pub struct Sender {
     place: usize,
     control: Arc<Control>,
     counts: EndpointCounts,
-    /// For the so-manieth time this is this server's task, as far as the sender has read how far the endpoint was told.
+    /// The n-th time that this is this server's task, as far as the sender has read how far the endpoint was told.
     number: Option<u64>,
     sent_to: u64,
     disabled: bool,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use redis::io::tcp::TcpSettings;
 use redis::{
-    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, IntoConnectionInfo, ProtocolVersion,
-    RedisConnectionInfo, RedisError, TlsCertificates, Value,
+    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, ErrorKind, IntoConnectionInfo,
+    ProtocolVersion, RedisConnectionInfo, RedisError, TlsCertificates, Value,
 };
 
 use super::reply::{self, ErrorMeaning};
@@ -36,6 +36,7 @@ const SILENT_TLS: &str = "it does not answer in TLS in time: if it speaks no TLS
 const CLOSED_PLAIN: &str =
     "it closed the connection without an answer: if it takes TLS alone, set gate.tls = true";
 
+const NO_REDIS: &str = "it does not speak Redis' protocol (gate.addresses)";
 const SENTINEL: &str = "it is a Sentinel: set gate.mode = \"sentinel\", and gate.sentinel_master";
 
 /// Times shorter than this can't be waited for by a socket.
@@ -255,6 +256,8 @@ fn broken(error: &RedisError) -> Why {
         Why::Unreachable
     } else if error.is_io_error() {
         Why::ConnectionLost
+    } else if error.kind() == ErrorKind::Parse {
+        Why::Refused(NO_REDIS.into())
     } else {
         Why::Unexpected(text.into())
     }

@@ -1,8 +1,9 @@
 //! Buyers: that one of them is erased.
 
+use std::borrow::Cow;
+
 use engine::{Accepted, Command};
 use serde::Deserialize;
-use std::borrow::Cow;
 
 use crate::http::HttpService;
 use crate::http::auth::named;

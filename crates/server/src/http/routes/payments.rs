@@ -1,8 +1,8 @@
 //! Payments: the provider's signed callbacks; refunds of paid orders, and those that are due.
 
-use engine::limits::PAYMENT_ID_BYTES_MAX;
 use std::borrow::Cow;
 
+use engine::limits::PAYMENT_ID_BYTES_MAX;
 use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal};
 use serde::Deserialize;
 

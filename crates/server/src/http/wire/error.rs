@@ -319,7 +319,7 @@ impl From<Reply> for Problem {
             Reply::StillPending | Reply::Pending { .. } => Problem::still_pending(),
             Reply::Lost(_) => Problem::lost(),
             Reply::ClockUnconfirmed => {
-                Problem::unavailable("The server's clock is to be confirmed first; nothing was started.")
+                Problem::unavailable("The server's clock is not believed at the moment; nothing was started.")
             }
             Reply::Unavailable => {
                 Problem::unavailable("What orders are kept in takes none at the moment; nothing was started.")

@@ -63,7 +63,7 @@ pub(super) struct BrokerRoute {
 pub(super) enum RouteError {
     #[error("no broker has the topic {0}")]
     NoTopic(String),
-    #[error("no name server answers: {0}")]
+    #[error("no name server answers (queue.name_servers): {0}")]
     NoNameServer(String),
     /// It stays so until a configuration is changed.
     #[error("no name server takes our requests: {0}")]

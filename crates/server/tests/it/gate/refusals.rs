@@ -1,6 +1,8 @@
 //! Each wrong password, certificate, mode or address of a Redis is one line that names the server, what it answered, and the
 //! key to change.
 
+use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use server::gate::{Gate, GateConfig, GateTls, Layout};
@@ -116,4 +118,20 @@ fn each_is_a_line_that_names_server_answer_and_key() {
     }
     let right = secure(tls("localhost.cert.pem", true));
     assert_eq!(server::gate::fault(&Gate::new(right).health()), None);
+}
+
+#[test]
+fn a_server_of_another_kind_is_named_with_the_key_to_change() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(vec![listener.local_addr().unwrap().to_string()], Layout::Single);
+    std::thread::scope(|scope| {
+        let greeting = scope.spawn(|| {
+            let mut connection = listener.accept().unwrap().0;
+            connection.write_all(b"h\0\0\0\n10.11.19-MariaDB\0").unwrap();
+            connection
+        });
+        let line = server::gate::fault(&Gate::new(config).health()).unwrap();
+        assert!(line.ends_with("it does not speak Redis' protocol (gate.addresses)"), "{line}");
+        drop(greeting.join());
+    });
 }
