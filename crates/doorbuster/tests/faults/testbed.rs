@@ -382,7 +382,11 @@ mod tests {
             send_timeout: Duration::from_secs(2),
             terms: Terms::default(),
         };
-        Admin::new(options.clone()).create_topics(&["proxied"]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // A broker that has just started may take longer than it is given.
+        while let Err(error) = Admin::new(options.clone()).create_topics(&["proxied"]) {
+            assert!(Instant::now() < deadline, "{error}");
+        }
         let mut producer = Producer::new(options);
         producer.send("proxied", &["a"]).unwrap();
         network.broker.set(Mode::Cut);

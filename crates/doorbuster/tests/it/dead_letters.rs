@@ -32,7 +32,13 @@ impl Shop {
             terms: Terms::default(),
         };
         let topics = Topics::new(name);
-        Admin::new(options.clone()).create_topics(&[&topics.orders, &topics.dead_letters]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // A broker that has just started may take longer than it is given.
+        while let Err(error) =
+            Admin::new(options.clone()).create_topics(&[&topics.orders, &topics.dead_letters])
+        {
+            assert!(Instant::now() < deadline, "{error}");
+        }
         Shop { directory, options, topics }
     }
 

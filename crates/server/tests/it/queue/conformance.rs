@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use server::queue::{Admin, BATCH_BYTES_MAX, Consumer, Options, PullError, SendError, batch_len};
 
-use super::{PATIENCE, UPDATE_BROKER_CONFIG, beginnings, operate, options, read, topic};
+use super::{PATIENCE, UPDATE_BROKER_CONFIG, beginnings, create_topic, operate, options, read, topic};
 use crate::engines::Engines;
 
 /// Batches of 1 to 512 messages of 0 to 4 KB; each message begins with its number.
@@ -163,6 +163,7 @@ fn a_missing_topic_and_an_oversized_batch_are_not_sent() {
 #[test]
 fn the_broker_says_how_full_its_disk_is() {
     let engines = Engines::shared(&["rocketmq"]);
+    create_topic(&options(engines), "disk").unwrap();
     let used = Admin::new(options(engines)).disk_used().unwrap();
     assert!((0.0..=1.0).contains(&used), "{used}");
 }
@@ -171,6 +172,7 @@ fn the_broker_says_how_full_its_disk_is() {
 fn the_broker_says_what_its_messages_survive() {
     let engines = Engines::shared(&["rocketmq"]);
     let address = engines.address("rocketmq-broker");
+    create_topic(&options(engines), "settings").unwrap();
     let shown: Vec<_> = Admin::new(options(engines)).settings().unwrap();
     let shown: Vec<_> = shown.iter().map(ToString::to_string).collect();
     let expected =
@@ -194,6 +196,6 @@ fn the_group_is_made_where_brokers_make_none_by_themselves() {
     let wants = beginnings(&mut stranger);
     let error = stranger.pull(&wants, 10, PATIENCE).unwrap_err();
     assert!(matches!(error, PullError::Refused { code: 26, .. }), "{error}");
-    Admin::new(group("made")).create_topics(&["groups"]).unwrap();
+    create_topic(&group("made"), "groups").unwrap();
     assert_eq!(read(&mut Consumer::new(group("made"), "groups"), &wants, 1).len(), 1);
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Queue, SendError};
+use server::queue::{BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Queue, SendError};
 
-use super::{PATIENCE, UPDATE_BROKER_CONFIG, ask, beginnings, operate, options, read, topic};
+use super::{PATIENCE, UPDATE_BROKER_CONFIG, ask, beginnings, create_topic, operate, options, read, topic};
 use crate::engines::Engines;
 
 /// A broker that serves again must be used within one second; the rest is for a busy machine.
@@ -286,7 +286,7 @@ fn the_next_name_server_is_asked_when_one_is_away() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut options = options(engines);
     options.name_servers.insert(0, nobody);
-    Admin::new(options.clone()).create_topics(&["second"]).unwrap();
+    create_topic(&options, "second").unwrap();
     Producer::new(options.clone()).send("second", &[b"x"]).unwrap();
     let mut consumer = Consumer::new(options, "second");
     let wants = beginnings(&mut consumer);

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, Consumer, Options, Producer, PullError, Queue, Terms};
+use server::queue::{Admin, AdminError, Consumer, Options, Producer, PullError, Queue, Terms};
 
 use crate::engines::Engines;
 
@@ -31,10 +31,22 @@ fn options(engines: &Engines) -> Options {
     }
 }
 
+/// As a server does at its start: a broker that has just started may take longer than it is given.
+fn create_topic(options: &Options, topic: &str) -> Result<(), AdminError> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut admin = Admin::new(options.clone());
+    loop {
+        match admin.create_topics(&[topic]) {
+            Err(AdminError::Unreachable(_)) if Instant::now() < deadline => {}
+            done => return done,
+        }
+    }
+}
+
 /// A topic, made now, and both ends of it.
 fn topic(engines: &Engines, topic: &str) -> (Producer, Consumer) {
     let options = options(engines);
-    Admin::new(options.clone()).create_topics(&[topic]).unwrap();
+    create_topic(&options, topic).unwrap();
     (Producer::new(options.clone()), Consumer::new(options, topic))
 }
 
