@@ -8,9 +8,12 @@ rocketmq_options=$(tr ' ' '\n' <<<"${DOORBUSTER_ROCKETMQ_OPTIONS:-}") # more lin
 # A folder with certificate.pem and key.pem: name server and broker take TLS alone. If it has a clients.pem, too, they take only
 # clients whose certificate that file vouches for, their own among them.
 rocketmq_tls_dir=${DOORBUSTER_ROCKETMQ_TLS_DIR:-}
-rocketmq_version=$(sed -n 's:.*<rocketmq.version>\(.*\)</rocketmq.version>.*:\1:p' "$repo/dev/rocketmq/pom.xml")
+rocketmq_version=${DOORBUSTER_ROCKETMQ_VERSION:-}
+[ -n "$rocketmq_version" ] || rocketmq_version=$(sed -n 's:.*<rocketmq.version>\(.*\)</rocketmq.version>.*:\1:p' "$repo/dev/rocketmq/pom.xml")
 rocketmq_lib=${DOORBUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/doorbuster}/rocketmq-$rocketmq_version
 rocketmq_fetch_seconds_max=600
+
+is_rocketmq_4() { [[ $rocketmq_version == 4.* ]]; }
 
 ports_rocketmq_namesrv() { echo $((port_base + 40)); }
 # Port - 2 is the one that RocketMQ derives for important clients, port + 1 is for replication.
@@ -37,6 +40,7 @@ fetch_rocketmq() {
 		echo "fetching RocketMQ $rocketmq_version through Maven (100 MB, once) into $rocketmq_lib" >&2
 		rm -rf "$new"
 		timeout "$rocketmq_fetch_seconds_max" mvn --quiet --batch-mode --strict-checksums \
+			-Drocketmq.version="$rocketmq_version" $(is_rocketmq_4 && echo '-P!benchmark') \
 			-f "$repo/dev/rocketmq/pom.xml" dependency:copy-dependencies \
 			-DincludeScope=runtime -DoutputDirectory="$new" </dev/null >&2 ||
 			fail "Maven could not fetch RocketMQ: can a Maven registry be reached (settings.xml)?"
@@ -56,6 +60,21 @@ rocketmq_tls_options() {
 		-Dtls.server.authClient=true -Dtls.server.trustCertPath="$dir/clients.pem"
 }
 
+# 4.x is of the days of Java 8 and listens on every address, and each of its servers wants a file that says where it logs.
+prepare_rocketmq_4() { # prepare_rocketmq_4 MEMBER
+	local conf=$dev_dir/$1/home/conf server
+	mkdir -p "$conf/acl"
+	for server in namesrv broker; do
+		cat >"$conf/logback_$server.xml" <<-XML
+			<configuration>
+				<appender name="log" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%d %p %m%n</pattern></encoder></appender>
+				<root level="WARN"><appender-ref ref="log"/></root>
+			</configuration>
+		XML
+	done
+	cc -shared -fPIC -o "$dev_dir/$1/loopback.so" "$repo/dev/rocketmq/loopback.c" -ldl
+}
+
 launch_java() { # launch_java MEMBER MAIN_CLASS CONFIG_FILE JVM_OPTION...
 	local member=$1 main=$2 config=$3 dir=$dev_dir/$1
 	shift 3
@@ -64,7 +83,15 @@ launch_java() { # launch_java MEMBER MAIN_CLASS CONFIG_FILE JVM_OPTION...
 	# A broker unpacks 12 MB of RocksDB at each start, and a killed one does not take them away.
 	rm -rf "$dir/tmp"
 	mkdir -p "$dir/home" "$dir/tmp"
-	ROCKETMQ_HOME=$dir/home launch "$member" java "$@" "${tls[@]}" -Duser.home="$dir/home" \
+	local preload=() of_4=()
+	if is_rocketmq_4; then
+		prepare_rocketmq_4 "$member"
+		preload=(env LD_PRELOAD="$dir/loopback.so")
+		of_4=(-Djava.net.preferIPv4Stack=true --add-exports=java.base/jdk.internal.ref=ALL-UNNAMED
+			--add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED
+			--add-opens=java.base/sun.nio.ch=ALL-UNNAMED)
+	fi
+	ROCKETMQ_HOME=$dir/home launch "$member" "${preload[@]}" java "$@" "${tls[@]}" "${of_4[@]}" -Duser.home="$dir/home" \
 		-Djava.io.tmpdir="$dir/tmp" -cp "$rocketmq_lib/*" "$main" -c "$config"
 }
 

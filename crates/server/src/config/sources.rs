@@ -22,7 +22,7 @@ const PREFIX: &str = "DOORBUSTER_";
 const CLIENT_VARIABLES: [&str; 2] = ["DOORBUSTER_SERVER", "DOORBUSTER_BENCH_REDIS_PASSWORD"];
 
 /// Read by the scripts in `dev/`: somebody who has exported one runs the server from the same shell.
-const DEV_VARIABLES: [&str; 17] = [
+const DEV_VARIABLES: [&str; 18] = [
     "DOORBUSTER_CACHE",
     "DOORBUSTER_DEV_ADVERTISED_HOST",
     "DOORBUSTER_DEV_DIR",
@@ -40,6 +40,7 @@ const DEV_VARIABLES: [&str; 17] = [
     "DOORBUSTER_ROCKETMQ_OPTIONS",
     "DOORBUSTER_ROCKETMQ_ROLE",
     "DOORBUSTER_ROCKETMQ_TLS_DIR",
+    "DOORBUSTER_ROCKETMQ_VERSION",
 ];
 
 /// Below this likeness (0 to 1) a suggestion would rather mislead.

@@ -2,15 +2,17 @@
 //!
 //! Must not: change a topic that is there. Fewer queues would hide those that still hold orders.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::codes::{
-    GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO, GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG,
-    SUBSCRIPTION_GROUP_NOT_EXIST, SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    UPDATE_AND_CREATE_TOPIC,
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_TOPIC_CONFIG, GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO,
+    GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, REQUEST_CODE_NOT_SUPPORTED, SUBSCRIPTION_GROUP_NOT_EXIST,
+    SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, UPDATE_AND_CREATE_TOPIC,
 };
 use super::connection::{Connection, Lost};
 use super::frame::Answer;
@@ -31,15 +33,32 @@ const QUEUES: &str = "8";
 #[derive(Serialize)]
 struct NoFields {}
 
-#[derive(Serialize)]
-pub(super) struct TopicName<'a> {
-    pub(super) topic: &'a str,
+/// What a broker keeps a configuration of, by its name.
+pub(super) struct Kind {
+    /// For people, and the field of the request that names it.
+    word: &'static str,
+    show: i32,
+    /// The answer to `show` for what is not there.
+    absent: i32,
+    show_all: i32,
+    /// The field of the answer to `show_all`, a map by name.
+    table: &'static str,
 }
 
-#[derive(Serialize)]
-struct GroupName<'a> {
-    group: &'a str,
-}
+pub(super) const TOPIC: Kind = Kind {
+    word: "topic",
+    show: GET_TOPIC_CONFIG,
+    absent: TOPIC_NOT_EXIST,
+    show_all: GET_ALL_TOPIC_CONFIG,
+    table: "topicConfigTable",
+};
+const GROUP: Kind = Kind {
+    word: "group",
+    show: GET_SUBSCRIPTIONGROUP_CONFIG,
+    absent: SUBSCRIPTION_GROUP_NOT_EXIST,
+    show_all: GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    table: "subscriptionGroupTable",
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -208,10 +227,28 @@ impl Broker {
             .map_err(|lost| unreachable(&self.name, &lost))
     }
 
+    /// A configuration that the broker keeps, if it keeps one of this name. Brokers of 4.x show one only with all others.
+    pub(super) fn describe<T: DeserializeOwned>(
+        &mut self,
+        kind: &Kind,
+        name: &str,
+    ) -> Result<Option<T>, AdminError> {
+        let what = || format!("describe the {} {name}", kind.word);
+        let answer = self.call(kind.show, &BTreeMap::from([(kind.word, name)]), &[])?;
+        let described = if answer.code == kind.absent {
+            Ok(None)
+        } else if answer.code == REQUEST_CODE_NOT_SUPPORTED {
+            let all = self.call(kind.show_all, &NoFields {}, &[])?;
+            named(&self.check(all, what)?.body, kind.table, name)
+        } else {
+            serde_json::from_slice(&self.check(answer, what)?.body).map(Some)
+        };
+        described.map_err(|error| self.odd(what(), error.to_string()))
+    }
+
     fn create_topic(&mut self, topic: &str) -> Result<(), AdminError> {
-        let known = self.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
-        if known.code != TOPIC_NOT_EXIST {
-            return self.check(known, || format!("describe the topic {topic}")).map(drop);
+        if self.describe::<IgnoredAny>(&TOPIC, topic)?.is_some() {
+            return Ok(());
         }
         let fields = NewTopic {
             topic,
@@ -229,13 +266,17 @@ impl Broker {
 
     /// A broker may be set to make groups by itself, or not to.
     fn create_group(&mut self, group: &str) -> Result<(), AdminError> {
-        let known = self.call(GET_SUBSCRIPTIONGROUP_CONFIG, &GroupName { group }, &[])?;
-        if known.code != SUBSCRIPTION_GROUP_NOT_EXIST {
-            return self.check(known, || format!("describe the group {group}")).map(drop);
+        if self.describe::<IgnoredAny>(&GROUP, group)?.is_some() {
+            return Ok(());
         }
         let body = serde_json::to_vec(&NewGroup { group_name: group }).expect("a name is JSON");
         let made = self.call(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &NoFields {}, &body)?;
         self.check(made, || format!("make group {group}")).map(drop)
+    }
+
+    /// Of an answer that is none, though it says that all is well.
+    pub(super) fn odd(&self, what: String, text: String) -> AdminError {
+        AdminError::Refused { broker: self.name.clone(), what, code: SUCCESS, text }
     }
 
     pub(super) fn check(&self, answer: Answer, what: impl FnOnce() -> String) -> Result<Answer, AdminError> {
@@ -253,6 +294,14 @@ impl Broker {
 fn unreachable(broker: &str, lost: &Lost) -> AdminError {
     let text = format!("broker {broker}: {lost}");
     if lost.is_lasting() { AdminError::Denied(text) } else { AdminError::Unreachable(text) }
+}
+
+/// One of a table's entries, without what the others say.
+fn named<T: DeserializeOwned>(body: &[u8], table: &str, name: &str) -> serde_json::Result<Option<T>> {
+    let answer: HashMap<String, &RawValue> = serde_json::from_slice(body)?;
+    let entries = answer.get(table).ok_or_else(|| serde_json::Error::custom(format!("it has no {table}")))?;
+    let entries: HashMap<String, &RawValue> = serde_json::from_str(entries.get())?;
+    entries.get(name).map(|entry| serde_json::from_str(entry.get())).transpose()
 }
 
 const NO_COPY: &str = "it does not wait for its slave: a lost disk may lose accepted orders";
@@ -308,6 +357,19 @@ mod tests {
         assert_eq!(of_5(2), "brokerRole = SYNC_MASTER, inSyncReplicas = 2");
         assert_eq!(of_5(1), format!("brokerRole = SYNC_MASTER, inSyncReplicas = 1 ({NO_COPY})"));
         assert_eq!(shown("brokerRole=ASYNC_MASTER\ninSyncReplicas=1\n"), "brokerRole = ASYNC_MASTER");
+    }
+
+    #[test]
+    fn one_of_all_configurations_is_found_by_its_name() {
+        let of = |name: &str, body: &str| named::<u32>(body.as_bytes(), "table", name);
+        let body = r#"{"dataVersion":{"counter":3},"table":{"a":1,"b\u0021":2,"other":{"unlike":true}}}"#;
+        assert_eq!(of("a", body).unwrap(), Some(1));
+        assert_eq!(of("b!", body).unwrap(), Some(2));
+        assert_eq!(of("c", body).unwrap(), None);
+        let error = of("a", r#"{"dataVersion":{}}"#).unwrap_err().to_string();
+        assert!(error.starts_with("it has no table"), "{error}");
+        of("other", body).unwrap_err();
+        of("a", "").unwrap_err();
     }
 
     #[test]

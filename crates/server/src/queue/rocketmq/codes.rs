@@ -2,12 +2,14 @@
 
 pub(super) const PULL_MESSAGE: i32 = 11;
 pub(super) const UPDATE_AND_CREATE_TOPIC: i32 = 17;
+pub(super) const GET_ALL_TOPIC_CONFIG: i32 = 21;
 pub(super) const GET_BROKER_CONFIG: i32 = 26;
 pub(super) const GET_BROKER_RUNTIME_INFO: i32 = 28;
 pub(super) const GET_MAX_OFFSET: i32 = 30;
 pub(super) const GET_MIN_OFFSET: i32 = 31;
 pub(super) const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 pub(super) const UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: i32 = 200;
+pub(super) const GET_ALL_SUBSCRIPTIONGROUP_CONFIG: i32 = 201;
 pub(super) const SEND_BATCH_MESSAGE: i32 = 320;
 pub(super) const GET_TOPIC_CONFIG: i32 = 351;
 pub(super) const GET_SUBSCRIPTIONGROUP_CONFIG: i32 = 352;

@@ -12,6 +12,8 @@ use crate::queue::{Options, Terms};
 
 /// For one name server to answer while orders wait for it; then the next one is asked.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Those before it cannot be asked for standard JSON.
+const OLDEST: &str = "name servers from 4.9.4 on are understood";
 /// The key of a master among a broker's addresses.
 const MASTER: &str = "0";
 /// Bits of a queue's permissions.
@@ -134,7 +136,7 @@ fn ask(
 
 fn parse(body: &[u8]) -> io::Result<Vec<BrokerRoute>> {
     let data: RouteData = serde_json::from_slice(body)
-        .map_err(|error| io::Error::other(format!("a route in no known form: {error}")))?;
+        .map_err(|error| io::Error::other(format!("a route in no known form ({OLDEST}): {error}")))?;
     let mut routes: Vec<BrokerRoute> = data
         .queue_datas
         .into_iter()
@@ -174,5 +176,8 @@ mod tests {
         let b = BrokerRoute { broker: "b".into(), master, read_queues: 8, write_queues: 7 };
         assert_eq!(parse(body).unwrap(), [a, b]);
         assert!(parse(b"{}").is_err());
+        let old = br#"{"brokerDatas":[{"brokerAddrs":{0:"a:1"},"brokerName":"broker-a"}],"queueDatas":[]}"#;
+        let error = parse(old).unwrap_err().to_string();
+        assert!(error.contains("name servers from 4.9.4 on"), "{error}");
     }
 }

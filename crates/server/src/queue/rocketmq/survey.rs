@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::admin::{Admin, AdminError, Broker, TOPIC_OF_ALL_BROKERS, TopicName};
-use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET, GET_TOPIC_CONFIG, SUCCESS, TOPIC_NOT_EXIST};
+use super::admin::{Admin, AdminError, TOPIC, TOPIC_OF_ALL_BROKERS};
+use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET};
 use super::pull::OffsetFields;
 use super::route::{BrokerRoute, RouteError};
 use crate::queue::Queue;
@@ -100,18 +100,8 @@ impl Admin {
     ) -> Result<BrokerQueues, AdminError> {
         let mut broker = self.open_before(name, address, Instant::now() + BROKER_TIMEOUT)?;
         let what = || format!("describe the topic {topic}");
-        let odd = |broker: &Broker, text| AdminError::Refused {
-            broker: broker.name.clone(),
-            what: what(),
-            code: SUCCESS,
-            text,
-        };
-        let answer = broker.call(GET_TOPIC_CONFIG, &TopicName { topic }, &[])?;
         let mut queues = BrokerQueues::default();
-        if answer.code != TOPIC_NOT_EXIST {
-            let answer = broker.check(answer, what)?;
-            let config: TopicConfig =
-                serde_json::from_slice(&answer.body).map_err(|error| odd(&broker, error.to_string()))?;
+        if let Some(config) = broker.describe::<TopicConfig>(&TOPIC, topic)? {
             (queues.read, queues.write) = (config.read_queue_nums, config.write_queue_nums);
         }
         let mut numbers = further;
@@ -120,7 +110,7 @@ impl Admin {
             let mut offset = |code| {
                 let answer = broker.call(code, &OffsetFields { topic, queue_id: number }, &[])?;
                 let answer = broker.check(answer, what)?;
-                answer.number("offset").map_err(|text| odd(&broker, text))
+                answer.number("offset").map_err(|text| broker.odd(what(), text))
             };
             queues.messages.insert(number, offset(GET_MIN_OFFSET)?..offset(GET_MAX_OFFSET)?);
         }

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use server::queue::{Admin, Consumer, Credentials, Options, Producer, Terms, Tls, Unavailable};
+use server::queue::{Admin, Consumer, Credentials, Options, Producer, Queue, Terms, Tls, Unavailable};
 use server::secret::SecretBytes;
 
-use super::{beginnings, options, read};
+use super::{beginnings, create_topic, options, read};
 use crate::engines::Engines;
 
 /// Of the user that may do everything.
@@ -19,6 +19,23 @@ const ACCESS_CONTROL: &str = "brokerFastFailureEnable=false osPageCacheBusyTimeO
     authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider \
     initAuthenticationUser={\"username\":\"shop\",\"password\":\"shop-secret\"} \
     innerClientAuthenticationCredentials={\"accessKey\":\"shop\",\"secretKey\":\"shop-secret\"}";
+
+const OPTIONS_4: &str = "brokerFastFailureEnable=false osPageCacheBusyTimeOutMills=10000 aclEnable=true";
+/// An administrator, and an account as docs/cluster.md describes it.
+const ACCOUNTS_4: &str = r"
+globalWhiteRemoteAddresses: []
+accounts:
+- accessKey: administrator
+  secretKey: administrator-secret
+  admin: true
+- accessKey: doorbuster
+  secretKey: doorbuster-secret
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: DENY
+  topicPerms: [guarded-4=PUB|SUB]
+  groupPerms: [doorbuster-test=SUB]
+";
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -33,17 +50,36 @@ fn guarded() -> &'static Engines {
     static GUARDED: OnceLock<Engines> = OnceLock::new();
     GUARDED.get_or_init(|| {
         let engines = Engines::private(&[], &[("DOORBUSTER_ROCKETMQ_OPTIONS", ACCESS_CONTROL)]);
-        let dir = engines.dir().join("certificates");
-        std::fs::create_dir(&dir).unwrap();
-        let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).unwrap();
-        let (own, client) = (pem("localhost.cert.pem"), pem("localhost-renewed.cert.pem"));
-        write("certificate.pem", &own);
-        write("key.pem", &pem("localhost.key.pem"));
-        write("clients.pem", &[own, client].concat());
-        engines.set("DOORBUSTER_ROCKETMQ_TLS_DIR", dir.to_str().unwrap());
+        want_certificates(&engines);
         engines.up(&["rocketmq"]);
         engines
     })
+}
+
+/// The same of the last 4.x that a registry has.
+fn guarded_4() -> &'static Engines {
+    static GUARDED: OnceLock<Engines> = OnceLock::new();
+    GUARDED.get_or_init(|| {
+        let settings = [("DOORBUSTER_ROCKETMQ_VERSION", "4.9.7"), ("DOORBUSTER_ROCKETMQ_OPTIONS", OPTIONS_4)];
+        let engines = Engines::private(&[], &settings);
+        want_certificates(&engines);
+        let conf = engines.dir().join("rocketmq-broker/home/conf");
+        std::fs::create_dir_all(&conf).unwrap();
+        std::fs::write(conf.join("plain_acl.yml"), ACCOUNTS_4).unwrap();
+        engines.up(&["rocketmq"]);
+        engines
+    })
+}
+
+fn want_certificates(engines: &Engines) {
+    let dir = engines.dir().join("certificates");
+    std::fs::create_dir(&dir).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).unwrap();
+    let (own, client) = (pem("localhost.cert.pem"), pem("localhost-renewed.cert.pem"));
+    write("certificate.pem", &own);
+    write("key.pem", &pem("localhost.key.pem"));
+    write("clients.pem", &[own, client].concat());
+    engines.set("DOORBUSTER_ROCKETMQ_TLS_DIR", dir.to_str().unwrap());
 }
 
 fn credentials(access_key: &str, secret: &str) -> Option<Arc<Credentials>> {
@@ -65,8 +101,8 @@ fn on(engines: &Engines, credentials: Option<Arc<Credentials>>, tls: Option<Tls>
 fn what_is_signed_and_encrypted_goes_through_both_ways() {
     let engines = guarded();
     let right = on(engines, credentials(USER, SECRET), tls("localhost.cert.pem", true, ""));
+    create_topic(&right, "guarded").unwrap();
     let mut admin = Admin::new(right.clone());
-    admin.create_topics(&["guarded"]).unwrap();
     assert!(admin.disk_used().is_some());
     let shown = admin.settings().unwrap()[0].to_string();
     assert!(shown.ends_with("flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER"), "{shown}");
@@ -88,7 +124,7 @@ fn each_wrong_credential_certificate_or_mode_is_a_line_that_names_the_key() {
     let engines = guarded();
     let right = || (credentials(USER, SECRET), tls("localhost.cert.pem", true, ""));
     let topic = "guarded-lines";
-    Admin::new(on(engines, right().0, right().1)).create_topics(&[topic]).unwrap();
+    create_topic(&on(engines, right().0, right().1), topic).unwrap();
     let (name_server, broker) = (engines.address("rocketmq-namesrv"), engines.address("rocketmq-broker"));
     let signed = || tls("localhost.cert.pem", true, "");
     let cases: [Case<'_>; 7] = [
@@ -132,7 +168,7 @@ fn each_wrong_credential_certificate_or_mode_is_a_line_that_names_the_key() {
     ];
     for (what, credentials, tls, address, held) in cases {
         let wrong = on(engines, credentials, tls);
-        let made = Admin::new(wrong.clone()).create_topics(&[topic]).unwrap_err();
+        let made = create_topic(&wrong, topic).unwrap_err();
         assert!(made.is_lasting(), "{what}: {made}");
         let mut producer = Producer::new(wrong);
         // The first look may only have begun to connect.
@@ -150,19 +186,59 @@ fn each_wrong_credential_certificate_or_mode_is_a_line_that_names_the_key() {
     }
 }
 
+/// Requests that 5.x has and 4.x has not are answered by others.
+#[test]
+fn a_broker_of_4_x_with_access_control_is_read_and_written_by_an_account_of_the_documents() {
+    let engines = guarded_4();
+    let terms = || tls("localhost.cert.pem", true, "");
+    let ours = on(engines, credentials("doorbuster", "doorbuster-secret"), terms());
+    let topic = "guarded-4";
+    let refused = create_topic(&ours, topic).unwrap_err();
+    assert!(refused.is_lasting(), "{refused}");
+    let line = refused.to_string();
+    let held = ["does not let us make topic guarded-4", "admin permission", "check queue.access_key"];
+    assert!(held.iter().all(|text| line.contains(text)) && !line.contains('\n'), "{line}");
+    let wrong = on(engines, credentials("doorbuster", "another-secret"), terms());
+    let line = create_topic(&wrong, topic).unwrap_err().to_string();
+    assert!(line.contains("Check signature failed") && line.contains("check queue.access_key"), "{line}");
+
+    create_topic(&on(engines, credentials("administrator", "administrator-secret"), terms()), topic).unwrap();
+    // Now they are there.
+    create_topic(&ours, topic).unwrap();
+    let (mut producer, mut consumer) = (Producer::new(ours.clone()), Consumer::new(ours.clone(), topic));
+    let wants = beginnings(&mut consumer);
+    let bodies: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte; 400]).collect();
+    producer.send(topic, &bodies).unwrap();
+    let came: Vec<_> = read(&mut consumer, &wants, bodies.len()).into_values().flatten().collect();
+    assert!(bodies.iter().all(|body| came.contains(body)));
+
+    let mut admin = Admin::new(ours);
+    assert!(admin.disk_used().is_some());
+    let shown = admin.settings().unwrap()[0].to_string();
+    assert!(shown.ends_with("flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER"), "{shown}");
+    let gone = Queue { broker: "broker-a".into(), number: 8 };
+    let survey = admin.survey(topic, [&gone]).unwrap();
+    let queues = survey.brokers["broker-a"].as_ref().unwrap();
+    assert_eq!((queues.read, queues.write, queues.messages.len()), (8, 8, 9));
+    assert_eq!(queues.messages.values().map(|held| held.end - held.start).sum::<u64>(), 256);
+    let survey = admin.survey("no-such-topic", [&gone]).unwrap();
+    let queues = survey.brokers["broker-a"].as_ref().unwrap();
+    assert_eq!((queues.read, queues.write), (0, 0), "{queues:?}");
+}
+
 #[test]
 fn tls_that_a_broker_does_not_have_or_that_nobody_vouches_for_is_said_so() {
     // By default it takes both, with a certificate that it made itself.
     let engines = Engines::shared(&["rocketmq"]);
     let wrong = on(engines, None, tls("localhost.cert.pem", false, ""));
-    let line = Admin::new(wrong).create_topics(&["unvouched"]).unwrap_err().to_string();
+    let line = create_topic(&wrong, "unvouched").unwrap_err().to_string();
     assert!(line.contains("check queue.tls_authority_file"), "{line}");
     // What is signed is taken where nobody asks for it.
-    Admin::new(on(engines, credentials("anybody", "x"), None)).create_topics(&["signed"]).unwrap();
+    create_topic(&on(engines, credentials("anybody", "x"), None), "signed").unwrap();
     // Whoever speaks first, and not TLS.
     let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
     let terms = Terms { credentials: None, tls: tls("localhost.cert.pem", false, "") };
     let elsewhere = Options { name_servers: vec![mariadb.clone()], terms, ..options(engines) };
-    let line = Admin::new(elsewhere).create_topics(&["nowhere"]).unwrap_err().to_string();
+    let line = create_topic(&elsewhere, "nowhere").unwrap_err().to_string();
     assert!(line.contains(&mariadb) && line.contains("queue.tls = false"), "{line}");
 }
