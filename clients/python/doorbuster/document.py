@@ -147,6 +147,21 @@ class PublishedRefusal(TypedDict):
     data: None
 
 
+class BuyForm(TypedDict):
+    sale: int
+    product: int
+    quantity: int
+    key: NotRequired[str]
+    name: NotRequired[str]
+    phone: NotRequired[str]
+    country: NotRequired[str]
+    province: NotRequired[str]
+    city: NotRequired[str]
+    district: NotRequired[str]
+    detail: NotRequired[str]
+    post_code: NotRequired[str]
+
+
 class SessionRequest(TypedDict):
     token: str
     to: NotRequired[str]

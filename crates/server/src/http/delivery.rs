@@ -90,7 +90,7 @@ impl HttpService {
         delivery.reply(recipient.ticket, |writer| {
             let mut out = Answering::new(writer, recipient.origin);
             if let Err(problem) = write(self, &mut out) {
-                out.problem(&problem, recipient.problems, &self.sold_out, &mut self.scratch);
+                self.write_problem(&problem, recipient.problems, &mut out);
             }
             self.tally.answered(out.status);
         });

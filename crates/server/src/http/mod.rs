@@ -240,11 +240,10 @@ impl HttpService {
         Ok(Answer::Later)
     }
 
-    fn write_problem(&mut self, problem: &Problem, call: &Call<'_>, out: &mut Answering<'_, '_>) {
-        if call.problems == Shape::Page && problem.status == 404 && call.wants_html() {
-            self.not_found_page(&call.fields, out);
-        } else {
-            out.problem(problem, call.problems, &self.sold_out, &mut self.scratch);
+    fn write_problem(&mut self, problem: &Problem, shape: Shape, out: &mut Answering<'_, '_>) {
+        match shape {
+            Shape::Form(language) => self.trouble_page(problem, language, out),
+            _ => out.problem(problem, shape, &self.sold_out, &mut self.scratch),
         }
     }
 }
@@ -289,7 +288,7 @@ impl Service for HttpService {
         let between = self.shared.clock.between(now);
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
-            Some((resource, params)) => (*params, resource.problems()),
+            Some((resource, params)) => (*params, resource.problems().spoken(|| self.language(&fields))),
             None => (Params::default(), Shape::of_unknown(request.path)),
         };
         let call = Call { request, fields, method, params, ticket, now, between, origin, problems };
@@ -303,7 +302,10 @@ impl Service for HttpService {
         match answered {
             Ok(Answer::Later) => return Answer::Later,
             Ok(Answer::Ready) => {}
-            Err(problem) => self.write_problem(&problem, &call, &mut out),
+            Err(problem) if problem.status == 404 && call.problems == Shape::Page && call.wants_html() => {
+                self.not_found_page(&call.fields, &mut out);
+            }
+            Err(problem) => self.write_problem(&problem, call.problems, &mut out),
         }
         self.tally.answered(out.status);
         Answer::Ready

@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 11] = [
+const TABLES: [&[Route]; 12] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::session::ROUTES,
@@ -26,6 +26,7 @@ const TABLES: [&[Route]; 11] = [
     published::ROUTES,
     published::submit::ROUTES,
     pages::ROUTES,
+    pages::forms::ROUTES,
 ];
 
 /// All rows, for a server with one listener.

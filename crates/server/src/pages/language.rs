@@ -42,8 +42,7 @@ static REFERENCE: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|
 pub struct LanguageId(u8);
 
 impl LanguageId {
-    #[cfg(test)]
-    pub(super) const FIRST: LanguageId = LanguageId(0);
+    pub const FIRST: LanguageId = LanguageId(0);
 
     pub(super) fn place(self) -> usize {
         usize::from(self.0)

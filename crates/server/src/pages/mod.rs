@@ -12,6 +12,7 @@ mod asset;
 mod format;
 mod image;
 mod language;
+mod plain;
 mod rendered;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use image::Image;
 pub use language::{
     LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,
 };
+pub use plain::{CheckView, OrderPageView, TroubleView};
 pub use rendered::{Rendered, Tags, write_file};
 pub use view::{ItemView, Links, Picture, SaleState, SaleView};
 
@@ -50,13 +52,13 @@ pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
 pub const INDEX_ITEMS_MAX: u32 = 6;
 /// Quantity that the form offers where the sale sets no limit.
 const QUANTITY_MAX: u32 = 99;
-/// Where the member is named. No title can contain it: titles are escaped.
-const MEMBER_SLOT: &str = "<!--member-->";
+/// Where a page made beforehand is filled for its reader. No title can contain it: titles are escaped.
+const SLOT: &str = "<!--slot-->";
 
 /// Of a page with several products.
 const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 11] = [
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("product.html", include_str!("../../templates/product.html")),
@@ -64,6 +66,9 @@ const TEMPLATES: [(&str, &str); 8] = [
     ("orders.html", include_str!("../../templates/orders.html")),
     ("order.html", include_str!("../../templates/order.html")),
     ("api.html", include_str!("../../templates/api.html")),
+    ("check.html", include_str!("../../templates/check.html")),
+    ("plain_order.html", include_str!("../../templates/plain_order.html")),
+    ("trouble.html", include_str!("../../templates/trouble.html")),
     ("not_found.html", include_str!("../../templates/not_found.html")),
 ];
 
@@ -110,11 +115,13 @@ pub struct Pages {
     environments: Vec<Environment<'static>>,
     assets: Assets,
     settings: Settings,
+    /// What is around the pages without a script, by language.
+    plain: Vec<PreparedPage>,
 }
 
-/// A product page without its member: rendering it for one is two copies and a small template.
+/// A page without what it holds for one reader: rendering it for one is two copies and a small template.
 #[derive(Clone, Debug)]
-pub struct ProductPage {
+pub struct PreparedPage {
     language: LanguageId,
     before: Vec<u8>,
     after: Vec<u8>,
@@ -131,7 +138,10 @@ struct Frame<'a> {
 impl Pages {
     pub fn new(settings: Settings) -> Pages {
         let environments = settings.languages.iter().map(|(_, language)| environment(language)).collect();
-        Pages { environments, assets: Assets::new(&settings.look, &settings.languages), settings }
+        let assets = Assets::new(&settings.look, &settings.languages);
+        let mut pages = Pages { environments, assets, settings, plain: Vec::new() };
+        pages.plain = pages.settings.languages.ids().map(|language| pages.prepare_plain(language)).collect();
+        pages
     }
 
     pub fn languages(&self) -> &Languages {
@@ -197,16 +207,18 @@ impl Pages {
     }
 
     /// `/product`, but for the member; to be kept until the sale changes.
-    pub fn prepare_product(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> ProductPage {
-        let html = self.product_html(language, sale, item, MEMBER_SLOT);
-        let (before, after) = html.split_once(MEMBER_SLOT).expect("the template has the slot");
-        ProductPage { language, before: before.into(), after: after.into() }
+    pub fn prepare_product(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> PreparedPage {
+        PreparedPage::new(language, &self.product_html(language, sale, item, SLOT))
     }
 
     /// `/product` for one member, appended to `out`. It is private: not to be cached, nor given a tag.
-    pub fn product(&self, page: &ProductPage, member: u64, out: &mut Vec<u8>) {
+    pub fn product(&self, page: &PreparedPage, member: u64, out: &mut Vec<u8>) {
+        self.fill(page, "member.html", context! { member }, out);
+    }
+
+    fn fill(&self, page: &PreparedPage, template: &str, values: Value, out: &mut Vec<u8>) {
         out.extend_from_slice(&page.before);
-        out.extend_from_slice(self.content(page.language, "member.html", context! { member }).as_bytes());
+        out.extend_from_slice(self.content(page.language, template, values).as_bytes());
         out.extend_from_slice(&page.after);
     }
 
@@ -426,6 +438,13 @@ fn say_in(language: &Language, name: &str, values: &Kwargs) -> Result<Value, Err
 
 fn link_values(links: &Links) -> Value {
     context! { next => links.next, to_ended => links.to_ended, to_current => links.to_current }
+}
+
+impl PreparedPage {
+    fn new(language: LanguageId, html: &str) -> PreparedPage {
+        let (before, after) = html.split_once(SLOT).expect("the template has the slot");
+        PreparedPage { language, before: before.into(), after: after.into() }
+    }
 }
 
 fn sale_values(sale: &SaleView) -> Value {

@@ -99,8 +99,58 @@ fn every_page_in(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             text(&pages.sale(language, &sale, &sale.items[0])).to_owned(),
         ));
     }
+    all.extend(plain_pages(pages, language));
     let code = pages.languages().code(language);
     all.into_iter().map(|(name, page)| (format!("{code}: {name}"), page)).collect()
+}
+
+/// Those that are made for one reader.
+fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut add = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
+        let mut page = Vec::new();
+        write(&mut page);
+        all.push((name.to_owned(), String::from_utf8(page).unwrap()));
+    };
+    let address = [("name", "Ada <b>".to_owned()), ("city", "\"London".to_owned())];
+    let check = CheckView {
+        sale: 3,
+        product: 30,
+        title: "Aurora <phone>",
+        quantity: 2,
+        unit_price: 499_900,
+        currency: "EUR",
+        key: "k",
+        address: &address,
+    };
+    add("check", &|out| pages.check(language, &check, out));
+    for standing in ["held", "pending", "paid", "cancelled", "expired", "refunded", "rejected"] {
+        let held = standing == "held";
+        let order = OrderPageView {
+            id: "000003eb80f6188999fa9061df5450785e30d379",
+            standing,
+            sale: 3,
+            product: 30,
+            title: "Aurora <phone>",
+            quantity: 2,
+            unit_price: 499_900,
+            currency: "EUR",
+            placed_at_ms: 1_795_176_000_000,
+            pay_by_ms: held.then_some(1_795_176_900_000),
+            refund_due: standing != "pending",
+            refunded: u64::from(standing == "refunded"),
+            pay_url: held.then_some("https://pay.example/?a=1&b=2"),
+        };
+        add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
+    }
+    let refused = plain::REFUSALS.map(|(code, _)| (409, code));
+    let others =
+        [(401, "unauthorized"), (404, "unknown_order"), (503, "outcome_unknown"), (429, "rate_limited")];
+    for (status, code) in refused.into_iter().chain(others).chain([(400, "invalid_request")]) {
+        let trouble = TroubleView { status, code, detail: "What <it> is." };
+        add(&format!("trouble, {code}"), &|out| pages.trouble(language, &trouble, out));
+    }
+    all
 }
 
 #[test]
@@ -127,7 +177,7 @@ fn hostile_titles_are_text() {
         text(&pages.index(EN, std::slice::from_ref(&sale), &Links::default())).to_owned(),
         product_text(&pages, &sale),
     ] {
-        for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", MEMBER_SLOT] {
+        for raw in ["<script>", "<img src=x", "onerror=alert(2)>", "\"><b>", SLOT] {
             assert!(!page.contains(raw), "{raw} in {page}");
         }
         assert!(page.contains("&lt;script&gt;alert(1)"));
@@ -274,7 +324,7 @@ fn buyers_see_the_shops_name_alone() {
 fn pages_are_shared_between_threads() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<Pages>();
-    shared::<ProductPage>();
+    shared::<PreparedPage>();
 }
 
 #[test]
@@ -355,7 +405,12 @@ fn luminance(colour: [f64; 3]) -> f64 {
 #[test]
 fn every_text_is_said_somewhere_and_every_name_has_a_text() {
     let sources: Vec<&str> = TEMPLATES.iter().map(|(_, source)| *source).chain(asset::scripts()).collect();
-    let code = [include_str!("mod.rs"), include_str!("format.rs"), include_str!("language.rs")];
+    let code = [
+        include_str!("mod.rs"),
+        include_str!("format.rs"),
+        include_str!("language.rs"),
+        include_str!("plain.rs"),
+    ];
     let english = include_str!("../../languages/en.ftl");
     let names: Vec<&str> =
         english.lines().filter_map(|line| line.split_once(" =")).map(|(name, _)| name).collect();

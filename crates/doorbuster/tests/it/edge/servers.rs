@@ -1,8 +1,9 @@
 //! What a client sees when servers die behind the edge, and when it asks for too much.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{PUBLISHED_ORDER, Shop, exchange, header, soon};
+use super::{PUBLISHED_ORDER, Response, Shop, exchange, header, soon};
 use crate::engines::freeze;
 
 const PLACE: &str = "/seckillOrder/generateOrder";
@@ -39,36 +40,47 @@ fn has_unread(port: u16) -> bool {
 }
 
 /// Of two orders at once each server gets one; the first server has not read its own when it is killed.
-fn place_while_one_dies(key: Option<&str>) -> Vec<u16> {
+fn place_while_one_dies(place: impl Fn(SocketAddr, usize) -> Response + Sync) -> [u16; 2] {
     let mut shop = Shop::demo(&[]);
     let edge = shop.edge();
     let dying = shop.servers.remove(0);
     freeze(dying.pid());
     std::thread::scope(|scope| {
-        let orders: Vec<_> = (0..2)
-            .map(|number| {
-                scope.spawn(move || {
-                    let key = key.map(|key| format!("{key}-{number}"));
-                    let mut headers = vec![MEMBER];
-                    headers.extend(key.as_deref().map(|key| ("Idempotency-Key", key)));
-                    exchange(edge, "POST", PLACE, &headers, PUBLISHED_ORDER).status
-                })
+        let orders = [0, 1].map(|number| {
+            scope.spawn({
+                let place = &place;
+                move || place(edge, number).status
             })
-            .collect();
+        });
         soon("an order waits at the server that does not read", || has_unread(dying.address.port()));
         dying.kill();
-        orders.into_iter().map(|order| order.join().unwrap()).collect()
+        orders.map(|order| order.join().unwrap())
     })
 }
 
 #[test]
 fn an_order_with_a_key_moves_on_when_its_server_dies() {
-    assert_eq!(place_while_one_dies(Some("a-key-of-this-test")), [200, 200]);
+    let statuses = place_while_one_dies(|edge, number| {
+        let key = format!("a-key-of-this-test-{number}");
+        exchange(edge, "POST", PLACE, &[MEMBER, ("Idempotency-Key", &key)], PUBLISHED_ORDER)
+    });
+    assert_eq!(statuses, [200, 200]);
+}
+
+#[test]
+fn an_order_by_a_form_moves_on_when_its_server_dies() {
+    let statuses = place_while_one_dies(|edge, number| {
+        let form = format!("sale=3&product=29&quantity=1&key=a-key-of-this-test-{number}");
+        let headers = [MEMBER, ("Content-Type", "application/x-www-form-urlencoded")];
+        exchange(edge, "POST", "/buy", &headers, &form)
+    });
+    assert_eq!(statuses, [303, 303]);
 }
 
 #[test]
 fn an_order_without_a_key_is_unknown_when_its_server_dies() {
-    let mut statuses = place_while_one_dies(None);
+    let mut statuses =
+        place_while_one_dies(|edge, _| exchange(edge, "POST", PLACE, &[MEMBER], PUBLISHED_ORDER));
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 503]);
 }

@@ -1,6 +1,7 @@
 //! Which page is served where. When one is rendered again is `shelf`'s.
 
 pub(super) mod files;
+pub(super) mod forms;
 pub(super) mod shelf;
 
 use engine::{ProductId, Refusal, SaleId, SkuId};
@@ -15,7 +16,7 @@ use crate::http::routes::session::is_local;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
-use crate::http::wire::needed_number_in;
+use crate::http::wire::{needed_number_in, parameter};
 use crate::net::Answer;
 use crate::pages::{LANGUAGE_COOKIE, LanguageId};
 
@@ -28,7 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
         .problems(Shape::Page),
     Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(Shape::Page),
     Route::get("/orders", Handler::Anybody(HttpService::orders_page)).problems(Shape::Page),
-    Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(Shape::Page),
+    Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(Shape::FORM),
     Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(Shape::Page),
     Route::get("/language/{code}", Handler::Anybody(HttpService::choose_language)).problems(Shape::Page),
     Route::get("/buy-button.js", Handler::Anybody(HttpService::buy_button)),
@@ -47,9 +48,11 @@ impl HttpService {
         self.show_list(page, call, out)
     }
 
-    /// The same for every order: its script asks for the order.
-    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    /// The same for every order: its script asks for the order. Where there is none, the page is of the order itself.
     fn order_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        if parameter(call.request.query, "plain").is_some() {
+            return self.plain_order(call);
+        }
         self.shared.pages.order.of(self.language(&call.fields)).answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
@@ -122,7 +125,7 @@ impl HttpService {
     }
 
     /// The language that whoever asks gets a page in.
-    fn language(&self, fields: &Fields<'_>) -> LanguageId {
+    pub(in crate::http) fn language(&self, fields: &Fields<'_>) -> LanguageId {
         self.shared.pages.pages.languages().for_reader(fields.cookie, fields.accept_language)
     }
 

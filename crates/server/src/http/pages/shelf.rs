@@ -15,7 +15,7 @@ use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::pages::{
-    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, LanguageId, Pages, Picture, ProductPage, Rendered,
+    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, LanguageId, Pages, Picture, PreparedPage, Rendered,
     SaleState, SaleView,
 };
 
@@ -67,7 +67,7 @@ pub(in crate::http) struct SkuPages {
     pub(in crate::http) shown: Shown,
     rendered_at: UnixMs,
     pub(in crate::http) of_sale: KeptPage,
-    pub(in crate::http) for_member: ProductPage,
+    pub(in crate::http) for_member: PreparedPage,
 }
 
 impl SkuPages {

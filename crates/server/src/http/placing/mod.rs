@@ -54,12 +54,15 @@ impl Placed {
 
 /// The idempotency key, if there is one.
 pub(in crate::http) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
-    let Some(key) = call.fields.idempotency_key else { return Ok(None) };
-    let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
-    if !visible || key.is_empty() || key.len() > KEY_BYTES_MAX {
+    call.fields.idempotency_key.map(as_key).transpose()
+}
+
+pub(in crate::http) fn as_key(text: &str) -> Result<&str, Problem> {
+    let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !visible || text.is_empty() || text.len() > KEY_BYTES_MAX {
         return Err(Problem::invalid("Idempotency-Key must have 1 to 64 visible ASCII characters."));
     }
-    Ok(Some(key))
+    Ok(text)
 }
 
 impl HttpService {

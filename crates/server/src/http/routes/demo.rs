@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Command, Pay};
+use engine::{BuyerId, Command, Pay};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -38,15 +38,18 @@ impl HttpService {
     /// Gives a browser a buyer's number of its own, once.
     fn demo_session(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
-        match self.access.auth.new_session(&call.fields)? {
+        match self.demo_cookie(call)? {
             None => out.empty(204, &[]),
-            Some(value) => {
-                let secure = if call.request.secure { "; Secure" } else { "" };
-                let cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
-                out.empty(204, &[("Set-Cookie", &cookie)]);
-            }
+            Some(cookie) => out.empty(204, &[("Set-Cookie", &cookie)]),
         }
         Ok(Answer::Ready)
+    }
+
+    /// For a browser that has none yet.
+    pub(in crate::http) fn demo_cookie(&self, call: &Call<'_>) -> Result<Option<String>, Problem> {
+        let secure = if call.request.secure { "; Secure" } else { "" };
+        let value = self.access.auth.new_session(&call.fields)?;
+        Ok(value.map(|value| format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}")))
     }
 
     fn demo_load(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
@@ -69,18 +72,23 @@ impl HttpService {
 
     /// Pays the buyer's own order without a provider. Three steps: the order is read, a payment of its amount is
     /// recorded, and it is read again. One payment per order: pressing twice pays once.
-    fn demo_pay(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+    fn demo_pay(&mut self, call: &Call<'_>, Buyer { id: buyer, text }: Buyer) -> Result<Answer, Problem> {
+        self.pay_demo(call, buyer, move |service, reply, out| service.show_order(reply, text.as_deref(), out))
+    }
+
+    pub(in crate::http) fn pay_demo(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
         let order = order_id(call.params.name)?;
-        let Buyer { id: buyer, text } = buyer;
         let read = move |wait| Request::Read { order, buyer: Some(buyer), wait };
         let pay = Waiting::Step(Box::new(move |reply| {
             let Reply::Order(view) = reply else { return Err(reply.into()) };
             let pay = Pay { id: format!("demo-{order}").into(), order, amount: view.amount() };
             let read_again = Waiting::Step(Box::new(move |reply| {
                 let Reply::Accepted(_) = reply else { return Err(reply.into()) };
-                let show = move |service: &mut HttpService, reply, out: &mut Answering<'_, '_>| {
-                    service.show_order(reply, text.as_deref(), out)
-                };
                 Ok((read(Duration::ZERO), Waiting::Reply(Box::new(show))))
             }));
             Ok((Request::Execute(Command::Pay(pay)), read_again))

@@ -40,7 +40,7 @@ const FEED_ENTRIES_DEFAULT: u64 = 1000;
 const FEED_ENTRIES_MAX: u64 = 5000;
 const FEED_WAIT_S_MAX: u64 = 30;
 /// What the ledger does not know of: an order on its way to it, and one that it could not keep.
-const PENDING: &str = "pending";
+pub(in crate::http) const PENDING: &str = "pending";
 const LOST: &str = "rejected";
 const STATUSES: [Status; 5] =
     [Status::Held, Status::Paid, Status::Cancelled, Status::Expired, Status::Refunded];
@@ -64,6 +64,18 @@ fn one() -> Quantity {
 /// The name of an order, from a path. What can't be one is answered like one that does not exist.
 pub(in crate::http) fn order_id(text: &str) -> Result<OrderId, Problem> {
     text.parse().map_err(|engine::NotAnOrderId| Problem::from(Refusal::UnknownOrder))
+}
+
+/// An order, and how it stands.
+pub(in crate::http) fn standing(reply: Reply) -> Result<(OrderView, &'static str), Problem> {
+    match reply {
+        Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
+            Ok((order, order.status.as_str()))
+        }
+        Reply::Pending { order, .. } => Ok((order, PENDING)),
+        Reply::Lost(order) => Ok((order, LOST)),
+        reply => Err(reply.into()),
+    }
 }
 
 impl HttpService {
@@ -155,14 +167,7 @@ impl HttpService {
         buyer: Option<&str>,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
-        let (order, standing) = match reply {
-            Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
-                (order, order.status.as_str())
-            }
-            Reply::Pending { order, .. } => (order, PENDING),
-            Reply::Lost(order) => (order, LOST),
-            reply => return Err(reply.into()),
-        };
+        let (order, standing) = standing(reply)?;
         self.scratch.clear();
         // Not where an order is placed: that stays as short and as fast as it is.
         let pay_link = self.access.pay_link.as_ref().filter(|_| standing == Status::Held.as_str());

@@ -3,6 +3,7 @@
 mod addresses;
 mod admission;
 mod entrances;
+mod forms;
 mod fuzz;
 mod lists;
 mod numbers;

@@ -13,7 +13,9 @@ const FIELD_BYTES_MAX: usize = 512;
 /// Longest address as it is kept, in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;
 
-const NAMES: [&str; 8] = ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
+/// In the order in which they are kept.
+pub(in crate::http) const NAMES: [&str; 8] =
+    ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
 
 /// The address of our own API.
 #[derive(Deserialize)]

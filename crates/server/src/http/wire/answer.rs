@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::http::wire::error::Problem;
 use crate::http::wire::push_number;
 use crate::net::{Prepared, ResponseWriter};
+use crate::pages::LanguageId;
 
 pub(in crate::http) const JSON: &str = "application/json";
 const PROBLEM_JSON: &str = "application/problem+json";
@@ -26,11 +27,21 @@ pub(in crate::http) enum Shape {
     Problem,
     /// The same; but what is not found is a page, where a person reads it.
     Page,
+    /// A page in the reader's language: forms are sent by browsers without scripts, too.
+    Form(LanguageId),
     /// `{"code":500,"message":..,"data":null}`.
     Published,
 }
 
 impl Shape {
+    /// Of what buyers' forms lead to.
+    pub(in crate::http) const FORM: Shape = Shape::Form(LanguageId::FIRST);
+
+    /// The same, in the language of whoever asks.
+    pub(in crate::http) fn spoken(self, language: impl FnOnce() -> LanguageId) -> Shape {
+        if let Shape::Form(_) = self { Shape::Form(language()) } else { self }
+    }
+
     /// Of a path that leads nowhere.
     pub(in crate::http) fn of_unknown(path: &str) -> Shape {
         if path.starts_with("/api/") { Shape::Problem } else { Shape::Page }
@@ -142,13 +153,15 @@ impl<'r, 'w> Answering<'r, 'w> {
     ) {
         if problem.code == "sold_out" {
             return match shape {
-                Shape::Problem | Shape::Page => self.prepared(problem.status, &sold_out.problem),
+                Shape::Problem | Shape::Page | Shape::Form(_) => {
+                    self.prepared(problem.status, &sold_out.problem)
+                }
                 Shape::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
         let content_type = match shape {
-            Shape::Problem | Shape::Page => {
+            Shape::Problem | Shape::Page | Shape::Form(_) => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }

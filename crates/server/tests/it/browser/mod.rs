@@ -12,6 +12,7 @@ mod fake;
 mod languages;
 mod looking;
 mod phone;
+mod plain;
 mod real;
 mod real_buying;
 mod real_states;

@@ -117,6 +117,13 @@ impl Browser {
         self.send("/goog/cdp/execute", Some(&command));
     }
 
+    /// Whether pages run their scripts. Those of [`Browser::run`] always run.
+    pub(crate) fn allow_scripts(&self, allowed: bool) {
+        let command =
+            json!({ "cmd": "Emulation.setScriptExecutionDisabled", "params": { "value": !allowed } });
+        self.send("/goog/cdp/execute", Some(&command));
+    }
+
     /// A real click: it fails on an element that is covered or not displayed.
     pub(crate) fn click(&self, css: &str) {
         let element = self.element(css);

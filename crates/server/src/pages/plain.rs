@@ -1,0 +1,141 @@
+//! Pages for readers without scripts: an order to be checked, how it stands, and what went wrong. What is around them is made once;
+//! what they hold, for each reader.
+
+use minijinja::{Value, context};
+
+use super::{Frame, LanguageId, Pages, PreparedPage, SLOT, format};
+
+/// An order that could be placed, and the fields that place it.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckView<'a> {
+    pub sale: u64,
+    pub product: u64,
+    pub title: &'a str,
+    pub quantity: u32,
+    pub unit_price: u64,
+    pub currency: &'a str,
+    /// The same key places the same order.
+    pub key: &'a str,
+    /// Name and text of each field that is filled in.
+    pub address: &'a [(&'static str, String)],
+}
+
+/// An order of the reader's.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderPageView<'a> {
+    pub id: &'a str,
+    /// As the API names it.
+    pub standing: &'a str,
+    pub sale: u64,
+    pub product: u64,
+    pub title: &'a str,
+    pub quantity: u32,
+    pub unit_price: u64,
+    pub currency: &'a str,
+    pub placed_at_ms: u64,
+    /// While it can be paid.
+    pub pay_by_ms: Option<u64>,
+    pub refund_due: bool,
+    /// In minor units.
+    pub refunded: u64,
+    pub pay_url: Option<&'a str>,
+}
+
+/// Why there is no such page.
+#[derive(Clone, Copy, Debug)]
+pub struct TroubleView<'a> {
+    pub status: u16,
+    /// As the API names it.
+    pub code: &'a str,
+    /// In English, where there is nothing better.
+    pub detail: &'a str,
+}
+
+impl Pages {
+    pub(super) fn prepare_plain(&self, language: LanguageId) -> PreparedPage {
+        let say = self.language(language);
+        let (title, description) = (&*say.plain("your-order"), &*say.plain("order-description"));
+        PreparedPage::new(language, &self.html(language, &Frame { title, description, scripts: &[] }, SLOT))
+    }
+
+    /// What a form would order, appended to `out`.
+    pub fn check(&self, language: LanguageId, order: &CheckView<'_>, out: &mut Vec<u8>) {
+        let money = |minor| format::money(self.language(language), minor, order.currency);
+        let fields: Vec<Value> = order.address.iter().map(|(name, text)| context! { name, text }).collect();
+        let values = context! {
+            sale => order.sale,
+            product => order.product,
+            url => format!("/{}", Pages::sale_file_name(order.sale, order.product)),
+            title => order.title,
+            quantity => order.quantity,
+            unit_price_text => money(order.unit_price),
+            amount_text => money(order.unit_price.saturating_mul(u64::from(order.quantity))),
+            key => order.key,
+            fields,
+        };
+        self.fill(&self.plain[language.place()], "check.html", values, out);
+    }
+
+    /// An order as it stands, appended to `out`.
+    pub fn plain_order(&self, language: LanguageId, order: &OrderPageView<'_>, out: &mut Vec<u8>) {
+        let say = self.language(language);
+        let money = |minor| format::money(say, minor, order.currency);
+        let amount = order.unit_price.saturating_mul(u64::from(order.quantity));
+        // Ten digits, as in `shortNumber` of shop.js.
+        let digits = order.id.len().saturating_sub(10);
+        let short = order.id[digits..].split_at_checked(5).unwrap_or((order.id, ""));
+        let values = context! {
+            id => order.id,
+            short => format!("{}-{}", short.0, short.1),
+            standing => order.standing,
+            url => format!("/{}", Pages::sale_file_name(order.sale, order.product)),
+            title => order.title,
+            quantity => order.quantity,
+            unit_price_text => money(order.unit_price),
+            amount_text => money(amount),
+            placed_at_ms => order.placed_at_ms,
+            pay_by_ms => order.pay_by_ms,
+            refund_due => order.refund_due,
+            refunded_text => (order.refunded > 0).then(|| money(order.refunded)),
+            pay_url => order.pay_url,
+            demo_pay => self.settings.demo_pay,
+        };
+        self.fill(&self.plain[language.place()], "plain_order.html", values, out);
+    }
+
+    /// Why a form or an order's page came to nothing, appended to `out`.
+    pub fn trouble(&self, language: LanguageId, trouble: &TroubleView<'_>, out: &mut Vec<u8>) {
+        let refused = REFUSALS.iter().find(|(code, _)| *code == trouble.code).map(|(_, text)| *text);
+        let (heading, lead) = match (trouble.status, trouble.code) {
+            (_, "unknown_order") => ("no-such-order", Some("no-such-order-text")),
+            (401, _) => ("sign-in-first", None),
+            (_, "outcome_unknown") => ("not-yet", Some("excuse-unknown")),
+            (429 | 503, _) if refused.is_none() => ("not-yet", Some("excuse-busy")),
+            _ => ("rejected", refused),
+        };
+        // Where they come from is not known here: the shop leads where it likes.
+        let sign_in = self.settings.look.sign_in_url.as_deref().filter(|_| trouble.status == 401);
+        let sign_in_url = sign_in.map(|url| url.replace("{return}", ""));
+        let values = context! {
+            heading,
+            lead,
+            detail => (heading == "rejected" && lead.is_none()).then_some(trouble.detail),
+            ask_again => heading == "not-yet",
+            sign_in_url,
+        };
+        self.fill(&self.plain[language.place()], "trouble.html", values, out);
+    }
+}
+
+/// Refusals that have a text in every language, as in attempt.js.
+pub(super) const REFUSALS: [(&str, &str); 9] = [
+    ("sold_out", "refused-sold-out-plain"),
+    ("not_enough_left", "refused-not-enough-left"),
+    ("not_started", "refused-not-started"),
+    ("ended", "refused-ended"),
+    ("paused", "refused-paused"),
+    ("over_limit", "refused-over-limit"),
+    ("cooling_down", "refused-cooling-down"),
+    ("too_many_holds", "refused-too-many-holds"),
+    ("unknown_sku", "refused-unknown-sku"),
+];
