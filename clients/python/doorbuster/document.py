@@ -18,6 +18,33 @@ class WebhookAsked(TypedDict):
     test: int | None
 
 
+class ImageElsewhere(TypedDict, closed=True):
+    url: str
+
+
+class ImageAdded(TypedDict):
+    name: str
+    content_type: str
+    bytes: int
+
+
+class KeptImage(TypedDict):
+    name: str
+    bytes: int
+    added_at_ms: Milliseconds
+
+
+class ItemImageRequest(TypedDict, closed=True):
+    name: str
+    alt: NotRequired[str]
+
+
+class ItemImage(TypedDict):
+    name: str
+    alt: str
+    url: str
+
+
 class Webhook(TypedDict):
     name: str
     url: str
@@ -92,6 +119,7 @@ class Item(TypedDict):
     held: NotRequired[int]
     sold: NotRequired[int]
     limit: int | None
+    image: ItemImage | None
 
 
 class SaleChangeRequest(TypedDict, closed=True):
@@ -203,6 +231,7 @@ class ItemRequest(TypedDict, closed=True):
     list_price: NotRequired[int]
     total: int
     limit: NotRequired[int | None]
+    image: NotRequired[ItemImageRequest | None]
 
 
 class AuditedItem(TypedDict):
@@ -265,6 +294,11 @@ class PublishedOrderData(TypedDict):
     orderItemList: list[dict[str, Any]]
     orderStatus: Literal['1']
     order: dict[str, Any]
+
+
+class ImageList(TypedDict):
+    images: list[KeptImage]
+    next_cursor: str | None
 
 
 class Webhooks(TypedDict):

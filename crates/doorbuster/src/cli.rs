@@ -13,6 +13,7 @@ use crate::config::ConfigArguments;
 use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
+use crate::images::ImagesArguments;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::queues::QueuesArguments;
 use crate::refunds::RefundsArguments;
@@ -50,6 +51,7 @@ pub(crate) enum CommandGroup {
     Orders(OrdersArguments),
     Refunds(RefundsArguments),
     Buyers(BuyersArguments),
+    Images(ImagesArguments),
     Webhooks(WebhooksArguments),
     Backup(BackupArguments),
     Clock(ClockArguments),

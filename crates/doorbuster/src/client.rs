@@ -140,6 +140,13 @@ impl Client {
         self.answer(request.content_type("application/json").send(body.to_string()), once)
     }
 
+    /// Sends what is no JSON. To send it again changes nothing.
+    pub(crate) fn post_bytes(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
+        let request =
+            self.agent.post(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        self.answer(request.content_type("application/octet-stream").send(body), None)
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}/api/v1{path}", self.base)
     }

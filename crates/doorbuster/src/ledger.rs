@@ -70,14 +70,15 @@ Examples:
 #[command(after_help = "\
 The copy is consistent: it holds every order that was accepted before the command began. Copying ledger.db with
 other tools while the server runs is not. It holds what the ledger holds: addresses, and the secret that order ids
-are made with, so keep it as you keep the ledger. The secrets of tokens and payments are not in it.
+are made with, so keep it as you keep the ledger. The secrets of tokens and payments are not in it, and neither are
+the images of items: copy the folder images of the data directory as well.
 
 Example, with a date in the name:
   doorbuster backup --data-dir var/doorbuster --to backup-$(date +%F).db
 
 To restore, put the file as ledger.db into a new directory, check it, and serve from there:
   mkdir var/restored
-  cp backup-2026-12-01.db var/restored/ledger.db
+  cp backup-2026-12-01.db var/restored/ledger.db && cp -r var/doorbuster/images var/restored/
   doorbuster audit --data-dir var/restored
   doorbuster serve --data-dir var/restored
 Keep the old directory until you know why you needed this: orders accepted after the backup are only there.

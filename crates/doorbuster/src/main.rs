@@ -14,6 +14,7 @@ mod dead_letters;
 mod demo;
 mod failure;
 mod gate_client;
+mod images;
 mod ledger;
 mod live;
 mod logging;
@@ -64,6 +65,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),
         CommandGroup::Refunds(arguments) => refunds::run(&arguments, &environment),
         CommandGroup::Buyers(arguments) => buyers::run(&arguments, &environment),
+        CommandGroup::Images(arguments) => images::run(&arguments, &environment),
         CommandGroup::Webhooks(arguments) => webhooks::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),

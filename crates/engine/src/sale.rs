@@ -6,6 +6,8 @@ use crate::{ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 pub mod limits {
     pub const TITLE_BYTES_MAX: usize = 200;
     pub const DESCRIPTION_BYTES_MAX: usize = 2_000;
+    pub const IMAGE_NAME_BYTES_MAX: usize = 64;
+    pub const IMAGE_ALT_BYTES_MAX: usize = 500;
     pub const ITEMS_MAX: usize = 10_000;
     /// Minor units of the currency.
     pub const PRICE_MAX: u64 = 1_000_000_000_000;
@@ -42,6 +44,16 @@ pub struct ItemSpec {
     pub total: u64,
     /// Units that one buyer may hold and own; `None`: as many as there are.
     pub limit: Option<u32>,
+    /// What its page shows; `None`: nothing of its own.
+    pub image: Option<ItemImage>,
+}
+
+/// An image that is kept elsewhere, by its name there. Nothing follows from it but what a page shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemImage {
+    pub name: String,
+    /// What it shows, for whoever does not see it; empty: nothing that its title does not say.
+    pub alt: String,
 }
 
 /// A sale, as the operator describes it.
@@ -73,12 +85,15 @@ impl SaleSpec {
     /// Checks what people will read. Not when a ledger is loaded: it may have been written before this was asked.
     pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
         let items = self.items.iter();
-        let mut texts = items.flat_map(|item| item.description.split('\n').chain([item.title.as_str()]));
+        let mut texts = items.flat_map(|item| {
+            let alt = item.image.as_ref().map(|image| image.alt.as_str());
+            item.description.split('\n').chain([item.title.as_str()]).chain(alt)
+        });
         if is_plain(&self.title) && texts.all(is_plain) {
             return Ok(());
         }
         Err(Refusal::InvalidSale(
-            "a title or description has control characters, or characters that turn the direction of text",
+            "a title, description or alternative text has control characters, or characters that turn the direction of text",
         ))
     }
 
@@ -129,6 +144,14 @@ impl ItemSpec {
         }
         if self.total > limits::TOTAL_MAX {
             return invalid("an item may have at most 1,000,000,000,000 units");
+        }
+        if let Some(image) = &self.image {
+            if image.name.is_empty() || image.name.len() > limits::IMAGE_NAME_BYTES_MAX {
+                return invalid("an image's name must have 1 to 64 bytes");
+            }
+            if image.alt.len() > limits::IMAGE_ALT_BYTES_MAX {
+                return invalid("an image's alternative text may have at most 500 bytes");
+            }
         }
         if self.limit.is_some_and(|limit| limit == 0 || limit > limits::QUANTITY_MAX) {
             return invalid("the limit per buyer must be 1 to 1,000,000 units");

@@ -67,6 +67,7 @@ fn create(ledger: &mut SharedLedger, skus: u32, limited: bool) {
         list_price: 9_999,
         total: 1_000_000_000,
         limit: limited.then_some(1_000),
+        image: None,
     };
     let spec = SaleSpec {
         id: SaleId(1),

@@ -43,6 +43,7 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 list_price: 549_900,
                 total: 10_000_000,
                 limit: None,
+                image: None,
             },
             ItemSpec {
                 product: ProductId(30),
@@ -53,6 +54,7 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 list_price: 24_900,
                 total: 100,
                 limit: Some(1),
+                image: None,
             },
         ],
     }
@@ -68,6 +70,7 @@ fn shop(now: UnixMs) -> SaleSpec {
         list_price: 100 + id,
         total: SHOP_BALANCE,
         limit: None,
+        image: None,
     };
     SaleSpec {
         id: SHOP_SALE,

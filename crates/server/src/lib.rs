@@ -10,6 +10,7 @@ pub mod demo;
 pub mod embedded;
 pub mod gate;
 pub mod http;
+pub mod image_origins;
 pub mod intake;
 pub mod ledger;
 pub mod metrics;

@@ -1,5 +1,6 @@
 //! `doorbuster sale create`: a sale from arguments or from a TOML or JSON file, with the same words in each.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,10 +8,12 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use server::config::Environment;
+use server::pages::is_image_name;
 
 use super::Sales;
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
+use crate::images;
 use crate::time::{Moment, parse_duration, parse_moment};
 
 /// Create a sale, from a file or from arguments
@@ -36,6 +39,8 @@ with drop.toml (or the same as JSON):
   list = 9999                            # default: price
   total = 100                            # units
   limit = 1                              # per buyer; default: no limit
+  image = \"shoe.webp\"                    # a file beside this one, an address, or a name of `doorbuster images`; default: none
+  alt = \"A red running shoe\"             # what it shows, for whoever does not see it
 
 Relative times count from the server's clock. If an answer is lost, repeat the command with the id that the error
 names (with a file: in the file) and absolute times: the same sale is made once.")]
@@ -106,6 +111,8 @@ struct NewItem {
     list: Option<u64>,
     total: u64,
     limit: Option<u64>,
+    image: Option<String>,
+    alt: Option<String>,
 }
 
 /// The only part of the answer of `GET /time` that is needed here.
@@ -124,9 +131,27 @@ pub(super) fn run(arguments: &CreateArguments, environment: &Environment) -> Res
     let now_ms = if plan.is_relative() { client.get("/time")?.read::<ServerTime>()?.now_ms } else { 0 };
     let (starts_at_ms, ends_at_ms) = plan.at(now_ms)?;
     let id = sale.id.map_or_else(|| next_id(&client), Ok)?;
-    let body = body(&sale, id, (starts_at_ms, ends_at_ms), plan.payment);
+    let beside = arguments.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let images = keep_images(&client, &sale, beside)?;
+    let body = body(&sale, id, (starts_at_ms, ends_at_ms), plan.payment, &images);
     let answer = client.post("/sales", &body, Some(Once::Id(id)))?;
     super::show(&answer, &arguments.server)
+}
+
+/// Has the server keep what the items show; returns the name that each got. Again it gets the same.
+fn keep_images(client: &Client, sale: &NewSale, beside: &Path) -> Result<HashMap<String, String>, Failure> {
+    if let Some(item) = sale.items.iter().find(|item| item.alt.is_some() && item.image.is_none()) {
+        return Err(Failure::usage(format!("the item of product {} has alt, and no image", item.product)));
+    }
+    let mut names = HashMap::new();
+    for image in sale.items.iter().filter_map(|item| item.image.as_ref()) {
+        if !names.contains_key(image) {
+            let name =
+                if is_image_name(image) { image.clone() } else { images::keep(client, image, beside)? };
+            names.insert(image.clone(), name);
+        }
+    }
+    Ok(names)
 }
 
 /// The number that the next sale gets. Chosen before the sale is sent, so that a repetition is the same sale; if somebody
@@ -228,7 +253,17 @@ fn whole_ms(duration: Duration) -> u64 {
 }
 
 /// The request of `POST /sales`. What is left out takes the server's default; `payment_s: null` is no payment.
-fn body(sale: &NewSale, id: u64, (starts_at_ms, ends_at_ms): (u64, u64), payment: Payment) -> Value {
+fn body(
+    sale: &NewSale,
+    id: u64,
+    (starts_at_ms, ends_at_ms): (u64, u64),
+    payment: Payment,
+    images: &HashMap<String, String>,
+) -> Value {
+    let image = |item: &NewItem| {
+        let name = &images[item.image.as_ref()?];
+        Some(json!({ "name": name, "alt": item.alt.as_deref().unwrap_or_default() }))
+    };
     let items: Vec<Value> = sale
         .items
         .iter()
@@ -241,6 +276,7 @@ fn body(sale: &NewSale, id: u64, (starts_at_ms, ends_at_ms): (u64, u64), payment
                 "list_price": item.list.unwrap_or(item.price),
                 "total": item.total,
                 "limit": item.limit,
+                "image": image(item),
             })
         })
         .collect();
@@ -287,7 +323,7 @@ fn parse_item(text: &str) -> Result<NewItem, String> {
     let (Some(product), Some(price), Some(total)) = (product, price, total) else {
         return Err("product, price and total are needed".to_owned());
     };
-    Ok(NewItem { product, title, description: None, price, list, total, limit })
+    Ok(NewItem { product, title, description: None, price, list, total, limit, image: None, alt: None })
 }
 
 #[cfg(test)]
@@ -305,7 +341,9 @@ mod tests {
                 price: 4999,
                 list: Some(9999),
                 total: 100,
-                limit: Some(1)
+                limit: Some(1),
+                image: None,
+                alt: None,
             })
         );
         for (text, error) in [

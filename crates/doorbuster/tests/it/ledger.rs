@@ -72,6 +72,7 @@ fn sale() -> SaleSpec {
             list_price: 9999,
             total: 100,
             limit: Some(1),
+            image: None,
         }],
     }
 }

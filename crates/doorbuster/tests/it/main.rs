@@ -29,6 +29,7 @@ mod edge;
 mod engines;
 mod exchange;
 mod fake_clock;
+mod images;
 mod ledger;
 mod mysql;
 mod operators;

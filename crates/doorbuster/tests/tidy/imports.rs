@@ -11,7 +11,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["embedded", "cluster", "http"],
     &["chores", "demo"],
     &["config"],
-    &["webhooks"],
+    &["webhooks", "image_origins"],
     &["pages", "gate", "queue", "ledger"],
     &["intake"],
     &["net"],

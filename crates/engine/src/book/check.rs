@@ -185,6 +185,7 @@ mod tests {
             list_price: 5,
             total: 9,
             limit: Some(3),
+            image: None,
         };
         let spec = SaleSpec {
             id: SaleId(1),

@@ -33,6 +33,7 @@ pub(crate) fn sale_of(total: u64) -> SaleSpec {
             list_price: 300,
             total,
             limit: None,
+            image: None,
         }],
     }
 }

@@ -172,6 +172,7 @@ impl Draw {
                     list_price: 200,
                     total: random.below(8),
                     limit: random.percent(60).then(|| 1 + random.small(4)),
+                    image: None,
                 })
                 .collect(),
         }

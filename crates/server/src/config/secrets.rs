@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
+use crate::image_origins::ImageOrigins;
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::pages::{Image, Languages};
@@ -62,6 +63,7 @@ pub struct Secrets {
     pub shop_key_source: Option<KeySource>,
     /// The shop's logo, which is no secret: a file like the others.
     pub logo: Option<Image>,
+    pub image_origins: ImageOrigins,
     /// The texts of the pages; `None`: all that the program has.
     pub languages: Option<Languages>,
     /// Where the shop is told of its orders, with what signs that.
@@ -251,6 +253,10 @@ impl Secrets {
         match config.shop.load_languages() {
             Ok(languages) => self.languages = Some(languages),
             Err(found) => problems.extend(found),
+        }
+        match config.shop.load_image_origins() {
+            Ok(origins) => self.image_origins = origins,
+            Err(problem) => problems.push(problem),
         }
         if let Some(path) = config.shop.logo_file() {
             let read = std::fs::read(path).map_err(|error| format!("can't be read: {error}"));

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::http::{is_origin, not_an_origin};
 use super::{Problem, is_safe_url, path_unless_empty, text_unless_empty};
+use crate::image_origins::ImageOrigins;
 use crate::pages::{
     Accent, Colour, LANGUAGE_BYTES_MAX, LANGUAGES_MAX, Language, Languages, Scheme, is_language_code,
 };
@@ -38,6 +40,8 @@ pub struct Shop {
     languages: Vec<String>,
     #[serde(deserialize_with = "path_unless_empty")]
     languages_dir: Option<PathBuf>,
+    image_origins: Vec<String>,
+    image_authority_file: PathBuf,
 }
 
 /// When the pages ask for an address.
@@ -106,7 +110,25 @@ impl Shop {
         self.legal_links.iter().filter_map(|link| parse_link(link))
     }
 
+    /// Where images may come from, with who vouches for those servers.
+    ///
+    /// # Errors
+    /// For whoever configures it.
+    pub(super) fn load_image_origins(&self) -> Result<ImageOrigins, String> {
+        let path = &self.image_authority_file;
+        let of = |problem: String| format!("shop.image_authority_file = {path:?} {problem}");
+        let authorities = match self.image_origins.iter().any(|origin| origin.starts_with("https://")) {
+            true => Some(std::fs::read(path).map_err(|error| of(format!("can't be read: {error}")))?),
+            false => None,
+        };
+        let origins = ImageOrigins::new(self.image_origins.clone(), authorities.as_deref());
+        origins.map_err(|error| of(error.to_string()))
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        for origin in self.image_origins.iter().filter(|origin| !is_origin(origin)) {
+            problems.push(("shop.image_origins", not_an_origin(origin)));
+        }
         let chars = self.name.chars().count();
         if chars == 0 || chars > NAME_CHARS_MAX || self.name.chars().any(char::is_control) {
             let message = format!("must have 1 to {NAME_CHARS_MAX} characters, in one line");

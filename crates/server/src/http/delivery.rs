@@ -6,9 +6,10 @@ use std::time::Instant;
 use super::HttpService;
 use super::pending::{Pending, Waiting};
 use super::placing::Placed;
+use super::reads::Next;
 use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
-use crate::intake::Reply;
+use crate::intake::{Reply, Request};
 use crate::net::{Replies, ResponseWriter, Ticket};
 
 /// Where answers that come later go: the event loop, or a test.
@@ -47,9 +48,11 @@ impl HttpService {
         self.shared.reads.take(self.client.event_loop(), &mut read);
         for (ticket, show) in read.drain(..) {
             let Some(Pending { origin, problems, .. }) = self.pending.take(ticket) else { continue };
-            self.write_later(Recipient { ticket, origin, problems }, delivery, |service, out| {
-                show.write(service, out)
-            });
+            let recipient = Recipient { ticket, origin, problems };
+            match show.next() {
+                Next::Write(write) => self.write_later(recipient, delivery, write),
+                Next::Ask(request, waiting) => self.go_on(recipient, (request, waiting), delivery),
+            }
         }
         self.read = read;
     }
@@ -70,14 +73,25 @@ impl HttpService {
                 self.write_later(recipient, delivery, |service, out| show(service, reply, out));
             }
             Waiting::Step(next) => match next(reply) {
-                Ok((request, waiting)) if self.client.reserve() => {
-                    let Recipient { ticket, origin, problems } = recipient;
-                    self.hand_over(ticket, request, Pending { waiting, origin, problems });
-                }
-                Ok(_) => self.write_later(recipient, delivery, |_, _| Err(Problem::busy())),
+                Ok(next) => self.go_on(recipient, next, delivery),
                 Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),
             },
             Waiting::Thread => unreachable!("what another thread answers does not come through the mailbox"),
+        }
+    }
+
+    /// Asks the profile for what answers a request that has waited already.
+    fn go_on(
+        &mut self,
+        recipient: Recipient,
+        (request, waiting): (Request, Waiting),
+        delivery: &mut impl Delivery,
+    ) {
+        if self.client.reserve() {
+            let Recipient { ticket, origin, problems } = recipient;
+            self.hand_over(ticket, request, Pending { waiting, origin, problems });
+        } else {
+            self.write_later(recipient, delivery, |_, _| Err(Problem::busy()));
         }
     }
 

@@ -14,6 +14,7 @@ mod delivery;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hosts;
+mod images;
 mod lists;
 mod pages;
 mod pay_link;

@@ -12,8 +12,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::HttpService;
+use super::pending::Waiting;
 use super::wire::answer::Answering;
 use super::wire::error::Problem;
+use crate::intake::Request;
 use crate::ledger::{EventReader, OpenError, Source};
 use crate::net::{Stop, Ticket, Waker};
 
@@ -51,8 +53,14 @@ impl LedgerRead {
     }
 }
 
-/// Writes the answer from what was read, on the event loop.
-pub(super) struct ShowRead(Box<WriteRead>);
+/// Writes the answer from what was read, on the event loop, or goes on from there.
+pub(super) struct ShowRead(Next);
+
+pub(super) enum Next {
+    Write(Box<WriteRead>),
+    /// The profile is asked, and answers.
+    Ask(Request, Waiting),
+}
 
 type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
 
@@ -60,11 +68,15 @@ impl ShowRead {
     pub(super) fn new(
         write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> ShowRead {
-        ShowRead(Box::new(write))
+        ShowRead(Next::Write(Box::new(write)))
     }
 
-    pub(super) fn write(self, service: &mut HttpService, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
-        (self.0)(service, out)
+    pub(super) fn ask(request: Request, waiting: Waiting) -> ShowRead {
+        ShowRead(Next::Ask(request, waiting))
+    }
+
+    pub(super) fn next(self) -> Next {
+        self.0
     }
 }
 

@@ -7,14 +7,17 @@ use engine::SaleId;
 use crate::clock::Clock;
 use crate::http::access::CurrentAccess;
 use crate::http::auth::{AuthMode, TokenRules};
+use crate::http::images::ImageThread;
 use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::pay_link::PayPage;
 use crate::http::reads::Reads;
 use crate::http::sessions::Sessions;
+use crate::image_origins::ImageOrigins;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
 use crate::intake::{AddressRate, Health};
+use crate::ledger::Source;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
@@ -109,6 +112,7 @@ pub struct Shared {
     pub(super) pages: Arc<PageShelf>,
     pub(super) lists: Lists,
     pub(super) reads: Reads,
+    pub(super) images: ImageThread,
     health: Arc<Health>,
     pub(super) webhooks: Vec<Arc<Control>>,
     stop: Stop,
@@ -124,6 +128,8 @@ pub struct Parts {
     pub net: Arc<NetStats>,
     pub pages: Pages,
     pub reads: Reads,
+    /// Where images of items are kept, and come from.
+    pub images: (Source, ImageOrigins),
     /// Where the shop publishes more keys.
     pub shop_key_source: Option<KeySource>,
     /// What this server knows of its engines.
@@ -137,6 +143,8 @@ pub struct Parts {
 impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
         let pages = Arc::new(PageShelf::new(parts.pages));
+        let (images, origins) = parts.images;
+        let images = ImageThread::start(images, origins, Arc::clone(&pages), parts.reads.answers());
         let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
         Arc::new(Shared {
             lists: Lists::start(shelf, clock, Arc::clone(&pages), parts.reads.answers()),
@@ -153,6 +161,7 @@ impl Shared {
             order_id_secret: secrets.order_id,
             pages,
             reads: parts.reads,
+            images,
             options,
             health: parts.health,
             stop: parts.stop,

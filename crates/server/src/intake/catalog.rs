@@ -285,6 +285,7 @@ mod tests {
             list_price: 1,
             total: 10,
             limit: None,
+            image: None,
         };
         SaleSpec {
             id: SaleId(id),

@@ -2,7 +2,7 @@
 //!
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
 //! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`),
-//! whose addresses go (`erasing`), what the shop is told (`outgoing`). A backend takes the entries of one batch
+//! whose addresses go (`erasing`), what the shop is told (`outgoing`); `images` of items lie beside it. A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 
 mod audit;
@@ -10,6 +10,8 @@ mod backend;
 mod buyers;
 mod erasing;
 mod feed;
+mod image_files;
+mod images;
 pub mod mysql;
 mod outgoing;
 mod record;
@@ -24,6 +26,7 @@ pub use audit::{Audit, AuditedSku};
 pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
 pub use feed::{Changes, OrderLine};
+pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use outgoing::{
     ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };

@@ -1,8 +1,8 @@
 //! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices. A format on disk: fields are only added.
 
 use engine::{
-    BuyerId, Event, ItemSpec, Notice, OrderId, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec,
-    SkuId, UnixMs,
+    BuyerId, Event, ItemImage, ItemSpec, Notice, OrderId, Payment, ProductId, Refusal, SaleChange, SaleId,
+    SaleSpec, SkuId, UnixMs,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,14 @@ struct ItemRecord {
     list_price: u64,
     total: u64,
     limit: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    image: Option<ImageRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ImageRecord {
+    name: String,
+    alt: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +74,12 @@ pub(crate) enum NoticeRecord {
     BackInStock { sku: u32 },
 }
 
+impl ImageRecord {
+    fn of(image: &ItemImage) -> ImageRecord {
+        ImageRecord { name: image.name.clone(), alt: image.alt.clone() }
+    }
+}
+
 impl SaleRecord {
     pub(crate) fn of(spec: &SaleSpec) -> SaleRecord {
         let item = |item: &ItemSpec| ItemRecord {
@@ -76,6 +90,7 @@ impl SaleRecord {
             list_price: item.list_price,
             total: item.total,
             limit: item.limit,
+            image: item.image.as_ref().map(ImageRecord::of),
         };
         SaleRecord {
             title: spec.title.clone(),
@@ -100,6 +115,7 @@ impl SaleRecord {
             list_price: item.list_price,
             total: item.total,
             limit: item.limit,
+            image: item.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
         };
         SaleSpec {
             id,

@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use super::rendered::content_tag;
+
 /// Of one image. A phone on a bad line waits for it, and all that are served are in memory.
-const IMAGE_BYTES_MAX: usize = 512 * 1024;
+pub const IMAGE_BYTES_MAX: usize = 512 * 1024;
 
 /// An image as it is served.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,50 +24,75 @@ impl fmt::Debug for Image {
 }
 
 /// Why some bytes are no image for a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnImage {
+    #[error("has {bytes} bytes, and {IMAGE_BYTES_MAX} are the most: make it smaller")]
     TooLarge { bytes: usize },
+    #[error("is none of PNG, JPEG, WebP, AVIF and SVG")]
     UnknownKind,
 }
 
-impl fmt::Display for NotAnImage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotAnImage::TooLarge { bytes } => {
-                write!(f, "has {bytes} bytes, and {IMAGE_BYTES_MAX} are the most: make it smaller")
-            }
-            NotAnImage::UnknownKind => f.write_str("is none of PNG, JPEG, WebP, AVIF and SVG"),
-        }
-    }
+const KINDS: [(&str, &str); 5] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("webp", "image/webp"),
+    ("avif", "image/avif"),
+    ("svg", "image/svg+xml"),
+];
+/// Hexadecimal digits of a name.
+const NAME_DIGITS: usize = 32;
+
+/// Whether this may be the name of an image.
+pub fn is_image_name(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(tag, extension)| {
+        tag.len() == NAME_DIGITS
+            && tag.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+            && KINDS.iter().any(|(kind, _)| *kind == extension)
+    })
 }
 
 impl Image {
+    /// Of its content alone: the same image has the same name everywhere, and another one never has it.
+    pub fn name(&self) -> String {
+        format!("{}.{}", content_tag(&self.bytes, NAME_DIGITS / 2), self.extension)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        self.content_type
+    }
+
     /// # Errors
     /// If it is too large, or of no kind that browsers show.
     pub fn new(bytes: Vec<u8>) -> Result<Image, NotAnImage> {
         if bytes.len() > IMAGE_BYTES_MAX {
             return Err(NotAnImage::TooLarge { bytes: bytes.len() });
         }
-        let (content_type, extension) = kind(&bytes).ok_or(NotAnImage::UnknownKind)?;
+        let extension = kind(&bytes).ok_or(NotAnImage::UnknownKind)?;
+        let (_, content_type) =
+            *KINDS.iter().find(|(kind, _)| *kind == extension).expect("every kind is there");
         Ok(Image { bytes, content_type, extension })
     }
 }
 
-fn kind(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+fn kind(bytes: &[u8]) -> Option<&'static str> {
     let at = |from: usize, mark: &[u8]| bytes.get(from..from + mark.len()) == Some(mark);
     if at(0, b"\x89PNG\r\n\x1a\n") {
-        return Some(("image/png", "png"));
+        return Some("png");
     }
     if at(0, b"\xff\xd8\xff") {
-        return Some(("image/jpeg", "jpg"));
+        return Some("jpg");
     }
     if at(0, b"RIFF") && at(8, b"WEBP") {
-        return Some(("image/webp", "webp"));
+        return Some("webp");
     }
     if at(4, b"ftypavif") {
-        return Some(("image/avif", "avif"));
+        return Some("avif");
     }
-    is_svg(bytes).then_some(("image/svg+xml", "svg"))
+    is_svg(bytes).then_some("svg")
 }
 
 /// An SVG is text whose first element is `<svg>`. It may hold a script: as an image it runs none, and opened by itself

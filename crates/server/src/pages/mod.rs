@@ -27,13 +27,14 @@ use minijinja::{Environment, Error, Value, context};
 pub use accent::{Accent, Colour, Scheme};
 use asset::Assets;
 pub use format::amount;
-pub use image::Image;
+pub use image::{IMAGE_BYTES_MAX, Image, NotAnImage, is_image_name};
 pub use language::{
     LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,
 };
 pub use plain::{CheckView, OrderPageView, TroubleView};
 pub use rendered::{Rendered, Tags, write_file};
-pub use view::{ItemView, Links, Picture, SaleState, SaleView};
+use view::Picture;
+pub use view::{ImageView, ItemView, Links, SaleState, SaleView};
 
 /// Sent with every page. `data:` is for the browser's own drawings of form controls.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -198,6 +199,11 @@ impl Pages {
         format!("seckill_{sale}_{product}.html")
     }
 
+    /// Where an item's image is; the name is another one for another image.
+    pub fn image_path(sale: u64, product: u64, name: &str) -> String {
+        format!("/images/{sale}/{product}/{name}")
+    }
+
     /// The name of that page's file in a language: of the first one it is the address.
     pub fn sale_file_name_in(&self, language: LanguageId, sale: u64, product: u64) -> String {
         if language == LanguageId::default() {
@@ -286,7 +292,7 @@ impl Pages {
             sale => sale_values(sale),
             address_asked => self.settings.address_asked,
             // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
-            drawing => Value::from_safe_string(self.assets.drawing(item.picture.file_name()).to_owned()),
+            drawing => Value::from_safe_string(self.assets.drawing(self.picture(item).file_name()).to_owned()),
             ..self.item_values(language, sale, item)
         };
         let frame = Frame {
@@ -304,6 +310,11 @@ impl Pages {
             ],
         };
         self.html(language, &frame, &self.content(language, "product.html", values))
+    }
+
+    /// What stands where an item has no image. A demo's titles are known; what a shop sells is not guessed.
+    fn picture(&self, item: &ItemView) -> Picture {
+        if self.settings.demo_pay { Picture::for_title(&item.title) } else { Picture::Parcel }
     }
 
     fn item_values(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> Value {
@@ -327,7 +338,8 @@ impl Pages {
             quantity_max,
             // Nobody is offered more than there is; the script knows how much that is now.
             quantity_most => u64::from(quantity_max).min(item.total.max(1)),
-            picture => self.asset_path(item.picture.file_name()),
+            picture => self.asset_path(self.picture(item).file_name()),
+            image => item.image.as_ref().map(|image| context! { path => image.path, alt => image.alt }),
         }
     }
 

@@ -23,9 +23,9 @@ impl SaleState {
     }
 }
 
-/// One of our own drawings. A shop's photographs are the shop's affair: the pages load from no other host.
+/// One of our own drawings, for an item that has no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Picture {
+pub(super) enum Picture {
     Phone,
     Headphones,
     Watch,
@@ -36,8 +36,8 @@ pub enum Picture {
 }
 
 impl Picture {
-    /// The picture whose subject the product's title names; a parcel if it names none.
-    pub fn for_title(title: &str) -> Picture {
+    /// The picture whose subject a demo's title names; a parcel if it names none.
+    pub(super) fn for_title(title: &str) -> Picture {
         const SUBJECTS: [(&str, Picture); 10] = [
             ("headphone", Picture::Headphones),
             ("earbud", Picture::Headphones),
@@ -112,5 +112,13 @@ pub struct ItemView {
     pub available: u64,
     /// Units per buyer; `None` is no limit.
     pub limit: Option<u32>,
-    pub picture: Picture,
+    pub image: Option<ImageView>,
+}
+
+/// An image of an item, as a page shows it.
+#[derive(Clone, Debug)]
+pub struct ImageView {
+    pub path: String,
+    /// Empty: nothing that the title does not say.
+    pub alt: String,
 }

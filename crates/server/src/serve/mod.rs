@@ -156,6 +156,7 @@ fn run_on(
         health,
         pages: Pages::new(page_settings(config, secrets)),
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
+        images: (config.ledger_source(secrets), secrets.image_origins.clone()),
         shop_key_source: secrets.shop_key_source.clone(),
         webhooks: senders.iter().map(Sender::control).collect(),
         stop: stop.clone(),

@@ -34,6 +34,7 @@ pub(crate) fn sale(id: u64) -> SaleSpec {
         list_price: 9_999,
         total,
         limit,
+        image: None,
     };
     SaleSpec {
         id: SaleId(id),

@@ -13,6 +13,7 @@ mod faults;
 mod formats;
 mod gate;
 mod history;
+mod images;
 mod ledger;
 mod mysql_book;
 mod mysql_faults;

@@ -45,6 +45,13 @@ impl<K: Eq + Hash, V> Bounded<K, V> {
         Some(kept)
     }
 
+    pub(in crate::http) fn remove(&mut self, key: &K) {
+        self.old.remove(key);
+        if let Some((_, bytes)) = self.young.remove(key) {
+            self.young_bytes -= bytes;
+        }
+    }
+
     #[cfg(test)]
     pub(in crate::http) fn size(&self) -> (usize, usize) {
         let old_bytes: usize = self.old.values().map(|(_, bytes)| bytes).sum();

@@ -7,6 +7,7 @@ use engine::{Payment, UnixMs};
 use super::page::SIZE_DEFAULT;
 use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::catalog::{Catalog, Sale};
+use crate::pages::Pages;
 
 /// Items of a sale in a list of sales; its own page has the others.
 const LISTED_ITEMS: u32 = 6;
@@ -148,5 +149,19 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
     if showing.reader == Reader::Operator {
         object.number("held", counters.held()).number("sold", counters.sold());
     }
-    object.number_or_null("limit", item.limit.map(u64::from)).end();
+    object.number_or_null("limit", item.limit.map(u64::from));
+    match &item.image {
+        None => {
+            object.raw("image", b"null");
+        }
+        Some(image) => {
+            let url = Pages::image_path(sale.spec.id.0, item.product.0, &image.name);
+            Object::begin(object.value("image"))
+                .text("name", &image.name)
+                .text("alt", &image.alt)
+                .text("url", &url)
+                .end();
+        }
+    }
+    object.end();
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::http::wire::answer::{Answering, NOSNIFF};
 use crate::http::wire::fields::Fields;
 use crate::net::Prepared;
-use crate::pages::{CONTENT_SECURITY_POLICY, Rendered, Tags, write_file};
+use crate::pages::{CONTENT_SECURITY_POLICY, Image, Rendered, Tags, write_file};
 
 /// Every page: what it may load, that it may not be framed, and that nobody learns where it was left from.
 pub(in crate::http) const PAGE_HEADERS: [(&str, &str); 2] =
@@ -59,6 +59,21 @@ impl KeptPage {
     /// JSON, of which an operator gets more than this.
     pub(in crate::http) fn json(rendered: &Rendered, cache_control: &str) -> KeptPage {
         KeptPage::with(rendered, cache_control, "Accept-Encoding, Authorization", &[])
+    }
+
+    /// An image of an item: what packing would make smaller is packed on its way, if at all.
+    pub(in crate::http) fn image(image: &Image, cache_control: &str) -> KeptPage {
+        let name = image.name();
+        let tag = format!("\"{name}\"");
+        let headers = [NOSNIFF, ("Cache-Control", cache_control), ("ETag", &tag)];
+        let headers: Vec<_> = PAGE_HEADERS.into_iter().chain(headers).collect();
+        let plain = Prepared::new(200, &headers, image.content_type(), image.bytes());
+        KeptPage {
+            gzip: plain.clone(),
+            plain,
+            known: Prepared::new(304, &headers, "", b""),
+            tags: Tags { plain: tag.clone(), gzip: tag },
+        }
     }
 
     fn with(rendered: &Rendered, cache_control: &str, vary: &str, more: &[(&str, &str)]) -> KeptPage {

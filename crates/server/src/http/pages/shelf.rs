@@ -8,20 +8,23 @@
 //! got from there, so that a page is served without a lock. Both are bounded: a year's sales have many pages.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Payment, Phase, SaleSpec, SkuId, UnixMs};
 
 use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::pages::{
-    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, ItemView, LanguageId, Pages, Picture, PreparedPage, Rendered,
-    SaleState, SaleView,
+    ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, Image, ImageView, ItemView, LanguageId, Pages, PreparedPage,
+    Rendered, SaleState, SaleView,
 };
 
 /// Pages of SKUs that are kept for all loops, of about 30 kB each, and their bytes; and those that each loop keeps of them.
 const KEPT_MAX: usize = 1024;
 const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Images of items that are in memory, and their bytes; the others are read anew.
+const KEPT_IMAGES_MAX: usize = 4096;
+const KEPT_IMAGE_BYTES_MAX: usize = 128 * 1024 * 1024;
 const KEPT_BY_LOOP_MAX: usize = 256;
 const KEPT_BYTES_BY_LOOP_MAX: usize = 8 * 1024 * 1024;
 
@@ -93,6 +96,7 @@ pub(in crate::http) struct PageShelf {
     pub(in crate::http) not_found: ByLanguage<Rendered>,
     assets: HashMap<String, KeptPage>,
     by_sku: Mutex<Bounded<(SkuId, LanguageId), Arc<SkuPages>>>,
+    images: Mutex<Bounded<String, Arc<KeptPage>>>,
 }
 
 /// One of something for each language.
@@ -126,12 +130,32 @@ impl PageShelf {
             not_found: ByLanguage::new(&pages, |language| pages.not_found(language)),
             assets: assets.collect(),
             by_sku: Mutex::new(Bounded::new(KEPT_MAX, KEPT_BYTES_MAX)),
+            images: Mutex::new(Bounded::new(KEPT_IMAGES_MAX, KEPT_IMAGE_BYTES_MAX)),
             pages,
         }
     }
 
     pub(in crate::http) fn asset(&self, path: &str) -> Option<&KeptPage> {
         self.assets.get(path)
+    }
+
+    /// An image of an item, if it is in memory.
+    pub(in crate::http) fn image(&self, name: &str) -> Option<Arc<KeptPage>> {
+        self.images().get(name.to_owned()).map(Arc::clone)
+    }
+
+    pub(in crate::http) fn put_image(&self, image: &Image) -> Arc<KeptPage> {
+        let kept = Arc::new(KeptPage::image(image, ASSET_CACHE_CONTROL));
+        self.images().put(image.name(), Arc::clone(&kept), kept.bytes());
+        kept
+    }
+
+    pub(in crate::http) fn remove_image(&self, name: &str) {
+        self.images().remove(&name.to_owned());
+    }
+
+    fn images(&self) -> MutexGuard<'_, Bounded<String, Arc<KeptPage>>> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pages of a SKU, if they are kept and show what is.
@@ -254,7 +278,10 @@ pub(in crate::http) fn item_view(catalog: &Catalog, sale: &Sale, position: usize
         total: counters.total(),
         available: counters.available(),
         limit: item.limit,
-        picture: Picture::for_title(&item.title),
+        image: item.image.as_ref().map(|image| ImageView {
+            path: Pages::image_path(sale.spec.id.0, item.product.0, &image.name),
+            alt: image.alt.clone(),
+        }),
     }
 }
 

@@ -1,12 +1,16 @@
 //! Sales: what everybody may read, and what operators do to them.
 
-use engine::{Adjust, Command, ItemSpec, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs};
+use engine::{
+    Adjust, Command, ItemImage, ItemSpec, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
+};
 use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::lists::{items_page, sales_page, write_sale_with};
+use crate::http::pending::{Show, Waiting};
 use crate::http::placing::key_of;
+use crate::http::reads::ShowRead;
 use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
@@ -62,6 +66,16 @@ struct NewItem {
     list_price: Option<Number>,
     total: Number,
     limit: Option<Quantity>,
+    #[serde(default)]
+    image: Option<NewImage>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewImage {
+    name: String,
+    #[serde(default)]
+    alt: String,
 }
 
 #[derive(Deserialize)]
@@ -137,7 +151,18 @@ impl HttpService {
             items: new.items.into_iter().map(NewItem::into_spec).collect(),
         };
         let status = if self.catalog.sale(id).is_some() { 200 } else { 201 };
-        self.change(call, Command::CreateSale(spec), (id, status))
+        let images = spec.items.iter().filter_map(|item| item.image.as_ref());
+        let images: Vec<_> = images.map(|image| image.name.clone()).collect();
+        let create = Command::CreateSale(spec);
+        if images.is_empty() {
+            return self.change(call, create, (id, status));
+        }
+        self.ask_images(call, move |kept| {
+            kept.check(&images)?;
+            let show: Show =
+                Box::new(move |service, reply, out| service.show_changed(reply, (id, status), 0, out));
+            Ok(ShowRead::ask(Request::Execute(create), Waiting::Reply(show)))
+        })
     }
 
     fn change_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
@@ -199,20 +224,30 @@ impl HttpService {
         &mut self,
         call: &Call<'_>,
         command: Command,
-        (sale, status): (SaleId, u16),
+        shown: (SaleId, u16),
         item: usize,
     ) -> Result<Answer, Problem> {
         self.ask(call, Request::Execute(command), move |service, reply, out| {
-            if !matches!(reply, Reply::Accepted(_)) {
-                return Err(reply.into());
-            }
-            let sale = service.catalog.sale(sale).ok_or(Refusal::UnknownSale)?;
-            service.scratch.clear();
-            let now = service.shared.clock.now();
-            write_sale_with(&mut service.scratch, (&service.catalog, sale), item, now);
-            out.json(status, &service.scratch);
-            Ok(())
+            service.show_changed(reply, shown, item, out)
         })
+    }
+
+    fn show_changed(
+        &mut self,
+        reply: Reply,
+        (sale, status): (SaleId, u16),
+        item: usize,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        if !matches!(reply, Reply::Accepted(_)) {
+            return Err(reply.into());
+        }
+        let sale = self.catalog.sale(sale).ok_or(Refusal::UnknownSale)?;
+        self.scratch.clear();
+        let now = self.shared.clock.now();
+        write_sale_with(&mut self.scratch, (&self.catalog, sale), item, now);
+        out.json(status, &self.scratch);
+        Ok(())
     }
 }
 
@@ -226,6 +261,7 @@ impl NewItem {
             list_price: self.list_price.unwrap_or(self.price).0,
             total: self.total.0,
             limit: self.limit.map(|limit| limit.0),
+            image: self.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
         }
     }
 }

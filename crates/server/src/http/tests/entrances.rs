@@ -25,7 +25,11 @@ fn requests() -> Vec<(Served, Handler, Sent)> {
             Method::Post => "POST",
             _ => "PATCH",
         };
-        let path = path.replace("{name*}", "none").replace("{endpoint?}", "none").replace("{code}", "en");
+        let path = path
+            .replace("{name?}", "none")
+            .replace("{name*}", "none")
+            .replace("{endpoint?}", "none")
+            .replace("{code}", "en");
         let sent = Sent { body: b"{}".to_vec(), ..Sent::new(method, &path) };
         (row.served, row.handler, sent.operator().member(1).key("k"))
     })

@@ -53,7 +53,7 @@ fn every_sale_is_on_one_page_of_its_list() {
     let mut shop = Shop::new(demo_mode());
     // 100 to 129 are upcoming, 200 to 229 open, 300 to 309 were ended.
     for number in 0..30 {
-        shop.execute(one_item(100 + number, 1000));
+        shop.execute(one_item(100 + number, 600_000));
         shop.execute(one_item(200 + number, 0));
         if number < 10 {
             shop.execute(one_item(300 + number, 0));

@@ -5,6 +5,7 @@ mod admission;
 mod entrances;
 mod forms;
 mod fuzz;
+mod images;
 mod lists;
 mod numbers;
 mod operating;

@@ -71,6 +71,12 @@ impl Problem {
         Problem::new(422, "currency_differs", "Another currency", detail)
     }
 
+    pub(in crate::http) fn unknown_image(name: &str) -> Problem {
+        let detail =
+            format!("There is no image {name:?}: POST /api/v1/images adds one and answers with its name.");
+        Problem::new(422, "unknown_image", "No such image", detail)
+    }
+
     pub(in crate::http) fn not_found() -> Problem {
         Problem::new(
             404,

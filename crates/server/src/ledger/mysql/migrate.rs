@@ -13,13 +13,14 @@ use crate::ledger::RowError;
 use crate::ledger::rows::FURTHER_KINDS;
 
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../../migrations/mysql/001.sql"),
     include_str!("../../../migrations/mysql/002.sql"),
     include_str!("../../../migrations/mysql/003.sql"),
     include_str!("../../../migrations/mysql/004.sql"),
     include_str!("../../../migrations/mysql/005.sql"),
     include_str!("../../../migrations/mysql/006.sql"),
+    include_str!("../../../migrations/mysql/007.sql"),
 ];
 /// What all servers that write must know, which `writer.format` says as well. A script that only adds what older ones need not
 /// know leaves it.

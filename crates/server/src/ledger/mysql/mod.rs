@@ -8,6 +8,7 @@ mod book;
 pub mod cluster;
 pub mod connect;
 mod entries;
+mod images;
 mod migrate;
 mod outgoing;
 pub mod profile;
@@ -17,6 +18,7 @@ use mysql::Conn;
 
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
 pub use connect::{Limits, Options, Tls};
+pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};
 pub use outgoing::EventReader;
 
 use crate::ledger::RowError;

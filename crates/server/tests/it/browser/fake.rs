@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Picture, Rendered, SaleState, SaleView,
-    Session, Settings,
+    CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Rendered, SaleState, SaleView, Session,
+    Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -313,7 +313,7 @@ impl Shop {
             total: state.total,
             available: if state.rendered_fresh { state.available } else { state.total },
             limit: state.limit,
-            picture: Picture::Phone,
+            image: None,
         };
         SaleView {
             id: SALE,

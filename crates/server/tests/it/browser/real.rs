@@ -85,7 +85,7 @@ impl Shop {
             "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + 3_600_000,
             "items": [{
                 "product": PRODUCT, "title": TITLE, "description": "A dial as dark as midnight.",
-                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1,
+                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1, "image": null,
             }],
         });
         for (name, value) in changes.as_object().expect("changes are an object") {
@@ -96,6 +96,14 @@ impl Shop {
         }
         let authorization = format!("Bearer {OPERATOR}");
         self.post("sales", &[("Authorization", &authorization)], &sale);
+    }
+
+    /// Has the server keep an image; its name.
+    pub(crate) fn keep_image(&self, content: &str) -> String {
+        let request = self.agent.post(format!("{}/api/v1/images", self.base));
+        let mut answer = request.header("Authorization", format!("Bearer {OPERATOR}")).send(content).unwrap();
+        let kept: Value = answer.body_mut().read_json().unwrap();
+        kept["name"].as_str().unwrap_or_else(|| panic!("{kept}")).to_owned()
     }
 
     /// Moves the start of a sale that has not started.

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::axe::assert_accessible;
 use super::looking::AUDIT;
 use super::real::{PRODUCT, SALE, Shop, TITLE};
 use super::steps::{
@@ -92,7 +93,11 @@ fn the_page_of_the_api_draws_the_served_document() {
 #[test]
 fn every_page_of_the_real_server_fits_and_is_labelled() {
     let (shop, browser) = (Shop::demo(), Browser::start());
-    shop.sell(&json!({ "limit": 2 }));
+    // Wider than its place, and than a phone.
+    let image = shop.keep_image(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='1600' height='400'><rect width='1600' height='400'/></svg>",
+    );
+    shop.sell(&json!({ "limit": 2, "image": { "name": image, "alt": "A dial from the front" } }));
     let order = buy(&browser, &shop.base, SALE, PRODUCT);
     let base = &shop.base;
     for (url, ready) in [
@@ -111,6 +116,13 @@ fn every_page_of_the_real_server_fits_and_is_labelled() {
             browser.wait_until(ready, |browser| browser.attribute(ready, "class").is_some());
             assert_eq!(browser.run(AUDIT), "", "{url} at {width}");
             assert_eq!(browser.complaints(), [""; 0], "{url} at {width}");
+            if url == sale_url(base, SALE, PRODUCT) {
+                assert_eq!(
+                    browser.attribute(".gallery img", "alt").as_deref(),
+                    Some("A dial from the front")
+                );
+                assert_accessible(&browser, "a product with an image");
+            }
         }
     }
     assert_eq!(browser.text("h1"), "Nothing on this shelf");

@@ -37,6 +37,7 @@ fn item(product: u64, total: u64, limit: Option<u32>) -> ItemSpec {
         list_price: 9_999,
         total,
         limit,
+        image: None,
     }
 }
 

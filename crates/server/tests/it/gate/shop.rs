@@ -64,6 +64,7 @@ impl Shop {
             list_price: PRICE,
             total,
             limit,
+            image: None,
         };
         let spec = SaleSpec {
             id: SALE,

@@ -1,0 +1,148 @@
+//! Images of items, on a thread of their own: it waits for the disk, for the ledger's server, or for the shop's.
+//!
+//! One at a time, few waiting; with more, the client is asked to come again. Must not: know a route.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::HttpService;
+use super::call::Call;
+use super::lists::KeptPage;
+use super::pages::shelf::PageShelf;
+use super::pending::{Pending, Waiting};
+use super::reads::{Answers, ShowRead};
+use super::wire::error::Problem;
+use crate::image_origins::ImageOrigins;
+use crate::ledger::{ImageError, KeptImage, Source};
+use crate::net::{Answer, Ticket};
+use crate::pages::{Image, is_image_name};
+use engine::UnixMs;
+
+/// Works that wait for the thread at one time.
+const WAITING_MAX: usize = 32;
+
+/// What the thread works with.
+#[derive(Debug)]
+pub(super) struct Images {
+    ledger: Source,
+    origins: ImageOrigins,
+    shelf: Arc<PageShelf>,
+}
+
+impl Images {
+    /// Keeps an image; it can be named in a sale from then on.
+    pub(super) fn keep(&self, image: Image, at: UnixMs) -> Result<Image, Problem> {
+        self.ledger.add_image(&image.name(), image.bytes(), at)?;
+        self.shelf.put_image(&image);
+        Ok(image)
+    }
+
+    pub(super) fn fetch(&self, url: &str) -> Result<Image, Problem> {
+        self.origins.fetch(url).map_err(|why| {
+            Problem::new(
+                422,
+                "image_not_fetched",
+                "The image was not fetched",
+                format!("No image came: {why}."),
+            )
+        })
+    }
+
+    /// For whoever wants to see it.
+    pub(super) fn load(&self, name: &str) -> Result<Arc<KeptPage>, Problem> {
+        if let Some(kept) = self.shelf.image(name) {
+            return Ok(kept);
+        }
+        let content = self.ledger.image(name)?.ok_or_else(Problem::not_found)?;
+        let image = Image::new(content).map_err(|error| Problem::internal(format!("The image {error}.")))?;
+        Ok(self.shelf.put_image(&image))
+    }
+
+    /// That each of these can be shown.
+    pub(super) fn check(&self, names: &[String]) -> Result<(), Problem> {
+        let unknown = |name| Problem::unknown_image(name);
+        if let Some(name) = names.iter().find(|name| !is_image_name(name)) {
+            return Err(unknown(name));
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.ledger.missing_image(&names)?.map_or(Ok(()), |name| Err(unknown(name)))
+    }
+
+    pub(super) fn list(&self, after: &str, max: usize) -> Result<Vec<KeptImage>, Problem> {
+        Ok(self.ledger.images(after, max)?)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), Problem> {
+        self.shelf.remove_image(name);
+        if self.ledger.remove_image(name)? { Ok(()) } else { Err(Problem::unknown_image(name)) }
+    }
+}
+
+impl From<ImageError> for Problem {
+    fn from(error: ImageError) -> Problem {
+        match error {
+            ImageError::Full { .. } => {
+                Problem::new(409, "images_full", "No room for another image", format!("{error}."))
+            }
+            ImageError::Files(_) | ImageError::MySql(_) => {
+                tracing::warn!(%error, "images can't be kept or read");
+                Problem::unavailable(format!("Images can't be kept or read now: {error}."))
+            }
+        }
+    }
+}
+
+type Work = Box<dyn FnOnce(&Images) -> Result<ShowRead, Problem> + Send>;
+
+struct WaitingWork {
+    event_loop: usize,
+    ticket: Ticket,
+    work: Work,
+}
+
+/// The thread, as the event loops see it. It ends after this is dropped; nothing is lost with what it does then.
+#[derive(Debug)]
+pub(super) struct ImageThread {
+    waiting: SyncSender<WaitingWork>,
+}
+
+impl ImageThread {
+    pub(super) fn start(
+        ledger: Source,
+        origins: ImageOrigins,
+        shelf: Arc<PageShelf>,
+        answers: Answers,
+    ) -> ImageThread {
+        let (sender, waiting) = sync_channel(WAITING_MAX);
+        let images = Images { ledger, origins, shelf };
+        let thread = std::thread::Builder::new().name("images".to_owned());
+        drop(
+            thread
+                .spawn(move || work_all(&images, &waiting, &answers))
+                .expect("the system starts a thread while the server starts"),
+        );
+        ImageThread { waiting: sender }
+    }
+}
+
+fn work_all(images: &Images, waiting: &Receiver<WaitingWork>, answers: &Answers) {
+    while let Ok(WaitingWork { event_loop, ticket, work }) = waiting.recv() {
+        let done = work(images).unwrap_or_else(|problem| ShowRead::new(move |_, _| Err(problem)));
+        answers.give(event_loop, ticket, done);
+    }
+}
+
+impl HttpService {
+    /// Has the thread of images answer.
+    pub(super) fn ask_images(
+        &mut self,
+        call: &Call<'_>,
+        work: impl FnOnce(&Images) -> Result<ShowRead, Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        let (event_loop, ticket) = (self.client.event_loop(), call.ticket);
+        let work = WaitingWork { event_loop, ticket, work: Box::new(work) };
+        self.shared.images.waiting.try_send(work).map_err(|_too_many| Problem::busy())?;
+        self.pending.put(call.ticket, Pending::new(call, Waiting::Thread));
+        Ok(Answer::Later)
+    }
+}
