@@ -52,12 +52,16 @@ impl Owner {
     }
 }
 
-/// Marks a command, whatever it starts included, as started by this process.
+/// Marks a command, whatever it starts included, as started by this process. The set of engines that our own environment
+/// names is somebody else's: a command has one only if it was given one before.
 ///
 /// # Errors
 /// If `/proc` can't be read.
 pub fn mark(command: &mut Command) -> io::Result<&mut Command> {
     let Owner { pid, started } = Owner::of(std::process::id())?;
+    if !command.get_envs().any(|(name, _)| name == SET) {
+        command.env_remove(SET);
+    }
     Ok(command.env(OWNER, format!("{pid}:{started}")))
 }
 
@@ -201,7 +205,9 @@ mod tests {
     /// A shell that has left its parent, as `dev/up` starts an engine; it says its number.
     fn detached(owner: &str) -> u32 {
         let mut command = Command::new("setsid");
-        command.args(["--fork", "sh", "-c", "echo $$; exec >&- 2>&-; sleep 600 & wait"]).env(OWNER, owner);
+        command.args(["--fork", "sh", "-c", "echo $$; exec >&- 2>&-; sleep 600 & wait"]);
+        // Marked, but not by this process.
+        mark(&mut command).unwrap().env(OWNER, owner);
         String::from_utf8(command.output().unwrap().stdout).unwrap().trim().parse().unwrap()
     }
 
@@ -229,6 +235,16 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    #[test]
+    fn the_set_of_engines_of_whoever_started_us_is_not_ended() {
+        let set_of = |command: &mut Command| {
+            let marked = mark(command).unwrap();
+            marked.get_envs().find(|(name, _)| *name == SET).map(|(_, set)| set.map(ToOwned::to_owned))
+        };
+        assert_eq!(set_of(&mut Command::new("true")), Some(None), "not inherited");
+        assert_eq!(set_of(Command::new("true").env(SET, "/ours")), Some(Some("/ours".into())));
     }
 
     #[test]

@@ -83,6 +83,20 @@ impl Shop {
         exchange(self.edge(), "GET", path, &[], "")
     }
 
+    /// An answer of the edge's own, if it is one. What it had kept is at most 100 ms old; what it read for this request is no older
+    /// than the request, however long the read took.
+    #[track_caller]
+    fn get_own(&self, path: &str) -> Result<Response, Response> {
+        let asked = Instant::now();
+        let response = self.get(path);
+        let took_ms = asked.elapsed().as_millis();
+        let Some(age) = header(&response, "Age-Ms") else { return Err(response) };
+        let age_ms: u128 = age.parse().unwrap();
+        // The edge rounds to whole milliseconds.
+        assert!(age_ms <= took_ms.max(99) + 1, "after {took_ms} ms: {response:?}");
+        Ok(response)
+    }
+
     #[track_caller]
     fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
         exchange(self.edge(), "POST", path, headers, body)

@@ -10,10 +10,8 @@ fn a_product_page_is_the_servers_with_the_readers_number() {
     let shop = Shop::demo(&[]);
     for member in ["462245", "1", "0", "007", "999999999999999999"] {
         let path = format!("{PRODUCT}{member}");
-        let found = shop.get(&path);
+        let found = shop.get_own(&path).expect("the edge has it");
         assert_eq!(found.status, 200);
-        let age: u64 = header(&found, "Age-Ms").unwrap().parse().unwrap();
-        assert!(age <= 100, "{age}");
         let originals: Vec<_> =
             shop.servers.iter().map(|server| exchange(server.address, "GET", &path, &[], "")).collect();
         assert!(originals.iter().any(|original| original.body == found.body), "{member}");
