@@ -203,7 +203,7 @@ fn webhook_senders(
         return Ok(Vec::new());
     }
     let source = config.ledger_source(secrets);
-    let noticing = Noticing::new(source.event_reader()?);
+    let noticing = Some(Noticing::new(source.event_reader()?));
     match profile {
         Profile::Embedded(writer) => writer.tell(&shared.duty, noticing),
         Profile::Cluster(stages) => {
