@@ -22,6 +22,7 @@ run-cluster: compiler ## build, and serve the demo with two servers on Redis, Ro
 test: ## install what the tests need (nginx, ab, Chromium...), then run all of them
 	./dev/install-test-packages
 	./dev/install-api-tools >/dev/null
+	./dev/install-stripe-mock >/dev/null
 	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)

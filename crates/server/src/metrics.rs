@@ -37,6 +37,8 @@ pub struct Metrics {
     pub responses: Family<Code, Counter>,
     pub holds_expired: Counter,
     pub payments_recorded: Counter,
+    /// Refunds that Stripe had taken on and could not make.
+    pub stripe_refunds_failed: Counter,
     pub refunds_due: Gauge,
     pub batch_commands: Histogram,
     /// From the start of the transaction to the end of its sync.
@@ -72,6 +74,7 @@ impl Metrics {
             responses: Family::default(),
             holds_expired: Counter::default(),
             payments_recorded: Counter::default(),
+            stripe_refunds_failed: Counter::default(),
             refunds_due: Gauge::default(),
             batch_commands: Histogram::new(exponential_buckets(1.0, 2.0, 14)),
             commit_seconds: seconds(),
@@ -110,6 +113,11 @@ impl Metrics {
         counter("orders_unknown", "Orders whose commit failed: outcome unknown", &self.orders_unknown);
         counter("holds_expired", "Holds whose payment time was over", &self.holds_expired);
         counter("payments_recorded", "Payments recorded, whatever they came to", &self.payments_recorded);
+        counter(
+            "stripe_refunds_failed",
+            "Refunds that failed at Stripe after all",
+            &self.stripe_refunds_failed,
+        );
         counter("commits_failed", "Ledger transactions that failed", &self.commits_failed);
         counter("ledger_entries", "Ledger entries committed", &self.entries);
         counter("addresses_purged", "Addresses removed after their retention time", &self.addresses_purged);

@@ -40,6 +40,7 @@ mod serve;
 mod serving;
 mod shop_calls;
 mod stand_in;
+mod stripe;
 mod tls;
 mod tokens;
 mod topic;

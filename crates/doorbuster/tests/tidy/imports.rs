@@ -11,6 +11,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["embedded", "cluster", "http"],
     &["chores", "demo"],
     &["config"],
+    &["stripe"],
     &["webhooks", "image_origins"],
     &["pages", "gate", "queue", "ledger"],
     &["intake"],

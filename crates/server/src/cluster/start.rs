@@ -64,7 +64,7 @@ pub struct Stages {
     publish_threads: usize,
     comparing: Comparing,
     /// Only if the shop has endpoints.
-    telling: Option<(Arc<Duty>, Noticing)>,
+    telling: Option<(Arc<Duty>, Option<Noticing>)>,
 }
 
 impl Stages {
@@ -136,7 +136,7 @@ impl Stages {
         &mut self,
         endpoints: &[&str],
         duty: &Arc<Duty>,
-        noticing: Noticing,
+        noticing: Option<Noticing>,
     ) -> Result<(), StartError> {
         self.ledger.know_endpoints(endpoints)?;
         self.telling = Some((Arc::clone(duty), noticing));

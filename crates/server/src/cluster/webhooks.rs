@@ -21,7 +21,7 @@ const BELIEVED: Duration = Duration::from_millis(LEASE_MS - 1_000);
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs until the server stops; then another server takes the lease at once.
-pub(super) fn run(core: &Core, duty: &Duty, mut ledger: SharedLedger, mut noticing: Noticing) {
+pub(super) fn run(core: &Core, duty: &Duty, mut ledger: SharedLedger, mut noticing: Option<Noticing>) {
     let mut held = None;
     while !core.stopping.load(Ordering::Acquire) {
         match round(core, duty, &mut ledger, &mut noticing, &mut held) {
@@ -42,21 +42,23 @@ fn round(
     core: &Core,
     duty: &Duty,
     ledger: &mut SharedLedger,
-    noticing: &mut Noticing,
+    noticing: &mut Option<Noticing>,
     held: &mut Option<Lease>,
 ) -> Result<(), LedgerError> {
     let asked = Instant::now();
     let lease = ledger.lease(LEASE, core.options.server_id, LEASE_MS)?;
     if lease != *held {
         duty.end();
-        noticing.forget();
+        noticing.iter_mut().for_each(Noticing::forget);
     }
     held.clone_from(&lease);
     ledger.fence_with(lease.clone());
     if let Some(lease) = &lease {
         duty.begin(Some(asked + BELIEVED));
         store(duty, ledger, lease)?;
-        notice(core, ledger, noticing)?;
+        if let Some(noticing) = noticing {
+            notice(core, ledger, noticing)?;
+        }
     }
     let changes = duty.take_changes();
     if changes.is_empty() {

@@ -15,6 +15,7 @@ mod ledger;
 mod secrets;
 mod shop;
 mod sources;
+mod stripe;
 mod webhooks;
 
 use std::ops::RangeInclusive;
@@ -34,6 +35,7 @@ pub use ledger::{Backend, Ledger, MySqlTls};
 pub use secrets::Secrets;
 pub use shop::{Address, Shop};
 pub use sources::{ConfigErrors, Environment, Sources};
+pub use stripe::Stripe;
 pub use webhooks::Webhooks;
 
 /// The commented defaults, as `doorbuster config` prints them.
@@ -53,6 +55,7 @@ pub struct Config {
     pub queue: Queue,
     pub sale: Sale,
     pub shop: Shop,
+    pub stripe: Stripe,
     pub webhooks: Webhooks,
     pub clock: Clock,
     pub pages: Pages,
@@ -313,6 +316,7 @@ impl Config {
         self.check_demo(&mut problems);
         self.auth.check(&mut problems);
         self.shop.check(&mut problems);
+        self.stripe.check(&mut problems);
         self.webhooks.check(&mut problems);
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));

@@ -20,12 +20,15 @@ use crate::net;
 use crate::pages::{Image, Languages};
 use crate::secret::SecretBytes;
 use crate::shop_keys::{KeySource, ShopKeys};
+use crate::stripe::Account;
 use crate::webhooks::Endpoint;
 
-pub(super) const SECRET_VARIABLES: [&str; 8] = [
+pub(super) const SECRET_VARIABLES: [&str; 10] = [
     TOKEN.variable,
     OPERATOR.variable,
     PAYMENT.variable,
+    STRIPE.variable,
+    STRIPE_WEBHOOK.variable,
     GATE.variable,
     SENTINEL.variable,
     MYSQL.variable,
@@ -68,6 +71,10 @@ pub struct Secrets {
     pub languages: Option<Languages>,
     /// Where the shop is told of its orders, with what signs that.
     pub webhooks: Vec<Endpoint>,
+    /// The account at Stripe, with its key.
+    pub stripe: Option<Account>,
+    /// What Stripe signs its webhooks with, the newer one first while there are two.
+    pub stripe_webhook: Vec<SecretBytes>,
     /// The certificate with its private key; without it, plain HTTP.
     pub tls: Option<net::Tls>,
 }
@@ -110,6 +117,19 @@ const PAYMENT: Kind = Kind {
     ours: true,
     demo_file: Some("payment-secret"),
 };
+const STRIPE: Kind = Kind {
+    key: "stripe.secret_key_file",
+    variable: "DOORBUSTER_STRIPE_SECRET_KEY",
+    ours: false,
+    demo_file: None,
+};
+const STRIPE_WEBHOOK: Kind = Kind {
+    key: "stripe.webhook_secret_file",
+    variable: "DOORBUSTER_STRIPE_WEBHOOK_SECRET",
+    ours: false,
+    demo_file: None,
+};
+const STRIPE_WEBHOOK_PREVIOUS: &str = "stripe.webhook_secret_previous_file";
 const MYSQL: Kind = Kind {
     key: "ledger.mysql_password_file",
     variable: "DOORBUSTER_MYSQL_PASSWORD",
@@ -170,6 +190,7 @@ impl Secrets {
         secrets.read_previous(&config.auth, &mut problems);
         secrets.read_shop_keys(&config.auth, &mut problems);
         secrets.read_shop(config, &mut problems);
+        secrets.read_stripe(config, environment, &mut problems);
         secrets.webhooks = config.webhooks.load(&mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
@@ -247,6 +268,30 @@ impl Secrets {
                 TOKEN.key
             ));
         }
+    }
+
+    fn read_stripe(&mut self, config: &Config, environment: &Environment, problems: &mut Vec<String>) {
+        let stripe = &config.stripe;
+        let mut read = |found: Result<Option<SecretBytes>, String>| {
+            found.unwrap_or_else(|problem| {
+                problems.push(problem);
+                None
+            })
+        };
+        let key = read(STRIPE.read(environment, stripe.secret_key_file.as_deref(), None));
+        let webhook = read(STRIPE_WEBHOOK.read(environment, stripe.webhook_secret_file.as_deref(), None));
+        let previous = stripe.webhook_secret_previous_file.as_ref().map(|path| {
+            if webhook.is_none() {
+                let missing = STRIPE_WEBHOOK.key;
+                return Err(format!(
+                    "{STRIPE_WEBHOOK_PREVIOUS} is set, but there is no secret after it: set {missing}"
+                ));
+            }
+            STRIPE_WEBHOOK.read_file(STRIPE_WEBHOOK_PREVIOUS, path)
+        });
+        let previous = read(previous.transpose());
+        self.stripe = stripe.load(config, key.as_ref(), webhook.as_ref(), problems);
+        self.stripe_webhook = webhook.into_iter().chain(previous).collect();
     }
 
     fn read_shop(&mut self, config: &Config, problems: &mut Vec<String>) {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Problem, is_safe_url};
 use crate::webhooks::limits::{BATCH_EVENTS_MAX, ENDPOINTS_MAX, NAME_BYTES_MAX};
-use crate::webhooks::{Client, Endpoint, KINDS, Secret, Wanted};
+use crate::webhooks::{Client, Endpoint, KINDS, Secret, Shop, Wanted};
 
 const URL_BYTES_MAX: usize = 2_000;
 const KEY: &str = "webhooks.endpoints";
@@ -132,13 +132,14 @@ impl Configured {
         let authorities = authorities.filter(|_| self.url.starts_with("https://"));
         let client = Client::new(authorities, self.allow_private)
             .map_err(|error| format!("webhooks.authority_file = {authority_file:?} {error}"))?;
+        let url: Arc<str> = Arc::from(self.url.as_str());
+        let listed = self.batch_events_max > 1;
         Ok(Endpoint {
             name: self.name.clone(),
-            url: Arc::from(self.url.as_str()),
-            secrets,
+            url: Arc::clone(&url),
             wanted: self.wanted().expect("the configuration was checked"),
             batch_events_max: self.batch_events_max,
-            client,
+            to: Arc::new(Shop { url, secrets, client, listed }),
         })
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Access {
     pub(super) hosts: Hosts,
     /// Signs with the newer secret while there are two.
     pub(super) pay_link: Option<PayLink>,
+    /// Checks Stripe's webhooks.
+    pub(super) stripe: Checker,
 }
 
 impl Access {
@@ -47,9 +49,10 @@ impl Access {
         let pay_link = options
             .pay_page
             .as_ref()
-            .zip(secrets.payment.first())
+            .zip(secrets.pay_page.as_ref())
             .map(|(page, secret)| PayLink::new(page, secret));
-        Arc::new(Access { version, auth, buyers, hosts, pay_link })
+        let stripe = Checker::of_stripe(&secrets.stripe, options.payment_tolerance_s);
+        Arc::new(Access { version, auth, buyers, hosts, pay_link, stripe })
     }
 }
 

@@ -7,7 +7,7 @@
 use engine::{OrderView, Status};
 use ring::hmac;
 
-use super::wire::{push_hex, push_number, push_order_id};
+use super::wire::{parameter, push_hex, push_number, push_order_id, read_hex};
 
 /// The addresses as they are configured, with places in braces.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,15 @@ pub(super) struct PayLink {
 impl PayLink {
     pub(super) fn new(page: &PayPage, secret: &[u8]) -> PayLink {
         PayLink { page: page.clone(), key: hmac::Key::new(hmac::HMAC_SHA256, secret) }
+    }
+
+    /// Whether an order's page leads here: the query has what [`PayLink::of`] signed.
+    pub(super) fn leads_here(&self, order: &str, query: &str) -> bool {
+        let named = |name| parameter(query, name).unwrap_or_default();
+        let back = self.page.return_url.replace("{order}", order);
+        let signed = format!("pay:{order}:{}:{}:{back}", named("amount"), named("currency"));
+        let mut tag = [0; 32];
+        read_hex(named("signature"), &mut tag) && hmac::verify(&self.key, signed.as_bytes(), &tag).is_ok()
     }
 
     /// The address at which this order is paid; `None` if it can't be any more. A few microseconds.

@@ -34,6 +34,8 @@ pub(super) enum When {
     Demo,
     /// Where messages for load tests are stored.
     Messages,
+    /// Where Stripe takes the payments.
+    Stripe,
 }
 
 impl When {
@@ -41,7 +43,8 @@ impl When {
         match self {
             When::Demo if !options.demo => Err(Problem::demo_only()),
             When::Messages if !options.message_route => Err(Problem::not_found()),
-            When::Always | When::Demo | When::Messages => Ok(()),
+            When::Stripe if !options.stripe => Err(Problem::stripe_off()),
+            When::Always | When::Demo | When::Messages | When::Stripe => Ok(()),
         }
     }
 }

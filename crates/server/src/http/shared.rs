@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
 use crate::shop_keys::{KeySource, ShopKeys};
+use crate::stripe::Desk;
 use crate::webhooks::Control;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
@@ -37,6 +38,8 @@ pub struct HttpOptions {
     pub operator_body_bytes_max: usize,
     /// Where orders are paid; `None`: the pages don't lead there.
     pub pay_page: Option<PayPage>,
+    /// Stripe takes the payments.
+    pub stripe: bool,
     /// By how many seconds a payment callback's time may differ from the clock.
     pub payment_tolerance_s: u64,
     /// For sales that do not say it themselves.
@@ -85,6 +88,10 @@ pub struct HttpSecrets {
     pub operator: Vec<Box<[u8]>>,
     /// Those that sign payment callbacks; none: they are off.
     pub payment: Vec<Box<[u8]>>,
+    /// Signs the addresses where orders are paid.
+    pub pay_page: Option<Box<[u8]>>,
+    /// Those that sign Stripe's webhooks.
+    pub stripe: Vec<Box<[u8]>>,
     /// Names orders: from the ledger, the same for its whole life.
     pub order_id: [u8; 16],
 }
@@ -115,6 +122,8 @@ pub struct Shared {
     pub(super) images: ImageThread,
     health: Arc<Health>,
     pub(super) webhooks: Vec<Arc<Control>>,
+    /// `None`: another provider takes the payments.
+    pub(super) stripe: Option<Desk>,
     stop: Stop,
 }
 
@@ -136,6 +145,8 @@ pub struct Parts {
     pub health: Arc<Health>,
     /// The shop's endpoints.
     pub webhooks: Vec<Arc<Control>>,
+    /// What asks Stripe.
+    pub stripe: Option<Desk>,
     /// What the event loops are stopped with.
     pub stop: Stop,
 }
@@ -152,6 +163,7 @@ impl Shared {
             sessions: Sessions::start(parts.reads.answers(), parts.shop_key_source),
             clock: parts.clock,
             webhooks: parts.webhooks,
+            stripe: parts.stripe,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,

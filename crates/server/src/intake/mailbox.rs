@@ -5,11 +5,12 @@
 //! A place is reserved before a command is made, so the bound holds whatever clients do: one that hangs up and
 //! comes again has more than one command waiting.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Drained, Envelope, Reply};
+use super::{Drained, Envelope, Reply, Request};
 use crate::net::{Ticket, Waker};
 
 #[derive(Debug, Default)]
@@ -20,7 +21,8 @@ struct Waiting {
 
 #[derive(Debug)]
 struct LoopReplies {
-    waker: Waker,
+    /// `None`: of the threads beside the event loops, which wait for theirs.
+    waker: Option<Waker>,
     replies: Mutex<Vec<(Ticket, Reply)>>,
 }
 
@@ -29,7 +31,12 @@ struct LoopReplies {
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
+    /// Those of the event loops, and one more for all other threads that ask.
     by_loop: Vec<LoopReplies>,
+    answered: Condvar,
+    asked: AtomicU32,
+    /// Whose answers are still waited for.
+    asking: Mutex<BTreeSet<u32>>,
     /// Places taken: by commands that wait here, and by those that a loop is about to submit.
     reserved: AtomicUsize,
     /// The ledger takes no writes at the moment.
@@ -48,10 +55,14 @@ impl Mailbox {
     /// Replies are kept per event loop, which is woken by its waker; at most `commands_max` commands wait.
     pub fn new(wakers: Vec<Waker>, commands_max: usize) -> Arc<Mailbox> {
         let of_loop = |waker| LoopReplies { waker, replies: Mutex::default() };
+        let wakers = wakers.into_iter().map(Some).chain([None]);
         Arc::new(Mailbox {
             waiting: Mutex::default(),
             filled: Condvar::new(),
-            by_loop: wakers.into_iter().map(of_loop).collect(),
+            by_loop: wakers.map(of_loop).collect(),
+            answered: Condvar::new(),
+            asked: AtomicU32::new(0),
+            asking: Mutex::default(),
             reserved: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             commands_max,
@@ -60,6 +71,11 @@ impl Mailbox {
 
     pub fn client(self: &Arc<Mailbox>, event_loop: usize) -> Client {
         Client { mailbox: Arc::clone(self), event_loop }
+    }
+
+    /// For threads beside the event loops.
+    pub fn asker(self: &Arc<Mailbox>) -> Asker {
+        Asker(self.client(self.by_loop.len() - 1))
     }
 
     /// The event loops have ended: the writer finishes what waits and stops.
@@ -93,20 +109,57 @@ impl Mailbox {
             return;
         }
         let of_loop = &self.by_loop[event_loop];
-        of_loop.replies.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
-        of_loop.waker.wake();
+        let mut given = of_loop.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = &of_loop.waker {
+            given.append(replies);
+            drop(given);
+            return waker.wake();
+        }
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        given.extend(replies.drain(..).filter(|(ticket, _)| asking.contains(&ticket.connection)));
+        self.answered.notify_all();
     }
 
     pub(crate) fn set_read_only(&self, read_only: bool) {
         self.read_only.store(read_only, Ordering::Release);
     }
 
+    /// Among whom the answers are distributed.
     pub(crate) fn event_loops(&self) -> usize {
         self.by_loop.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread beside the event loops uses of the mailbox: it may wait for its answers.
+#[derive(Clone, Debug)]
+pub struct Asker(Client);
+
+impl Asker {
+    /// Asks, and waits at most so long for the answer. What is not answered then may have been carried out or not.
+    pub fn ask(&self, request: Request, patience: Duration) -> Reply {
+        let Asker(client) = self;
+        if !client.reserve() {
+            return Reply::Unavailable;
+        }
+        let mailbox = &client.mailbox;
+        let asking = || mailbox.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = mailbox.asked.fetch_add(1, Ordering::Relaxed);
+        asking().insert(number);
+        let ticket = Ticket { connection: number, generation: 0 };
+        client.submit(&mut vec![Envelope { event_loop: client.event_loop, ticket, request }]);
+        let mine = |replies: &[(Ticket, Reply)]| replies.iter().position(|(of, _)| of.connection == number);
+        let replies = mailbox.by_loop[client.event_loop].replies.lock();
+        let replies = replies.unwrap_or_else(PoisonError::into_inner);
+        let waited =
+            mailbox.answered.wait_timeout_while(replies, patience, |replies| mine(replies).is_none());
+        let mut replies = waited.unwrap_or_else(PoisonError::into_inner).0;
+        // While the answers are locked: a late one finds that nobody waits for it.
+        asking().remove(&number);
+        mine(&replies).map_or(Reply::Unknown, |place| replies.swap_remove(place).1)
     }
 }
 
@@ -152,5 +205,42 @@ impl Client {
         let mut replies =
             self.mailbox.by_loop[self.event_loop].replies.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *replies, into);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_waits_for_its_own_answer_and_a_late_one_is_dropped() {
+        let mailbox = Mailbox::new(Vec::new(), 2);
+        let asker = mailbox.asker();
+        assert!(matches!(asker.ask(Request::RefundsDue, Duration::ZERO), Reply::Unknown));
+        let mut asked = Vec::new();
+        mailbox.drain(&mut asked, 10, Duration::ZERO);
+        let late = asked.pop().expect("it was asked");
+        mailbox.answer(late.event_loop, &mut vec![(late.ticket, Reply::Stored)]);
+        assert!(mailbox.by_loop[0].replies.lock().unwrap().is_empty());
+        std::thread::scope(|scope| {
+            let ask = || asker.ask(Request::RefundsDue, Duration::from_secs(600));
+            let waiting = [scope.spawn(ask), scope.spawn(ask)];
+            while asked.len() < 2 {
+                let mut more = Vec::new();
+                mailbox.drain(&mut more, 10, Duration::from_secs(600));
+                asked.extend(more);
+            }
+            assert!(
+                matches!(asker.ask(Request::RefundsDue, Duration::ZERO), Reply::Unknown),
+                "there is room"
+            );
+            let mut replies = asked.drain(..).map(|of| (of.ticket, Reply::Stored)).collect();
+            mailbox.answer(0, &mut replies);
+            assert!(waiting.into_iter().all(|waiting| matches!(waiting.join(), Ok(Reply::Stored))));
+        });
+        assert!(mailbox.asking.lock().unwrap().is_empty());
+        // The one that nobody took yet has its place still, and with another there is no room.
+        assert!(matches!(asker.ask(Request::RefundsDue, Duration::ZERO), Reply::Unknown));
+        assert!(matches!(asker.ask(Request::RefundsDue, Duration::ZERO), Reply::Unavailable));
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use address_rate::AddressRate;
 pub use health::Health;
 pub(crate) use health::{Need, Remark, Remarks};
-pub use mailbox::{Client, Mailbox};
+pub use mailbox::{Asker, Client, Mailbox};
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};
 pub(crate) use settings::Engine;

@@ -358,6 +358,18 @@ impl EventReader {
         }
     }
 
+    /// The id of the payment that paid for an order: of the entry that the order is paid, or that a refund of it was asked
+    /// for. `None`: it was paid by being placed.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn paid_by(&mut self, entry: u64) -> Result<Option<String>, OpenError> {
+        match self {
+            EventReader::Sqlite(reader) => Ok(reader.paid_by(entry)?),
+            EventReader::MySql(reader) => Ok(reader.paid_by(entry)?),
+        }
+    }
+
     /// How far an endpoint has been told; `None`: nobody has heard of it yet.
     ///
     /// # Errors

@@ -92,8 +92,8 @@ fn time_of_day(ms: u64) -> (u64, u64, u64) {
     (second / 3600, second / 60 % 60, second % 60)
 }
 
-/// ISO 4217 exponents that are not 2.
-fn minor_digits(currency: &str) -> u32 {
+/// Digits after the point, by ISO 4217.
+pub fn minor_digits(currency: &str) -> u32 {
     match currency {
         "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND"
         | "VUV" | "XAF" | "XOF" | "XPF" => 0,

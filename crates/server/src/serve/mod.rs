@@ -16,8 +16,8 @@ use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
 use crate::http::{
-    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, PayPage, Reads,
-    SessionOptions, Shared, TokenRules,
+    AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
+    Shared, TokenRules,
 };
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::Shelf;
@@ -32,6 +32,7 @@ use crate::secret::SecretBytes;
 use crate::webhooks::{Counts, Duty, Endpoint, Noticing, Sender, Surroundings};
 use crate::{cluster, demo};
 
+mod paying;
 mod reload;
 
 pub use reload::Reloader;
@@ -146,7 +147,8 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let senders = webhook_senders(config, secrets, &mut profile, surroundings)?;
+    let (desk, following) = paying::start(config, secrets, &core, &mailbox)?.unzip();
+    let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
@@ -159,6 +161,7 @@ fn run_on(
         images: (config.ledger_source(secrets), secrets.image_origins.clone()),
         shop_key_source: secrets.shop_key_source.clone(),
         webhooks: senders.iter().map(Sender::control).collect(),
+        stripe: desk,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -192,19 +195,23 @@ pub fn check_demo(config: &Config, secrets: &Secrets) -> Result<(), ServeError> 
     }))
 }
 
-/// One for each endpoint of the shop.
+/// One for each endpoint of the shop, and one for what else follows the ledger.
 fn webhook_senders(
     config: &Config,
     secrets: &Secrets,
+    following: Option<Endpoint>,
     profile: &mut Profile,
     shared: Surroundings,
 ) -> Result<Vec<Sender>, ServeError> {
-    let endpoints = &secrets.webhooks;
+    let endpoints: Vec<&Endpoint> = secrets.webhooks.iter().chain(&following).collect();
     if endpoints.is_empty() {
         return Ok(Vec::new());
     }
     let source = config.ledger_source(secrets);
-    let noticing = Noticing::new(source.event_reader()?);
+    let noticing = match secrets.webhooks.is_empty() {
+        true => None,
+        false => Some(Noticing::new(source.event_reader()?)),
+    };
     match profile {
         Profile::Embedded(writer) => writer.tell(&shared.duty, noticing),
         Profile::Cluster(stages) => {
@@ -212,8 +219,8 @@ fn webhook_senders(
             stages.tell(&names, &shared.duty, noticing)?;
         }
     }
-    let sender = |(place, endpoint): (usize, &Endpoint)| {
-        Sender::new(endpoint.clone(), place, source.event_reader()?, shared.clone())
+    let sender = |(place, endpoint): (usize, &&Endpoint)| {
+        Sender::new((*endpoint).clone(), place, source.event_reader()?, shared.clone())
     };
     let senders = endpoints.iter().enumerate().map(sender).collect::<Result<_, _>>()?;
     // Where a new endpoint begins is known before anything happens that it is to hear of; on a full disk nothing does.
@@ -426,10 +433,8 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         public_names: config.http.public_names.clone(),
         body_bytes_max: config.http.body_bytes_max,
         operator_body_bytes_max: config.http.operator_body_bytes_max,
-        pay_page: config.shop.pay_url.as_ref().map(|pay_url| PayPage {
-            pay_url: pay_url.clone(),
-            return_url: config.shop.return_url.clone().unwrap_or_default(),
-        }),
+        pay_page: paying::page(config, secrets),
+        stripe: secrets.stripe.is_some(),
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
         // A cluster can't keep that bound, so it has no default there.
@@ -452,6 +457,8 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
 
 fn http_secrets(secrets: &Secrets, order_id: [u8; 16]) -> HttpSecrets {
     HttpSecrets {
+        pay_page: paying::page_key(secrets, &order_id),
+        stripe: secrets.stripe_webhook.iter().map(bytes).collect(),
         session: both(&secrets.token, &secrets.token_previous),
         shop_keys: secrets.shop_keys.clone(),
         operator: both(&secrets.operator, &secrets.operator_previous),

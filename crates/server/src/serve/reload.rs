@@ -11,7 +11,7 @@ use crate::net::Tls;
 
 /// Keys whose values a server takes up while it serves. All others need a restart: threads, sockets, tables and
 /// everything that orders are kept in are made with them.
-const RELOADED: [&str; 23] = [
+const RELOADED: [&str; 25] = [
     "admission.burst",
     "admission.orders_per_s",
     "admission.orders_per_s_per_buyer",
@@ -35,6 +35,8 @@ const RELOADED: [&str; 23] = [
     "log.level",
     "shop.pay_url",
     "shop.return_url",
+    "stripe.webhook_secret_file",
+    "stripe.webhook_secret_previous_file",
 ];
 
 /// Changes what can be changed of a server that serves.
@@ -42,6 +44,8 @@ const RELOADED: [&str; 23] = [
 pub struct Reloader {
     shared: Arc<Shared>,
     tls: Option<Tls>,
+    /// Whether Stripe takes the payments.
+    stripe: bool,
     buyer: BuyerAuth,
     /// That share the rates: how many there are needs a restart.
     servers: u32,
@@ -58,6 +62,7 @@ impl Reloader {
         Reloader {
             shared,
             tls: secrets.tls.clone(),
+            stripe: secrets.stripe.is_some(),
             buyer: config.auth.buyer,
             servers: servers(config),
             order_id,
@@ -75,6 +80,9 @@ impl Reloader {
         }
         if self.tls.is_some() != secrets.tls.is_some() {
             return Err("TLS can't be switched on or off while the server serves: restart it");
+        }
+        if self.stripe != secrets.stripe.is_some() {
+            return Err("Stripe can't be switched on or off while the server serves: restart it");
         }
         if let (Some(shown), Some(renewed)) = (&self.tls, &secrets.tls) {
             shown.show(renewed);

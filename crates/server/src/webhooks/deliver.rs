@@ -1,5 +1,6 @@
-//! One request to an endpoint, and what its answer means.
+//! Handing events over: to the shop by one request to its endpoint, and what its answer means.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,32 +8,78 @@ use ureq::Agent;
 use ureq::unversioned::transport::DefaultConnector;
 
 use super::address::PublicOnly;
+use super::event;
 use super::limits::{ANSWER_BYTES_MAX, REQUESTS_MAX, TIMEOUT};
 use super::signature::{Secret, sign};
 use crate::authorities::{self, NotAuthorities};
-use crate::ledger::ERROR_BYTES_MAX;
+use crate::ledger::{ERROR_BYTES_MAX, Outgoing};
 
 /// What makes the requests of an endpoint: keeps connections open from one to the next.
 #[derive(Clone, Debug)]
 pub struct Client(Agent);
 
+/// Who events are handed to. What was handed over may come again, after a crash or a lost answer.
+pub trait Deliver: fmt::Debug + Send + Sync {
+    /// Blocks, for a bounded time. `now_ms` is the wall clock's.
+    ///
+    /// # Errors
+    /// [`NotDelivered`]: the events are handed over again, later.
+    fn deliver(&self, events: &[&Outgoing], now_ms: u64) -> Result<(), NotDelivered>;
+
+    /// Tries whether it could; `number` is of the test.
+    ///
+    /// # Errors
+    /// Why not.
+    fn test(&self, number: u64, now_ms: u64) -> Result<(), NotDelivered>;
+}
+
+/// An endpoint of the shop.
+#[derive(Clone, Debug)]
+pub struct Shop {
+    pub url: Arc<str>,
+    /// The newer one first, while there are two.
+    pub secrets: Vec<Secret>,
+    pub client: Client,
+    /// Every request is a list of events.
+    pub listed: bool,
+}
+
+impl Deliver for Shop {
+    fn deliver(&self, events: &[&Outgoing], now_ms: u64) -> Result<(), NotDelivered> {
+        let (id, body) = match events {
+            [event] if !self.listed => (event::id(event), event::body(event)),
+            events => event::batch(events),
+        };
+        self.client.send(&self.url, &self.secrets, (&id, now_ms / 1_000), body.to_string().as_bytes())
+    }
+
+    fn test(&self, number: u64, now_ms: u64) -> Result<(), NotDelivered> {
+        let (id, body) = event::test(number, now_ms);
+        self.client.send(&self.url, &self.secrets, (&id, now_ms / 1_000), body.to_string().as_bytes())
+    }
+}
+
 /// Why an event is not known to have arrived.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotDelivered {
     pub why: String,
     /// The endpoint asks to be left alone for so long.
     pub retry_after: Option<Duration>,
     /// The endpoint is there no more (410).
     pub gone: bool,
+    /// It is this event's fault: others may well arrive.
+    pub of_event: bool,
+    /// No other try can help: it is given up.
+    pub hopeless: bool,
 }
 
 impl NotDelivered {
-    fn new(mut why: String) -> NotDelivered {
+    pub fn new(mut why: String) -> NotDelivered {
         why = why.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         while why.len() > ERROR_BYTES_MAX {
             why.pop();
         }
-        NotDelivered { why, retry_after: None, gone: false }
+        NotDelivered { why, ..NotDelivered::default() }
     }
 }
 

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use super::Endpoint;
 use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
 use super::limits::REQUESTS_MAX;
-use super::{Endpoint, event};
 use crate::clock::Clock;
 use crate::ledger::{Outgoing, Waiting};
 
@@ -90,7 +90,8 @@ impl Round<'_> {
                 self.answered.fetch_add(1, Ordering::Relaxed);
                 self.failures.store(0, Ordering::Relaxed);
             } else {
-                self.failures.fetch_add(1, Ordering::Relaxed);
+                let of_event = matches!(&outcome, Outcome::Failed(why) if why.of_event);
+                self.failures.fetch_add(u32::from(!of_event), Ordering::Relaxed);
                 failed.extend(batch.iter().map(|job| job.about.clone()));
             }
             for job in &mut batch {
@@ -105,13 +106,7 @@ impl Round<'_> {
     }
 
     fn send_batch(&self, events: &[&Outgoing]) -> Outcome {
-        let Endpoint { url, secrets, client, batch_events_max, .. } = self.endpoint;
-        let (id, body) = match events {
-            [event] if *batch_events_max == 1 => (event::id(event), event::body(event)),
-            events => event::batch(events),
-        };
-        let signed = (id.as_str(), self.clock.wall().0 / 1_000);
-        match client.send(url, secrets, signed, body.to_string().as_bytes()) {
+        match self.endpoint.to.deliver(events, self.clock.wall().0) {
             Ok(()) => Outcome::Answered,
             Err(why) => Outcome::Failed(why),
         }

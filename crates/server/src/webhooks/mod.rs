@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub use control::{Control, Standing};
 pub use counts::Counts;
-pub use deliver::{Client, NotDelivered};
+pub use deliver::{Client, Deliver, NotDelivered, Shop};
 pub use duty::{Busy, Duty};
 pub use event::{KINDS, Wanted};
 pub use noticing::Noticing;
@@ -53,13 +53,11 @@ pub mod limits {
 /// Where events go.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Under which its progress is stored: 1 to 32 letters, digits, `-` and `_`.
+    /// Under which its progress is stored, at most 32 bytes. The shop's have letters, digits, `-` and `_`.
     pub name: String,
     pub url: Arc<str>,
-    /// The newer one first, while there are two.
-    pub secrets: Vec<Secret>,
     pub wanted: Wanted,
-    /// Events of one request; 1: each comes alone, and not in a list.
+    /// Events that are handed over together.
     pub batch_events_max: usize,
-    pub client: Client,
+    pub to: Arc<dyn Deliver>,
 }

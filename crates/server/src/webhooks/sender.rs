@@ -17,7 +17,7 @@ use super::duty::{Duty, Now};
 use super::lanes::{self, Job, Outcome};
 use super::limits::{DEAD_MAX, WAITING_MAX};
 use super::schedule::{self, Next};
-use super::{Counts, Endpoint, event};
+use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
 use crate::ledger::{EventReader, OpenError, Progress, Told, Waiting};
@@ -166,10 +166,7 @@ impl Sender {
 
     fn send_tests(&self) {
         for number in self.control.take_tests() {
-            let now_ms = self.shared.clock.wall().0;
-            let (id, body) = event::test(number, now_ms);
-            let Endpoint { url, secrets, client, .. } = &self.endpoint;
-            let sent = client.send(url, secrets, (&id, now_ms / 1_000), body.to_string().as_bytes());
+            let sent = self.endpoint.to.test(number, self.shared.clock.wall().0);
             self.control.show(|standing| standing.test = Some((number, sent.err().map(|error| error.why))));
         }
     }
@@ -306,7 +303,11 @@ impl Sender {
         row.attempts = row.attempts.saturating_add(1);
         self.chance =
             self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        match schedule::next(row.attempts, row.since, now, why.retry_after, self.chance >> 33) {
+        let next = match why.hopeless {
+            true => Next::GivenUp,
+            false => schedule::next(row.attempts, row.since, now, why.retry_after, self.chance >> 33),
+        };
+        match next {
             Next::At(at) => row.next_at = at,
             Next::GivenUp => {
                 row.dead = true;

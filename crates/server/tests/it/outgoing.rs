@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Adjust, Book, Command, Disposition, Notice, SaleId, SaleSpec, SkuId, Status, UnixMs};
+use engine::{
+    Accepted, Adjust, Book, Command, Disposition, Notice, Pay, SaleId, SaleSpec, SkuId, Status, UnixMs,
+};
 use server::intake::catalog::Catalog;
 use server::ledger::{EndpointChange, EventReader, Outgoing, Progress, Told, Waiting, What};
 
@@ -78,6 +80,39 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
         }
         let page = reader.read(0, 7).unwrap();
         assert_eq!((page.to, page.events.len()), (7, events.iter().filter(|event| event.seq <= 7).count()));
+    }
+}
+
+#[test]
+fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let at = history(&mut book, &mut ledger, 9, 300);
+        let mut reader = place.source().event_reader().unwrap();
+        let (mut paid, mut refunds) = (BTreeMap::new(), 0);
+        for event in all(&mut reader) {
+            match event.what {
+                What::Order(line) if line.status == Status::Paid => {
+                    let Some(id) = reader.paid_by(event.seq).unwrap() else {
+                        assert_eq!(line.closed_at, None, "it was paid by being placed");
+                        continue;
+                    };
+                    let amount = line.unit_price * u64::from(line.quantity);
+                    let again = Pay { id: id.as_str().into(), order: line.id, amount };
+                    let found = book.execute(UnixMs(at), Command::Pay(again)).unwrap();
+                    let Accepted::Payment { payment, replayed: true } = found else { panic!("{found:?}") };
+                    assert_eq!(payment.disposition, Disposition::Applied);
+                    paid.insert(line.id.to_string(), id);
+                }
+                What::Refund { payment, .. } if payment.units.is_some() => {
+                    // From the entry that asked for it alone.
+                    let found = reader.paid_by(event.seq).unwrap();
+                    refunds += u32::from(found.is_some() && found.as_ref() == paid.get(&payment.order));
+                }
+                _ => {}
+            }
+        }
+        assert!(paid.len() > 10 && refunds > 0, "{} {refunds}", paid.len());
     }
 }
 

@@ -142,11 +142,11 @@ impl Writer {
         writer
     }
 
-    /// From now on this server tells the shop what becomes of orders.
-    pub fn tell(&mut self, duty: &Arc<Duty>, noticing: Noticing) {
+    /// From now on this server tells the shop what becomes of orders; with `noticing`, of sales too.
+    pub fn tell(&mut self, duty: &Arc<Duty>, noticing: Option<Noticing>) {
         duty.begin(None);
         self.duty = Arc::clone(duty);
-        self.noticing = Some(noticing);
+        self.noticing = noticing;
     }
 
     /// Judges the clock, and carries out commands before anything is served: the demo's sales.

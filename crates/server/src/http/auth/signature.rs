@@ -19,6 +19,18 @@ pub(in crate::http) enum Unsigned {
 }
 
 impl Unsigned {
+    /// Of a webhook of Stripe's.
+    pub(in crate::http) fn detail_of_stripe(self) -> &'static str {
+        match self {
+            Unsigned::Missing => "The header Stripe-Signature is missing.",
+            Unsigned::Malformed => "Stripe-Signature must read t=<unix seconds>,v1=<64 hexadecimal digits>.",
+            Unsigned::Stale => "The signature's time is too far from the server's clock.",
+            Unsigned::Wrong => {
+                "The signature is wrong: stripe.webhook_secret_file must have this endpoint's signing secret."
+            }
+        }
+    }
+
     pub(in crate::http) fn detail(self) -> &'static str {
         match self {
             Unsigned::Missing => "The header Doorbuster-Signature is missing.",
@@ -38,12 +50,22 @@ impl Unsigned {
 pub(in crate::http) struct Checker {
     keys: Box<[hmac::Key]>,
     tolerance_s: u64,
+    /// That a header may have: one of them must be right.
+    tags_max: usize,
 }
+
+/// Of Stripe, which signs with each of two secrets while it changes them.
+const STRIPE_TAGS_MAX: usize = 8;
 
 impl Checker {
     pub(in crate::http) fn new(secrets: &[Box<[u8]>], tolerance_s: u64) -> Checker {
         let keys = secrets.iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)).collect();
-        Checker { keys, tolerance_s }
+        Checker { keys, tolerance_s, tags_max: 1 }
+    }
+
+    /// Of Stripe's webhooks.
+    pub(in crate::http) fn of_stripe(secrets: &[Box<[u8]>], tolerance_s: u64) -> Checker {
+        Checker { tags_max: STRIPE_TAGS_MAX, ..Checker::new(secrets, tolerance_s) }
     }
 
     pub(in crate::http) fn check(
@@ -52,12 +74,14 @@ impl Checker {
         body: &[u8],
         between: Between,
     ) -> Result<(), Unsigned> {
-        let (time, tag) = parse(header.ok_or(Unsigned::Missing)?).ok_or(Unsigned::Malformed)?;
+        let found = parse(header.ok_or(Unsigned::Missing)?, self.tags_max);
+        let (time, tags) = found.ok_or(Unsigned::Malformed)?;
         let mut signed = Vec::with_capacity(time.len() + 1 + body.len());
         signed.extend_from_slice(time.as_bytes());
         signed.push(b'.');
         signed.extend_from_slice(body);
-        if !self.keys.iter().any(|key| hmac::verify(key, &signed, &tag).is_ok()) {
+        let is_right = |tag: &[u8; 32]| self.keys.iter().any(|key| hmac::verify(key, &signed, tag).is_ok());
+        if !tags.iter().any(is_right) {
             return Err(Unsigned::Wrong);
         }
         let signed_s = decimal(time).ok_or(Unsigned::Malformed)?;
@@ -67,23 +91,23 @@ impl Checker {
     }
 }
 
-/// The time as it was written, and the tag. Unknown parts are passed over: a later version may add one.
-fn parse(header: &str) -> Option<(&str, [u8; 32])> {
-    let (mut time, mut tag) = (None, None);
+/// The time as it was written, and the tags. Unknown parts are passed over: a later version may add one.
+fn parse(header: &str, tags_max: usize) -> Option<(&str, Vec<[u8; 32]>)> {
+    let (mut time, mut tags) = (None, Vec::new());
     for part in header.split(',') {
         let (name, value) = part.trim().split_once('=')?;
         match name {
             "t" if time.is_none() => time = Some(value),
-            "v1" if tag.is_none() => {
+            "v1" if tags.len() < tags_max => {
                 let mut bytes = [0; 32];
-                tag = read_hex(value, &mut bytes).then_some(bytes);
-                tag?;
+                tags.push(read_hex(value, &mut bytes).then_some(bytes)?);
             }
             "t" | "v1" => return None,
             _ => {}
         }
     }
-    Some((time.filter(|time| decimal(time).is_some())?, tag?))
+    let time = time.filter(|time| decimal(time).is_some())?;
+    (!tags.is_empty()).then_some((time, tags))
 }
 
 #[cfg(test)]
@@ -138,6 +162,24 @@ mod tests {
         assert_eq!(checker(SECRET).check(None, BODY, UnixMs(1000).into()), Err(Unsigned::Missing));
         let header = format!("t=1000,v1={good}");
         assert_eq!(checker(b"another").check(Some(&header), BODY, UnixMs(1000).into()), Err(Unsigned::Wrong));
+    }
+
+    #[test]
+    fn one_of_several_tags_of_stripe_must_be_right() {
+        let checker = Checker::of_stripe(&[Box::from(*b"a newer one"), SECRET.into()], 300);
+        let (good, wrong) = (tag("1000", BODY), tag("1000", b"{}"));
+        for (tags, verdict) in [
+            (vec![&good], Ok(())),
+            (vec![&wrong, &good], Ok(())),
+            (vec![&wrong, &wrong], Err(Unsigned::Wrong)),
+            (vec![&good; 9], Err(Unsigned::Malformed)),
+            (vec![], Err(Unsigned::Malformed)),
+        ] {
+            let tags: String = tags.iter().map(|tag| format!(",v1={tag}")).collect();
+            let header = format!("t=1000{tags},v0=old");
+            let checked = checker.check(Some(&header), BODY, UnixMs(1_000_000).into());
+            assert_eq!(checked, verdict, "{header}");
+        }
     }
 
     proptest! {

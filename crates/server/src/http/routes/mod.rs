@@ -8,4 +8,5 @@ pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod sales;
 pub(super) mod session;
+pub(super) mod stripe;
 pub(super) mod webhooks;

@@ -114,7 +114,7 @@ impl HttpService {
         }
     }
 
-    fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    pub(super) fn show_payment(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
         let Reply::Accepted(Accepted::Payment { payment, .. }) = reply else { return Err(reply.into()) };
         self.scratch.clear();
         write_payment(&mut self.scratch, &payment, &self.catalog);
@@ -156,7 +156,7 @@ fn check_id(field: &str, id: &str) -> Result<(), Problem> {
     if is_payment_id(id) { Ok(()) } else { Err(wanted()) }
 }
 
-fn is_payment_id(id: &str) -> bool {
+pub(super) fn is_payment_id(id: &str) -> bool {
     (1..=PAYMENT_ID_BYTES_MAX).contains(&id.len())
 }
 

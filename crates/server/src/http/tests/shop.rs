@@ -64,6 +64,7 @@ impl Setup {
             body_bytes_max: 16 * 1024,
             operator_body_bytes_max: 1024 * 1024,
             pay_page: None,
+            stripe: false,
             payment_tolerance_s: 300,
             payment_ms: 900_000,
             open_holds_per_buyer_max: 5,
@@ -82,6 +83,8 @@ impl Setup {
             shop_keys: None,
             operator: vec![Box::from(&OPERATOR.as_bytes()["Bearer ".len()..])],
             payment: vec![Box::from(SECRET)],
+            pay_page: Some(Box::from(SECRET)),
+            stripe: vec![Box::from(SECRET)],
             order_id: [7; 16],
         };
         let limits = Limits {
@@ -222,6 +225,7 @@ impl Shop {
             images: (ledger, setup.image_origins),
             shop_key_source: setup.shop_key_source,
             webhooks: Vec::new(),
+            stripe: None,
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);

@@ -146,6 +146,21 @@ impl Problem {
         Problem::new(403, "payments_off", "Payment callbacks are off", detail)
     }
 
+    pub(in crate::http) fn stripe_off() -> Problem {
+        let detail = "Stripe does not take this server's payments: set stripe.secret_key_file.";
+        Problem::new(403, "payments_off", "Payments by Stripe are off", detail)
+    }
+
+    /// Of the address that a buyer follows to pay.
+    pub(in crate::http) fn invalid_pay_link() -> Problem {
+        let detail = "The address is not one that an order's page leads to: go to the order, and from there.";
+        Problem::new(403, "forbidden", "Not allowed", detail)
+    }
+
+    pub(in crate::http) fn not_payable(detail: String) -> Problem {
+        Problem::new(409, "not_payable", "The order can't be paid here", detail)
+    }
+
     pub(in crate::http) fn invalid_signature(detail: &'static str) -> Problem {
         Problem::new(401, "invalid_signature", "The callback is not signed rightly", detail)
     }

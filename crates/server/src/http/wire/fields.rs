@@ -27,8 +27,8 @@ impl Method {
 
 /// Headers that change what a request does or who sends it. To pass over one that can't be read would be to do
 /// something else than was asked: an order without its key is another order each time.
-const DECISIVE: [&str; 5] =
-    ["authorization", "doorbuster-signature", "idempotency-key", "memberid", "origin"];
+const DECISIVE: [&str; 6] =
+    ["authorization", "doorbuster-signature", "idempotency-key", "memberid", "origin", "stripe-signature"];
 
 /// The first header of each name, as text; `None` if it is absent or not UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +47,7 @@ pub(in crate::http) struct Fields<'a> {
     pub(in crate::http) referer: Option<&'a str>,
     pub(in crate::http) sec_fetch_site: Option<&'a str>,
     pub(in crate::http) signature: Option<&'a str>,
+    pub(in crate::http) stripe_signature: Option<&'a str>,
     /// The name of a decisive header that is there twice or is no text: the request must be refused.
     pub(in crate::http) unusable: Option<&'static str>,
 }
@@ -70,6 +71,7 @@ impl<'a> Fields<'a> {
                 15 if header.name.ends_with(['e', 'E']) => ("accept-language", &mut fields.accept_language),
                 15 if header.name.starts_with(['a', 'A']) => ("accept-encoding", &mut fields.accept_encoding),
                 15 => ("idempotency-key", &mut fields.idempotency_key),
+                16 => ("stripe-signature", &mut fields.stripe_signature),
                 20 => ("doorbuster-signature", &mut fields.signature),
                 _ => continue,
             };
@@ -111,6 +113,7 @@ mod tests {
             "Referer",
             "Sec-Fetch-Site",
             "doorbuster-signature",
+            "Stripe-Signature",
         ];
         let mut headers: Vec<httparse::Header<'_>> =
             names.iter().map(|name| httparse::Header { name, value: name.as_bytes() }).collect();
@@ -132,6 +135,7 @@ mod tests {
             found.referer,
             found.sec_fetch_site,
             found.signature,
+            found.stripe_signature,
         ];
         assert_eq!(values, names.map(Some));
         assert_eq!(found.unusable, None);

@@ -48,6 +48,17 @@ const NOTICED_SINCE: &str = "
     SELECT MAX(at), body FROM further_entries WHERE kind = 'notice' AND at >= ?
     GROUP BY body ORDER BY MAX(seq)";
 
+/// The payment that paid for an order, from the entry that says so: it is the entry before it, or came before the order.
+const PAID_BY: &str = "
+    SELECT id FROM payments WHERE seq = :entry AND disposition = 'applied'
+    UNION ALL
+    SELECT STRAIGHT_JOIN p.id FROM payment_ends AS e JOIN payments AS p ON p.seq = e.payment_seq
+    WHERE e.seq = :entry AND e.kind = 'matched'";
+/// When the order was paid whose refund this entry is: the entry before it.
+const PAID_BEFORE: &str = "
+    SELECT STRAIGHT_JOIN t.seq - 1 FROM payments AS r JOIN transitions AS t ON t.order_seq = r.order_seq
+    WHERE r.seq = :entry AND t.kind IN (1, 4)";
+
 /// Reads on a connection of its own, and makes another one after an error.
 #[derive(Debug)]
 pub struct EventReader {
@@ -78,6 +89,14 @@ impl EventReader {
         self.on_connection(|_, connection| {
             let rows: Vec<(u64, Vec<u8>)> = connection.exec(NOTICED_SINCE, (int(at.0),))?;
             rows.into_iter().map(|(at, body)| Ok((UnixMs(at), notice(&body)?))).collect()
+        })
+    }
+
+    pub(in crate::ledger) fn paid_by(&mut self, entry: u64) -> Result<Option<String>, OpenError> {
+        self.on_connection(|_, connection| {
+            let before: Option<u64> = connection.exec_first(PAID_BEFORE, params! { "entry" => entry })?;
+            let before = before.unwrap_or(entry.saturating_sub(1));
+            Ok(connection.exec_first(PAID_BY, params! { "entry" => before })?)
         })
     }
 

@@ -44,6 +44,17 @@ const NOTICED_SINCE: &str = "
     SELECT MAX(at), body FROM further_entries WHERE kind = 'notice' AND at >= ?1
     GROUP BY body ORDER BY MAX(seq)";
 
+/// The payment that paid for an order, from the entry that says so: it is the entry before it, or came before the order.
+const PAID_BY: &str = "
+    SELECT id FROM payments WHERE seq = ?1 AND disposition = 'applied'
+    UNION ALL
+    SELECT p.id FROM payment_ends AS e JOIN payments AS p ON p.seq = e.payment_seq
+    WHERE e.seq = ?1 AND e.kind = 'matched'";
+/// When the order was paid whose refund this entry is: the entry before it.
+const PAID_BEFORE: &str = "
+    SELECT t.seq - 1 FROM payments AS r JOIN transitions AS t ON t.order_seq = r.order_seq
+    WHERE r.seq = ?1 AND t.kind IN (1, 4)";
+
 /// Reads on a connection of its own, in short transactions.
 #[derive(Debug)]
 pub struct EventReader {
@@ -168,6 +179,13 @@ impl EventReader {
             noticed.push((UnixMs(unsigned(row, 0)?), read_notice(row, 1)?));
         }
         Ok(noticed)
+    }
+
+    pub(in crate::ledger) fn paid_by(&self, entry: u64) -> Result<Option<String>, OpenError> {
+        let before =
+            self.connection.prepare_cached(PAID_BEFORE)?.query_row([int(entry)], |row| unsigned(row, 0));
+        let before = before.optional()?.unwrap_or(entry.saturating_sub(1));
+        Ok(self.connection.prepare_cached(PAID_BY)?.query_row([int(before)], |row| row.get(0)).optional()?)
     }
 
     pub(in crate::ledger) fn told(&self, endpoint: &str) -> Result<Option<Told>, OpenError> {
