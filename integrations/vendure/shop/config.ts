@@ -13,6 +13,8 @@ export interface ShopPlace {
   port: number;
   /** The address of Doorbuster. */
   doorbuster: string;
+  /** The same for the shop itself, if it is another. */
+  internalUrl?: string;
 }
 
 /** A secret as it stands in its file, without the line end. */
@@ -20,7 +22,7 @@ export function secret(folder: string, name: string): string {
   return readFileSync(join(folder, name), 'utf8').trimEnd();
 }
 
-export function shopConfig({ folder, port, doorbuster }: ShopPlace): VendureConfig {
+export function shopConfig({ folder, port, doorbuster, internalUrl }: ShopPlace): VendureConfig {
   return {
     // The storefront is of the same origin: no other site's page may call.
     apiOptions: {
@@ -47,6 +49,7 @@ export function shopConfig({ folder, port, doorbuster }: ShopPlace): VendureConf
     plugins: [
       DoorbusterPlugin.init({
         url: doorbuster,
+        internalUrl,
         shopKey: secret(folder, 'shop-key.pem'),
         paymentSecret: secret(folder, 'payment-secret'),
         webhookSecrets: [secret(folder, 'webhook-secret')],

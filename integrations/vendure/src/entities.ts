@@ -33,16 +33,16 @@ export class DoorbusterOrder extends VendureEntity {
 
 /** Something that Doorbuster must hear, sent until it is answered. Written in one transaction with what it reports. */
 @Entity()
+@Index(['kind', 'reportId'], { unique: true })
 export class DoorbusterReport extends VendureEntity {
   constructor(input?: DeepPartial<DoorbusterReport>) {
     super(input);
   }
 
-  @Column()
+  @Column({ length: 16 })
   kind!: 'payment' | 'refund';
 
-  /** The payment's or the refund's own id. */
-  @Index({ unique: true })
+  /** The payment's or the refund's own id. A payment that goes back whole is refunded under its id. */
   @Column({ length: 255 })
   reportId!: string;
 

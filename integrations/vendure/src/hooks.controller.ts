@@ -37,7 +37,8 @@ export class HooksController {
       response.status(204).end();
     } catch (error) {
       const [status, text] = answerTo(error);
-      Logger.error(`an event was not carried out, and comes again: ${text}`, LOG_CONTEXT);
+      const details = status === 500 && error instanceof Error ? error.stack : '';
+      Logger.error(`an event was not carried out, and comes again: ${text} ${details}`.trimEnd(), LOG_CONTEXT);
       response.status(status).json({ error: text });
     }
   }
@@ -57,6 +58,6 @@ export class HooksController {
 function answerTo(error: unknown): [number, string] {
   if (error instanceof Refused) return [error.status, error.message];
   if (error instanceof Malformed) return [400, error.message];
-  return [500, error instanceof Error ? (error.stack ?? error.message) : String(error)];
+  return [500, `The shop failed: ${error instanceof Error ? error.message : String(error)}`];
 }
 
