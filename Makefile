@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run run-cluster test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run run-cluster try-shop test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -19,10 +19,16 @@ run-cluster: compiler ## build, and serve the demo with two servers on Redis, Ro
 	$(CARGO) build --release -p doorbuster
 	./dev/run-cluster
 
+try-shop: compiler ## build, and start a Vendure shop and Doorbuster beside it, with a login to buy with (data in var/try-shop; Ctrl-C stops both)
+	./dev/install-test-packages vendure
+	$(CARGO) build --release -p doorbuster
+	exec ./dev/try-shop
+
 test: ## install what the tests need (nginx, ab, Chromium...), then run all of them
 	./dev/install-test-packages
 	./dev/install-api-tools >/dev/null
 	./dev/install-stripe-mock >/dev/null
+	./dev/install-vendure >/dev/null
 	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)

@@ -96,6 +96,11 @@ impl Disposition {
             _ => None,
         }
     }
+
+    /// Whether it is a payment that paid for nothing: all of it is to go back, or has.
+    pub fn is_for_nothing(self) -> bool {
+        self != Disposition::Applied && self.requested().is_none()
+    }
 }
 
 /// A payment, or a refund of a paid order, as it was recorded.

@@ -44,6 +44,10 @@ mod stripe;
 mod tls;
 mod tokens;
 mod topic;
+mod vendure;
+#[path = "../../../server/tests/it/browser/webdriver.rs"]
+#[expect(dead_code, reason = "the tests of the pages use all of it")]
+mod webdriver;
 mod webhooks;
 
 use std::path::Path;

@@ -84,13 +84,14 @@ pub(super) fn match_early<R: Rows>(rows: &mut R, now: UnixMs, name: R::Order) {
 }
 
 /// Records a refund of a paid order; with the last of its money the order is refunded. Asking for it again changes nothing,
-/// but that it may have been paid out since.
+/// but that it may have been paid out since. A payment that paid for nothing is paid out under its own id.
 pub(super) fn refund<R: Rows>(rows: &mut R, now: UnixMs, asked: Refund) -> Result<Accepted, Refusal> {
     let known = rows.find_payment(&asked.id);
     let name = match known {
         Some(name) => {
             let known = rows.payment(name);
-            let same = known.disposition.requested() == Some(asked.units)
+            let for_nothing = asked.paid_out && asked.units == 0 && known.disposition.is_for_nothing();
+            let same = (known.disposition.requested() == Some(asked.units) || for_nothing)
                 && known.pay.order == asked.order
                 && asked.amount.is_none_or(|amount| amount == known.pay.amount);
             if !same {

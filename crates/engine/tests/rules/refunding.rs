@@ -13,7 +13,7 @@ const ALL: u64 = 2 * PRICE;
 
 #[test]
 fn a_paid_order_is_refunded_whole_or_in_part() {
-    let cases: [(&str, Script<'_>, [u64; 4]); 9] = [
+    let cases: [(&str, Script<'_>, [u64; 4]); 10] = [
         ("whole, and nothing comes back", &[(T, refund("r", 1, None, 0), "due: requested")], [3, 1, 0, 2]),
         ("whole, and all comes back", &[(T, refund("r", 1, None, 2), "due: requested")], [3, 3, 0, 0]),
         (
@@ -60,6 +60,19 @@ fn a_paid_order_is_refunded_whole_or_in_part() {
                 (T, refund("b", 1, Some(1), 0), "due: requested"),
                 (T, paid_out("b", 1, 1), "settled: requested"),
                 (T, paid_out("b", 1, 1), "settled: requested again"),
+            ],
+            [3, 1, 0, 2],
+        ),
+        (
+            "a payment that paid for nothing, by the provider",
+            &[
+                (T, pay("q", 1, 2), "due: already_paid"),
+                (T, refund("q", 1, Some(ALL), 0), "payment_conflict"),
+                (T, paid_out("q", 1, 1), "payment_conflict"),
+                (T, paid_out("q", 2, ALL), "payment_conflict"),
+                (T, paid_out("p", 1, ALL), "payment_conflict"),
+                (T, paid_out("q", 1, ALL), "settled: already_paid"),
+                (T, paid_out("q", 1, ALL), "settled: already_paid again"),
             ],
             [3, 1, 0, 2],
         ),

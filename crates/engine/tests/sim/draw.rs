@@ -3,8 +3,8 @@
 //! command comes to.
 
 use engine::{
-    Adjust, BuyerId, Command, Fingerprint, ItemSpec, Notice, OrderId, Pay, Payment, Placement, ProductId,
-    Refund, SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Command, Disposition, Fingerprint, ItemSpec, Notice, OrderId, Pay, Payment, Placement,
+    ProductId, Refund, SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
 use crate::model::Model;
@@ -291,7 +291,10 @@ impl Draw {
         let random = &mut self.random;
         let paid_out = random.percent(30);
         let before = model.payments.iter().rev().take(20);
-        let again = before.filter_map(|payment| Some((payment, payment.disposition.requested()?))).next();
+        let again = before
+            .filter(|payment| payment.disposition != Disposition::Applied)
+            .map(|payment| (payment, payment.disposition.requested().unwrap_or(0)))
+            .next();
         if let (Some((payment, units)), true) = (again, random.percent(20)) {
             let Pay { id, order, amount } = payment.pay.clone();
             let (amount, more) = (random.percent(80).then_some(amount), u32::from(random.percent(10)));

@@ -433,7 +433,14 @@ impl Model {
         let mut replayed = true;
         if let Some(known) = self.payment_by_id.get(&asked.id) {
             let PaymentView { pay, disposition, .. } = &self.payments[*known];
-            let same = disposition.requested() == Some(asked.units);
+            let reported = asked.paid_out && asked.units == 0;
+            let same = match disposition {
+                Disposition::Applied => false,
+                Disposition::RefundDue(reason) | Disposition::Settled(reason) => match reason {
+                    RefundReason::Requested { units, .. } => *units == asked.units,
+                    _ => reported,
+                },
+            };
             if !same || pay.order != asked.order || asked.amount.is_some_and(|amount| amount != pay.amount) {
                 return Err(Refusal::PaymentConflict);
             }
