@@ -103,6 +103,7 @@ class Order(TypedDict):
     refund_due: bool
     refunded: NotRequired[int]
     pay_url: NotRequired[str]
+    address: NotRequired[Address | None]
 
 
 SaleState: TypeAlias = Literal['not_started', 'live', 'paused', 'ended']
@@ -173,6 +174,17 @@ class PublishedRefusal(TypedDict):
     code: Literal[500]
     message: str
     data: None
+
+
+class AddressForm(TypedDict):
+    name: NotRequired[str]
+    phone: NotRequired[str]
+    country: NotRequired[str]
+    province: NotRequired[str]
+    city: NotRequired[str]
+    district: NotRequired[str]
+    detail: NotRequired[str]
+    post_code: NotRequired[str]
 
 
 class BuyForm(TypedDict):

@@ -28,6 +28,13 @@ pub enum Command {
         order: OrderId,
         buyer: BuyerId,
     },
+    /// Gives an order that was placed without an address one, as JSON text. Judged with what the ledger has kept: see
+    /// [`crate::Book::give_address`].
+    Address {
+        order: OrderId,
+        buyer: BuyerId,
+        address: Box<[u8]>,
+    },
     Pay(Pay),
     Refund(Refund),
     /// Somebody has paid the refund out.

@@ -46,6 +46,10 @@ pub enum Event {
     RefundSettled {
         payment: Seq,
     },
+    /// An order that was placed without an address was given one, which is kept with the order.
+    OrderAddressed {
+        order: Seq,
+    },
     /// What names the buyer in the ledger went with this entry, or goes soon after it. Orders and counts stay.
     BuyerErased(BuyerId),
     /// An order that the gate had let pass was refused here. Only in a ledger that many servers share.

@@ -33,7 +33,7 @@ pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
 pub use notice::Notice;
-pub use order::{Closing, OrderView, Placement, Status};
+pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;
 pub use sale::{ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};

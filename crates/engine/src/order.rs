@@ -40,6 +40,16 @@ impl Status {
     }
 }
 
+/// What a ledger has of an order's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptAddress {
+    Missing,
+    /// JSON text.
+    Is(Box<[u8]>),
+    /// Addresses of orders of that age are kept no longer.
+    Over,
+}
+
 /// How an order left `held`; as [`Closing::PaidLate`], `expired`; as [`Closing::Refunded`], `paid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closing {

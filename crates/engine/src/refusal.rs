@@ -32,6 +32,10 @@ pub enum Refusal {
     KeyConflict,
     /// The order can't be cancelled any more.
     NotCancellable(Status),
+    /// The order has another address, and keeps it.
+    AddressGiven,
+    /// Only orders that are held or paid are given an address, and only while addresses of their age are kept.
+    TakesNoAddress(Status),
     /// The payment id was used for another order or amount, or for a refund, or the other way round.
     PaymentConflict,
     /// Only paid orders are refunded.
@@ -68,6 +72,8 @@ impl Refusal {
             Refusal::InvalidQuantity => "invalid_quantity",
             Refusal::KeyConflict => "key_conflict",
             Refusal::NotCancellable(_) => "not_cancellable",
+            Refusal::AddressGiven => "address_given",
+            Refusal::TakesNoAddress(_) => "takes_no_address",
             Refusal::PaymentConflict => "payment_conflict",
             Refusal::NotRefundable(_) => "not_refundable",
             Refusal::RefundTooLarge => "refund_too_large",
@@ -106,6 +112,10 @@ impl fmt::Display for Refusal {
             Refusal::KeyConflict => "this idempotency key was used for another request; use a new one",
             Refusal::NotCancellable(status) => {
                 return write!(f, "the order is {} and can't be cancelled", status.as_str());
+            }
+            Refusal::AddressGiven => "the order has an address already; ask the shop to change it",
+            Refusal::TakesNoAddress(status) => {
+                return write!(f, "the order is {} and takes no address any more", status.as_str());
             }
             Refusal::PaymentConflict => "this payment id was recorded with another order or amount",
             Refusal::NotRefundable(status) => {

@@ -23,12 +23,12 @@ use crate::buyers::Counts;
 use crate::handover::Grant;
 use crate::order::Order;
 use crate::rules::rows::{End, Rows, SkuRow};
-use crate::rules::{Declined, operate};
+use crate::rules::{self, Declined, operate};
 use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
-    Accepted, Adjust, BuyerId, Command, CoolDown, Disposition, Entry, OrderId, OrderView, PaymentView,
-    ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
+    Accepted, Adjust, BuyerId, Command, CoolDown, Disposition, Entry, KeptAddress, OrderId, OrderView,
+    PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use replay::LedgerKind;
@@ -122,7 +122,8 @@ impl Book {
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
     ///
     /// # Panics
-    /// If `now` is before the latest event: the clock's guarantee is broken.
+    /// If `now` is before the latest event: the clock's guarantee is broken. If the command gives an order an address: see
+    /// [`Book::give_address`].
     pub fn execute(&mut self, now: UnixMs, command: Command) -> Result<Accepted, Refusal> {
         self.assert_not_past(now);
         if let Command::Place(placement) = command {
@@ -132,6 +133,25 @@ impl Book {
             Declined::Refused(refusal) => refusal,
             Declined::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
         })
+    }
+
+    /// Gives a buyer's own order an address, if it has none. `kept`: what the ledger, and what is to be appended to it, has of
+    /// that; a book has no addresses. Returns the entry with which the address is to be kept; `None`: it was given before.
+    ///
+    /// # Errors
+    /// If there is no such order of the buyer's, it has another address, or takes none any more.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event.
+    pub fn give_address(
+        &mut self,
+        now: UnixMs,
+        whose: (OrderId, BuyerId),
+        asked: &[u8],
+        kept: &KeptAddress,
+    ) -> Result<(OrderView, Option<Seq>), Refusal> {
+        self.assert_not_past(now);
+        rules::place::give_address(self, now, whose, asked, kept)
     }
 
     /// Takes the events since the last call, in order, into `into` (which keeps its memory for the next time).

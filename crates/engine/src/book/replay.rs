@@ -9,8 +9,8 @@ use crate::rules::rows::Rows;
 use crate::rules::{self, Declined, apply, operate, pay, place};
 use crate::sales::is_about_a_sale;
 use crate::{
-    Closing, Disposition, Entry, Event, Inconsistent, Pay, PaymentView, Placement, RefundReason, Refusal,
-    Seq, Status, UnixMs,
+    Closing, Disposition, Entry, Event, Inconsistent, KeptAddress, Pay, PaymentView, Placement, RefundReason,
+    Refusal, Seq, Status, UnixMs,
 };
 
 /// Who judged what stands in a ledger.
@@ -63,6 +63,11 @@ impl Book {
                 let payment = self.find_payment_at(*payment).ok_or("the payment is unknown")?;
                 let due = matches!(self.payment(payment).disposition, Disposition::RefundDue(_));
                 ensure(due, "no refund was due")
+            }
+            Event::OrderAddressed { order } => {
+                let index = self.find_at(*order).ok_or("the order is unknown")?;
+                let status = self.order_row(index).status;
+                rules::give_address(status, &KeptAddress::Missing, &[]).map(drop).map_err(why_not_possible)
             }
             Event::BuyerErased(buyer) => ensure(buyer.is_valid(), "nobody can be the buyer who was erased"),
             Event::OrderRejected { order, .. } => {

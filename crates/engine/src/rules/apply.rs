@@ -47,8 +47,11 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         }
         Event::PaymentMatched { payment } => end_refund(rows, *payment, |_| Disposition::Applied),
         Event::RefundSettled { payment } => end_refund(rows, *payment, Disposition::Settled),
-        // No rule goes by what a buyer is called, what was rejected, or what the shop was told.
-        Event::BuyerErased(_) | Event::OrderRejected { .. } | Event::Noticed(_) => {}
+        // No rule goes by an address, what a buyer is called, what was rejected, or what the shop was told.
+        Event::OrderAddressed { .. }
+        | Event::BuyerErased(_)
+        | Event::OrderRejected { .. }
+        | Event::Noticed(_) => {}
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }

@@ -12,8 +12,8 @@ pub(crate) mod rows;
 use crate::handover::Claim;
 use crate::sale::limits;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Placement, RefundReason, Refunded, Refusal, Status,
-    Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, KeptAddress, Placement, RefundReason, Refunded,
+    Refusal, Status, Stock, UnixMs,
 };
 
 /// Why a command was not carried out. Nothing was recorded.
@@ -97,6 +97,20 @@ pub fn cancel(status: Status) -> Result<bool, Refusal> {
         Status::Held => Ok(true),
         Status::Cancelled => Ok(false),
         Status::Paid | Status::Expired | Status::Refunded => Err(Refusal::NotCancellable(status)),
+    }
+}
+
+/// Whether an order is given this address; `false`: it was before, and is answered again.
+///
+/// # Errors
+/// [`Refusal::AddressGiven`], [`Refusal::TakesNoAddress`].
+pub fn give_address(status: Status, kept: &KeptAddress, asked: &[u8]) -> Result<bool, Refusal> {
+    let takes = matches!(status, Status::Held | Status::Paid);
+    match kept {
+        KeptAddress::Is(kept) if **kept == *asked => Ok(false),
+        KeptAddress::Is(_) => Err(Refusal::AddressGiven),
+        KeptAddress::Missing if takes => Ok(true),
+        KeptAddress::Missing | KeptAddress::Over => Err(Refusal::TakesNoAddress(status)),
     }
 }
 

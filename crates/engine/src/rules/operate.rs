@@ -10,7 +10,8 @@ use crate::{Accepted, Adjust, Command, Event, Notice, Refusal, SaleId, Sales, Sk
 /// command that needs its units.
 ///
 /// # Panics
-/// If the command places an order: the states differ in what they judge before, see [`super::place::place`].
+/// If the command places an order or gives it an address: the states differ in what they judge before, see
+/// [`super::place`].
 pub(crate) fn execute<R: Rows>(
     rows: &mut R,
     now: UnixMs,
@@ -38,7 +39,7 @@ pub(crate) fn execute<R: Rows>(
             record(rows, now, Event::Noticed(notice));
             return Ok(Accepted::Noticed);
         }
-        Command::Place(_) => unreachable!("placing has a way of its own"),
+        Command::Place(_) | Command::Address { .. } => unreachable!("these have ways of their own"),
     };
     Ok(of_sale(rows, now, sale, judged?))
 }

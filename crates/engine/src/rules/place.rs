@@ -4,7 +4,9 @@ use super::apply::record;
 use super::rows::Rows;
 use super::{OpenHolds, Placing};
 use crate::sales::Terms;
-use crate::{Accepted, BuyerId, Closing, Event, OrderId, OrderView, Placement, Refusal, UnixMs};
+use crate::{
+    Accepted, BuyerId, Closing, Event, KeptAddress, OrderId, OrderView, Placement, Refusal, Seq, UnixMs,
+};
 
 /// Places an order, or answers again what was answered under this id: the order as it was placed.
 ///
@@ -76,6 +78,30 @@ pub(super) fn cancel<R: Rows>(
         record(rows, now, Event::OrderClosed { order: order.seq, how: Closing::Cancelled });
     }
     Ok(Accepted::Order { order: rows.order_view(name), replayed: !cancels })
+}
+
+/// Gives a buyer's own order an address, if it has none; returns the entry with which it is to be kept, unless it was given
+/// before.
+pub(crate) fn give_address<R: Rows>(
+    rows: &mut R,
+    now: UnixMs,
+    (id, buyer): (OrderId, BuyerId),
+    asked: &[u8],
+    kept: &KeptAddress,
+) -> Result<(OrderView, Option<Seq>), Refusal> {
+    let name = rows.find(id).ok_or(Refusal::UnknownOrder)?;
+    let order = rows.order_view(name);
+    if order.buyer != buyer {
+        return Err(Refusal::UnknownOrder);
+    }
+    let entry = if super::give_address(order.status, kept, asked)? {
+        let entry = rows.end().next;
+        record(rows, now, Event::OrderAddressed { order: order.seq });
+        Some(entry)
+    } else {
+        None
+    };
+    Ok((order, entry))
 }
 
 /// Lets an order expire if it is held and its time is over; says whether.

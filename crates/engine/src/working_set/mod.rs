@@ -26,8 +26,8 @@ use crate::rules::rows::{End, Rows, SkuRow};
 use crate::rules::{self, place};
 use crate::sharded::FixedMap;
 use crate::{
-    Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, OrderId, OrderView, PaymentView, Placement,
-    Refunded, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
+    Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, KeptAddress, OrderId, OrderView, PaymentView,
+    Placement, Refunded, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
 };
 
 pub use effects::Effects;
@@ -99,6 +99,8 @@ pub struct WorkingSet<'s> {
     /// Payments for which a refund is due, by the order that they were for, oldest first.
     refunds: FixedMap<OrderId, Vec<u32>>,
     adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
+    /// Of orders that are to be given an address: what they have.
+    kept_addresses: FixedMap<OrderId, KeptAddress>,
     correction_id: fn(SkuId, &str) -> OrderId,
     effects: Effects,
     /// A batch of which all or none was to be came to none.
@@ -131,6 +133,7 @@ impl<'s> WorkingSet<'s> {
             refunded: FixedMap::default(),
             refunds: FixedMap::default(),
             adjustments: FixedMap::default(),
+            kept_addresses: FixedMap::default(),
             correction_id,
             effects: Effects::default(),
             given_up: false,

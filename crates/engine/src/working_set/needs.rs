@@ -39,7 +39,7 @@ impl Needs {
                     needs.skus.insert(*sku);
                     needs.adjustments.insert((*sku, key.clone()));
                 }
-                Command::Cancel { order, .. } => needs.order(*order),
+                Command::Cancel { order, .. } | Command::Address { order, .. } => needs.order(*order),
                 Command::Pay(pay) => {
                     needs.order(pay.order);
                     needs.payments.insert(pay.id.clone());

@@ -2,8 +2,8 @@
 
 use super::WorkingSet;
 use crate::handover::{Claim, Grant};
-use crate::rules::{Declined, operate};
-use crate::{Accepted, Command, Placement, Refusal};
+use crate::rules::{Declined, operate, place};
+use crate::{Accepted, BuyerId, Command, KeptAddress, OrderId, Placement, Refusal};
 
 /// Why a sale can't be, beside what holds for every ledger.
 const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded where several servers sell: leave \
@@ -62,11 +62,40 @@ impl WorkingSet<'_> {
                 return Executed::Refused(Refusal::InvalidSale(NO_OPEN_HOLDS));
             }
         }
+        if let Command::Address { order, buyer, address } = command {
+            return self.give_address((order, buyer), address);
+        }
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => Executed::Accepted(accepted),
             Err(Declined::Refused(refusal)) => Executed::Refused(refusal),
             Err(Declined::NeedsClaim(claim)) => Executed::NeedsClaim(claim),
         }
+    }
+
+    fn give_address(&mut self, whose: (OrderId, BuyerId), address: Box<[u8]>) -> Executed {
+        let kept = self.kept_addresses.remove(&whose.0);
+        assert!(
+            kept.is_some() || self.order(whose.0).is_none(),
+            "the address of an order that there is was read"
+        );
+        let kept = kept.unwrap_or(KeptAddress::Missing);
+        let given = place::give_address(self, self.at, whose, &address, &kept);
+        let kept = if let Ok((_, Some(entry))) = given {
+            self.effects.addresses.push((entry, address.clone()));
+            KeptAddress::Is(address)
+        } else {
+            kept
+        };
+        self.kept_addresses.insert(whose.0, kept);
+        match given {
+            Ok((order, entry)) => Executed::Accepted(Accepted::Order { order, replayed: entry.is_none() }),
+            Err(refusal) => Executed::Refused(refusal),
+        }
+    }
+
+    /// Takes in what the ledger has of an order's address. Needed for every order that is to be given one.
+    pub fn load_address(&mut self, order: OrderId, kept: KeptAddress) {
+        self.kept_addresses.entry(order).or_insert(kept);
     }
 
     /// Carries out all operations or none. If one is not accepted, the set is given up: it has no effects.

@@ -1,6 +1,7 @@
 //! The rules of a sale around their edges: tables of scripts, every interleaving of the races, and ledgers
 //! that must not be believed.
 
+mod addresses;
 mod balance;
 mod clock;
 mod cooling_down;

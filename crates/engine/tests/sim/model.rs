@@ -86,6 +86,7 @@ impl Model {
             Command::Pay(pay) => self.pay(now, pay),
             Command::Refund(refund) => self.refund(now, refund),
             Command::Settle { payment } => self.settle(payment),
+            Command::Address { .. } => unreachable!("a book has no addresses"),
             Command::EraseBuyer(_) => {
                 self.event();
                 Ok(Accepted::BuyerErased)
@@ -94,8 +95,7 @@ impl Model {
                 match notice {
                     Notice::SaleStarted(sale) | Notice::SaleEnded(sale) => drop(self.sale_position(*sale)?),
                     Notice::SoldOut(sku) | Notice::BackInStock(sku) => {
-                        let is_known = sku.0 < self.skus_len();
-                        is_known.then_some(()).ok_or(Refusal::UnknownSku)?;
+                        (sku.0 < self.skus_len()).then_some(()).ok_or(Refusal::UnknownSku)?;
                     }
                 }
                 self.event();

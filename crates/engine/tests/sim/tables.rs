@@ -162,6 +162,7 @@ impl Tables {
             | Event::SalePaused(_)
             | Event::SaleResumed(_)
             | Event::SaleEnded(_)
+            | Event::OrderAddressed { .. }
             | Event::BuyerErased(_)
             | Event::OrderRejected { .. }
             | Event::Noticed(_) => {}

@@ -27,6 +27,7 @@ pub(super) enum Question {
         order: OrderId,
         buyer: Option<BuyerId>,
         until: Instant,
+        with_address: bool,
     },
     RefundsDue {
         to: ReplyTo,

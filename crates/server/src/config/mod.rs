@@ -314,6 +314,7 @@ impl Config {
         }
         self.http.check(&mut problems);
         self.check_demo(&mut problems);
+        self.check_address(&mut problems);
         self.auth.check(&mut problems);
         self.shop.check(&mut problems);
         self.stripe.check(&mut problems);
@@ -332,6 +333,15 @@ impl Config {
             problems.push(("ledger.batch_commands_max", message.into()));
         }
         problems
+    }
+
+    fn check_address(&self, problems: &mut Vec<Problem>) {
+        if self.shop.address == Address::Token && (self.auth.buyer != BuyerAuth::Token || self.demo.is_some())
+        {
+            let message =
+                "= \"token\" is for tokens of the shop that reach this server: set auth.buyer = \"token\"";
+            problems.push(("shop.address", message.into()));
+        }
     }
 
     fn check_demo(&self, problems: &mut Vec<Problem>) {

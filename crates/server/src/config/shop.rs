@@ -52,6 +52,10 @@ pub enum Address {
     None,
     /// In the form that places the order, which can be filled in before the start.
     Before,
+    /// On the order's page, while the order is held or paid and has none.
+    After,
+    /// Never: the shop's tokens have it.
+    Token,
 }
 
 impl Shop {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::auth::token::{Bearer, Exchange, Session, Untrusted};
+use super::auth::token::{Bearer, Exchange, NotMinted, Session, Untrusted};
 use super::reads::{Answers, ShowRead};
 use super::wire::error::Problem;
 use crate::clock::Between;
@@ -117,8 +117,13 @@ impl WaitingExchange {
     fn answer(self, answers: &Answers, found: Result<Bearer, Untrusted>) {
         let opened =
             found.map_err(|untrusted| Problem::unauthorized(untrusted.detail())).and_then(|bearer| {
-                let opened = self.exchange.open(bearer, self.between);
-                opened.map_err(|not_minted| Problem::internal(not_minted.to_string()))
+                let has_address = bearer.address.is_some();
+                self.exchange.open(bearer, self.between).map_err(|not_minted| match not_minted {
+                    NotMinted::Length if has_address => {
+                        Problem::unauthorized(Untrusted::AddressLength.detail())
+                    }
+                    not_minted => Problem::internal(not_minted.to_string()),
+                })
             });
         match opened {
             Ok(session) => answers.give(self.event_loop, self.ticket, (self.show)(session)),

@@ -42,6 +42,8 @@ pub struct HttpOptions {
     pub stripe: bool,
     /// By how many seconds a payment callback's time may differ from the clock.
     pub payment_tolerance_s: u64,
+    /// An order's page asks for the address of one that has none.
+    pub address_after: bool,
     /// For sales that do not say it themselves.
     pub payment_ms: u64,
     /// For sales that do not say it themselves; 0: no bound.

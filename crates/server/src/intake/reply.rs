@@ -12,6 +12,11 @@ pub enum Reply {
     /// An order with a key that is unknown was not admitted.
     Rejected(NotAdmitted),
     Order(OrderView),
+    /// An order with its address as JSON text; `None`: it has none.
+    AddressedOrder {
+        order: OrderView,
+        address: Option<Box<[u8]>>,
+    },
     /// An order that the broker has acknowledged and that is not in the ledger yet.
     Pending {
         order: OrderView,

@@ -40,6 +40,8 @@ pub enum Request {
         order: OrderId,
         buyer: Option<BuyerId>,
         wait: Duration,
+        /// With its address, which costs a look into the ledger.
+        with_address: bool,
     },
     /// One durable row of the message table.
     Message(Box<[u8]>),

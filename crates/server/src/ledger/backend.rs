@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use engine::{Book, Notice, UnixMs};
+use engine::{Book, KeptAddress, Notice, Seq, UnixMs};
 
 use super::mysql::{self, MySqlLedger};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
@@ -163,6 +163,17 @@ impl Ledger {
         match self {
             Ledger::Sqlite(ledger) => ledger.erase_addresses(max),
             Ledger::MySql(ledger) => ledger.erase_addresses(max),
+        }
+    }
+
+    /// What an order has of an address.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn kept_address(&mut self, order: Seq) -> Result<KeptAddress, OpenError> {
+        match self {
+            Ledger::Sqlite(ledger) => Ok(ledger.kept_address(order).map_err(sqlite::OpenError::from)?),
+            Ledger::MySql(ledger) => Ok(ledger.kept_address(order).map_err(mysql::OpenError::from)?),
         }
     }
 

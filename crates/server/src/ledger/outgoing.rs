@@ -23,6 +23,8 @@ pub struct Outgoing {
 pub enum What {
     /// An order was placed, or moved on: its status is as of this entry.
     Order(OrderLine),
+    /// An order that was placed without an address has one now: as of this entry.
+    Addressed(OrderLine),
     /// An order was answered as accepted, and refused later.
     Rejected {
         order: OrderId,
@@ -70,7 +72,7 @@ impl Outgoing {
     /// Events about the same go one after the other.
     pub fn about(&self) -> String {
         match &self.what {
-            What::Order(line) => line.id.to_string(),
+            What::Order(line) | What::Addressed(line) => line.id.to_string(),
             What::Rejected { order, .. } => order.to_string(),
             What::Refund { payment, .. } => payment.order.clone(),
             What::SaleStarted { sale } | What::SaleEnded { sale } => format!("sale {sale}"),

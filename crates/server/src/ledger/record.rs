@@ -53,6 +53,12 @@ pub(crate) struct CorrectionRecord {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AddressRecord {
+    /// The order's entry. The address is with the order, where it can be removed.
+    pub(crate) order: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ErasureRecord {
     /// Digits, or the 32 hexadecimal ones of a hash.
     pub(crate) buyer: String,

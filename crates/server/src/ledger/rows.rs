@@ -5,12 +5,12 @@
 use std::iter::Peekable;
 
 use engine::{
-    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, Notice, OrderId, Pay, RefundReason, Refusal,
-    SaleId, Seq, SkuId,
+    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, KeptAddress, Notice, OrderId, Pay,
+    RefundReason, Refusal, SaleId, Seq, SkuId,
 };
 
 use super::record::{
-    ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, RejectionRecord, SaleRecord,
+    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, RejectionRecord, SaleRecord,
 };
 
 /// A row that no version of this program wrote, or a newer one.
@@ -124,11 +124,13 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 4] = [CLOCK_CORRECTED, BUYER_ERASED, ORDER_REJECTED, NOTICE];
+pub(super) const FURTHER_KINDS: [&str; 5] =
+    [CLOCK_CORRECTED, BUYER_ERASED, ORDER_REJECTED, NOTICE, ORDER_ADDRESSED];
 const CLOCK_CORRECTED: &str = "clock_corrected";
 const BUYER_ERASED: &str = "buyer_erased";
 const ORDER_REJECTED: &str = "order_rejected";
 const NOTICE: &str = "notice";
+const ORDER_ADDRESSED: &str = "order_addressed";
 
 /// Kind and body of a row of `further_entries`; `None` if the event is of another table.
 pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
@@ -140,6 +142,7 @@ pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
         Event::OrderRejected { order, reason } => {
             Some((ORDER_REJECTED, json(&RejectionRecord::of(*order, *reason))))
         }
+        Event::OrderAddressed { order } => Some((ORDER_ADDRESSED, json(&AddressRecord { order: order.0 }))),
         Event::Noticed(notice) => Some((NOTICE, json(&NoticeRecord::of(*notice)))),
         _ => None,
     }
@@ -157,6 +160,10 @@ pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowErr
             Ok(Event::OrderRejected { order, reason })
         }
         NOTICE => Ok(Event::Noticed(notice(body)?)),
+        ORDER_ADDRESSED => {
+            let AddressRecord { order } = serde_json::from_slice(body)?;
+            Ok(Event::OrderAddressed { order: Seq(order) })
+        }
         other => Err(RowError::Kind { seq, kind: other.to_owned() }),
     }
 }
@@ -201,6 +208,15 @@ pub(super) fn text_of<'a>(
     let text = texts.next_if(|(of, _)| *of == seq).map(|(_, text)| &**text);
     assert_eq!(text.is_some(), buyer.is_hash(), "a buyer who is a hash, and no other, comes with a text");
     text
+}
+
+/// What a row of the orders says of its address. `over`: those of its age were removed.
+pub(super) fn kept_address(address: Option<Vec<u8>>, over: bool) -> KeptAddress {
+    match address {
+        Some(address) => KeptAddress::Is(address.into()),
+        None if over => KeptAddress::Over,
+        None => KeptAddress::Missing,
+    }
 }
 
 pub(super) fn closing_code(how: Closing) -> u8 {

@@ -10,7 +10,7 @@ use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 21] = [
+const SOURCES: [(&str, &str); 22] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -25,6 +25,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("clock.js", include_str!("../../templates/assets/clock.js")),
     ("state.js", include_str!("../../templates/assets/state.js")),
     ("attempt.js", include_str!("../../templates/assets/attempt.js")),
+    ("address.js", include_str!("../../templates/assets/address.js")),
     ("buy.js", include_str!("../../templates/assets/buy.js")),
     ("sale.js", include_str!("../../templates/assets/sale.js")),
     ("index.js", include_str!("../../templates/assets/index.js")),

@@ -59,7 +59,8 @@ const SLOT: &str = "<!--slot-->";
 /// Of a page with several products.
 const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
-const TEMPLATES: [(&str, &str); 11] = [
+const TEMPLATES: [(&str, &str); 12] = [
+    ("address.html", include_str!("../../templates/address.html")),
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("product.html", include_str!("../../templates/product.html")),
@@ -84,6 +85,16 @@ pub enum Session {
     Edge,
 }
 
+/// Where buyers are asked where an order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressAsked {
+    Never,
+    /// In the form that places the order.
+    Before,
+    /// On the page of an order that has none.
+    After,
+}
+
 /// What is the same on every page.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -91,8 +102,7 @@ pub struct Settings {
     pub session: Session,
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
-    /// Ask where an order goes, in the form that places it.
-    pub address_asked: bool,
+    pub address_asked: AddressAsked,
     pub look: Look,
     pub languages: Languages,
 }
@@ -230,7 +240,7 @@ impl Pages {
 
     /// `/orders/{id}`: one shell for all orders; its script reads the order.
     pub fn order(&self, language: LanguageId) -> Rendered {
-        let scripts = &["order.js", "clock.js", "shop.js", "common.js", "texts.js"];
+        let scripts = &["order.js", "address.js", "clock.js", "shop.js", "common.js", "texts.js"];
         self.shell(language, "order.html", ("your-order", "order-description"), scripts)
     }
 
@@ -249,7 +259,10 @@ impl Pages {
     ) -> Rendered {
         let say = self.language(language);
         let (title, description) = (&*say.plain(title), &*say.plain(description));
-        let values = context! { picture => self.asset_path(Picture::Parcel.file_name()) };
+        let values = context! {
+            picture => self.asset_path(Picture::Parcel.file_name()),
+            address_fields => self.address_fields(language, AddressAsked::After),
+        };
         let content = self.content(language, template, values);
         self.page(language, &Frame { title, description, scripts }, &content)
     }
@@ -290,7 +303,7 @@ impl Pages {
         let values = context! {
             member => Value::from_safe_string(slot.to_owned()),
             sale => sale_values(sale),
-            address_asked => self.settings.address_asked,
+            address_fields => self.address_fields(language, AddressAsked::Before),
             // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
             drawing => Value::from_safe_string(self.assets.drawing(self.picture(item).file_name()).to_owned()),
             ..self.item_values(language, sale, item)
@@ -301,6 +314,7 @@ impl Pages {
             scripts: &[
                 "sale.js",
                 "buy.js",
+                "address.js",
                 "attempt.js",
                 "state.js",
                 "clock.js",
@@ -341,6 +355,12 @@ impl Pages {
             picture => self.asset_path(self.picture(item).file_name()),
             image => item.image.as_ref().map(|image| context! { path => image.path, alt => image.alt }),
         }
+    }
+
+    /// The fields of an address, where they are asked for.
+    fn address_fields(&self, language: LanguageId, on: AddressAsked) -> Option<Value> {
+        let is_asked = self.settings.address_asked == on;
+        is_asked.then(|| Value::from_safe_string(self.content(language, "address.html", context! {})))
     }
 
     fn content(&self, language: LanguageId, template: &str, values: Value) -> String {

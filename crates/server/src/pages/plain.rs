@@ -3,7 +3,7 @@
 
 use minijinja::{Value, context};
 
-use super::{Frame, LanguageId, Pages, PreparedPage, SLOT, format};
+use super::{AddressAsked, Frame, LanguageId, Pages, PreparedPage, SLOT, format};
 
 /// An order that could be placed, and the fields that place it.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,10 @@ pub struct OrderPageView<'a> {
     /// In minor units.
     pub refunded: u64,
     pub pay_url: Option<&'a str>,
+    /// It has none and may be given one: the page asks for it.
+    pub asks_address: bool,
+    /// The fields of its address, in their order.
+    pub address: &'a [String],
 }
 
 /// Why there is no such page.
@@ -99,6 +103,8 @@ impl Pages {
             refunded_text => (order.refunded > 0).then(|| money(order.refunded)),
             pay_url => order.pay_url,
             demo_pay => self.settings.demo_pay,
+            address => order.address,
+            address_fields => order.asks_address.then(|| self.address_fields(language, AddressAsked::After)).flatten(),
         };
         self.fill(&self.plain[language.place()], "plain_order.html", values, out);
     }

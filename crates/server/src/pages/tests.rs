@@ -11,7 +11,7 @@ fn with_look(look: Look) -> Pages {
         shop: "Doorbuster".into(),
         session: Session::Demo,
         demo_pay: true,
-        address_asked: true,
+        address_asked: AddressAsked::Before,
         look,
         languages: Languages::built_in(),
     })
@@ -124,6 +124,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         address: &address,
     };
     add("check", &|out| pages.check(language, &check, out));
+    let given = ["Ada <b>".to_owned()];
     for standing in ["held", "pending", "paid", "cancelled", "expired", "refunded", "rejected"] {
         let held = standing == "held";
         let order = OrderPageView {
@@ -140,6 +141,8 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             refund_due: standing != "pending",
             refunded: u64::from(standing == "refunded"),
             pay_url: held.then_some("https://pay.example/?a=1&b=2"),
+            asks_address: standing == "paid",
+            address: &given[..usize::from(held)],
         };
         add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
     }
@@ -306,7 +309,7 @@ fn buyers_see_the_shops_name_alone() {
         shop: "Ada's".into(),
         session: Session::Token,
         demo_pay: false,
-        address_asked: true,
+        address_asked: AddressAsked::Before,
         look: Look::default(),
         languages: Languages::built_in(),
     };

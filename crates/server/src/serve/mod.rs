@@ -27,7 +27,7 @@ use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
-use crate::pages::{Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::secret::SecretBytes;
 use crate::webhooks::{Counts, Duty, Endpoint, Noticing, Sender, Surroundings};
 use crate::{cluster, demo};
@@ -401,7 +401,11 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         shop: config.shop.name.clone(),
         session,
         demo_pay: config.demo.is_some(),
-        address_asked: config.shop.address == Address::Before,
+        address_asked: match config.shop.address {
+            Address::None | Address::Token => AddressAsked::Never,
+            Address::Before => AddressAsked::Before,
+            Address::After => AddressAsked::After,
+        },
         look,
         languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
@@ -412,6 +416,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         claim: config.auth.token_claim.clone(),
         issuer: config.auth.token_issuer.clone(),
         audience: config.auth.token_audience.clone(),
+        with_address: config.shop.address == Address::Token,
     };
     HttpOptions {
         auth: match config.auth.buyer {
@@ -435,6 +440,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         operator_body_bytes_max: config.http.operator_body_bytes_max,
         pay_page: paying::page(config, secrets),
         stripe: secrets.stripe.is_some(),
+        address_after: config.shop.address == Address::After,
         payment_tolerance_s: config.auth.payment_tolerance().as_secs(),
         payment_ms: u64::try_from(config.sale.payment().as_millis()).unwrap_or(u64::MAX),
         // A cluster can't keep that bound, so it has no default there.

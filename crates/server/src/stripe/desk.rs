@@ -143,7 +143,7 @@ impl Clerk {
     }
 
     fn pay(&self, order: OrderId, until: Instant) -> Outcome {
-        let read = Request::Read { order, buyer: None, wait: Duration::ZERO };
+        let read = Request::Read { order, buyer: None, wait: Duration::ZERO, with_address: false };
         match self.shared.asker.ask(read, LEDGER_PATIENCE) {
             Reply::Order(view) if view.status == Status::Held => self.open(&view, until),
             Reply::Order(_) | Reply::Lost(_) => Outcome::NotHeld,

@@ -143,7 +143,7 @@ impl Follower {
             return Err(of_event(format!("Stripe has not captured {id} yet")));
         }
         // Refunded whole before it was captured, it was voided.
-        let read = Request::Read { order, buyer: None, wait: Duration::ZERO };
+        let read = Request::Read { order, buyer: None, wait: Duration::ZERO, with_address: false };
         if found.is_canceled()
             && matches!(self.asker.ask(read, LEDGER_PATIENCE), Reply::Order(view) if view.status == Status::Refunded)
         {

@@ -7,13 +7,14 @@ use crate::calendar::format_utc;
 use crate::ledger::{Outgoing, What};
 
 /// Every kind of event there is.
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 13] = [
     "order.held",
     "order.paid",
     "order.cancelled",
     "order.expired",
     "order.rejected",
     "order.refunded",
+    "order.addressed",
     "refund.due",
     "refund.settled",
     "sale.started",
@@ -67,6 +68,7 @@ fn kind(event: &Outgoing) -> &'static str {
             Status::Expired => "order.expired",
             Status::Refunded => "order.refunded",
         },
+        What::Addressed(_) => "order.addressed",
         What::Rejected { .. } => "order.rejected",
         What::Refund { settled: false, .. } => "refund.due",
         What::Refund { settled: true, .. } => "refund.settled",
@@ -79,7 +81,7 @@ fn kind(event: &Outgoing) -> &'static str {
 
 fn sale(event: &Outgoing) -> Option<u64> {
     match &event.what {
-        What::Order(order) => Some(order.sale.0),
+        What::Order(order) | What::Addressed(order) => Some(order.sale.0),
         What::Refund { payment, .. } => payment.sale,
         What::SaleStarted { sale }
         | What::SaleEnded { sale }
@@ -95,7 +97,7 @@ pub(super) fn id(event: &Outgoing) -> String {
 
 pub(super) fn body(event: &Outgoing) -> Value {
     let data = match &event.what {
-        What::Order(order) => {
+        What::Order(order) | What::Addressed(order) => {
             let address =
                 order.address.as_ref().map(|text| serde_json::from_str(text).unwrap_or(Value::Null));
             json!({ "order": {

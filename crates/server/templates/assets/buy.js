@@ -1,8 +1,9 @@
 // The form of a sale's page: it places one order, exactly once. The attempt is stored before it is sent, so a lost answer, a
 // reload or a second press costs nothing.
 
+import { AddressFields } from "./address.js";
 import { exclusively, newKey, refusalText, settle } from "./attempt.js";
-import { count, local, money, parsedOrNull, session, stored } from "./common.js";
+import { count, local, money, stored } from "./common.js";
 import {
   buyer, byId, call, closeSession, isSignedIn, openSession, orderName, orderPath, rememberOrder, say, signInLink,
 } from "./shop.js";
@@ -10,10 +11,6 @@ import { t } from "./texts.js";
 
 // An attempt older than this is not repeated unasked: its buyer may have changed their mind since.
 const FRESH_MS = 900_000;
-const ADDRESS = ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
-const DRAFT_NAME = "doorbuster.draft";
-// In one line, as it would stand on a parcel.
-const ADDRESS_LINE = ["name", "detail", "post_code", "city", "country"];
 
 /** Refusals that are true no longer than the sale is in the state that it is in. */
 const OF_STATE = ["sold_out", "not_started", "ended", "paused"];
@@ -51,10 +48,8 @@ export class Checkout {
       this.draw();
     });
     // The shop may not ask for one.
-    this.address = byId("address");
-    this.restoreDraft();
+    this.address = byId("address") && new AddressFields(this.form, this.button);
     this.edited();
-    if (this.address) this.watchAddress();
     this.draw();
     this.resume();
   }
@@ -147,7 +142,6 @@ export class Checkout {
 
   newAttempt() {
     const fields = new FormData(this.form);
-    const text = (name) => String(fields.get(name) ?? "").trim();
     const attempt = {
       key: newKey(),
       at: Date.now(),
@@ -155,7 +149,7 @@ export class Checkout {
         sale: this.offer.sale,
         product: this.offer.product,
         quantity: Number(fields.get("quantity")),
-        ...(this.address && { address: Object.fromEntries(ADDRESS.map((name) => [name, text(name)])) }),
+        ...(this.address && { address: this.address.values() }),
       }),
     };
     local.set(this.attemptName, JSON.stringify(attempt));
@@ -188,7 +182,7 @@ export class Checkout {
     rememberOrder({ id: order.id, at: Date.now(), title });
     local.remove(this.attemptName);
     this.knownOrder = order.id;
-    session.remove(DRAFT_NAME);
+    this.address?.forget();
     this.say(t("reserved-leading"), "good");
     this.go(order.id);
   }
@@ -268,43 +262,5 @@ export class Checkout {
     const { quantity } = this.form.elements;
     const wanted = Math.max(1, Math.min(Number(quantity.value) || 1, Number(quantity.max || quantity.dataset.max)));
     byId("total").textContent = money(this.offer.price * wanted, this.offer.currency);
-    if (!this.address) return;
-    const draft = ADDRESS.map((name) => [name, this.form.elements[name].value]);
-    session.set(DRAFT_NAME, JSON.stringify(Object.fromEntries(draft)));
-  }
-
-  // Once filled it is one line: on a phone it would stand between the reader and everything else.
-  watchAddress() {
-    const fields = [...this.address.querySelectorAll("input")];
-    const fold = () => {
-      if (!fields.every((field) => field.validity.valid)) return;
-      byId("address-text").textContent = ADDRESS_LINE.map((name) => this.form.elements[name].value.trim()).join(", ");
-      this.fold(true);
-    };
-    this.address.addEventListener("focusout", ({ relatedTarget }) => {
-      // Not under a press of the button: it would move away from the finger.
-      if (relatedTarget && relatedTarget !== this.button && !this.address.contains(relatedTarget)) fold();
-    });
-    byId("address-change").addEventListener("click", () => {
-      this.fold(false);
-      fields[0].focus();
-    });
-    // What the browser finds wrong must be seen.
-    this.address.addEventListener("invalid", () => this.fold(false), true);
-    fold();
-  }
-
-  fold(folded) {
-    this.address.hidden = folded;
-    byId("address-line").hidden = !folded;
-  }
-
-  restoreDraft() {
-    if (!this.address) return;
-    const draft = parsedOrNull(session.get(DRAFT_NAME)) ?? {};
-    for (const name of ADDRESS) {
-      const field = this.form.elements[name];
-      if (!field.value && typeof draft[name] === "string") field.value = draft[name];
-    }
   }
 }

@@ -1,6 +1,7 @@
 // One order of the buyer: what it holds, until when it can be paid, paying (in a demonstration) and
 // cancelling. The page is a shell; everything about the order comes from the API.
 
+import { AddressFields, addressLine } from "./address.js";
 import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
 import { Problem, backoff, count, jittered, local, moment, money, pause, stored } from "./common.js";
 import { byId, call, closeSession, offerPath, openSession, orderName, say, shortNumber, signInLink } from "./shop.js";
@@ -32,7 +33,8 @@ let busy = false;
 function draw(fresh) {
   const before = order?.status;
   if (!order) say(byId("outcome"), "");
-  order = fresh;
+  // What changes an order does not say where it goes.
+  order = order && "address" in order ? { address: order.address, ...fresh } : fresh;
   const view = order.status;
   const [badge, heading, lead] = VIEWS[view]?.map((text) => t(text)) ?? [view, t("your-order"), ""];
   byId("order").dataset.view = view;
@@ -44,6 +46,7 @@ function draw(fresh) {
   document.title = `${heading} · ${document.title.split(" · ").pop()}`;
   say(byId("refund"), refundText(order), "bad");
   drawFacts();
+  drawAddress();
   const held = view === "held";
   const focusGoes = !held && byId("actions").contains(document.activeElement);
   byId("clock").hidden = !held || order.pay_by_ms === null;
@@ -83,6 +86,17 @@ function drawFacts() {
   byId("closed-row").hidden = order.closed_at_ms === null;
   byId("closed-label").textContent = t(VIEWS[order.status]?.[0] ?? "closed");
   if (order.closed_at_ms !== null) byId("closed").textContent = moment(order.closed_at_ms);
+}
+
+// The server says of an address only where the shop asks for it here.
+function drawAddress() {
+  const asked = order.address === null && ["held", "paid"].includes(order.status);
+  const form = byId("ask-address");
+  const focusGoes = form && !asked && form.contains(document.activeElement);
+  if (form) form.hidden = !asked;
+  byId("address-row").hidden = !order.address;
+  if (order.address) byId("address-kept").textContent = addressLine(order.address);
+  if (focusGoes) byId("heading").focus();
 }
 
 const payBy = () => order?.pay_by_ms ?? 0;
@@ -157,32 +171,32 @@ function waitFor(status) {
 }
 
 // Paying and cancelling are safe to repeat: each changes an order at most once.
-async function act(name, doing) {
+async function act(name, doing, { outcome = byId("outcome"), body } = {}) {
   if (busy) return;
   setBusy(true);
-  say(byId("outcome"), doing);
+  say(outcome, doing);
   try {
-    await repeat(`${path}/${name}`);
+    await repeat(`${path}/${name}`, outcome, body);
   } catch (error) {
-    say(byId("outcome"), error.message, "bad");
+    say(outcome, error.message, "bad");
   } finally {
     setBusy(false);
     wake();
   }
 }
 
-async function repeat(url) {
+async function repeat(url, outcome, body) {
   for (let tries = 1; ; tries++) {
     try {
       await openSession();
-      const changed = await call("POST", url);
-      say(byId("outcome"), "");
+      const changed = await call("POST", url, { body });
+      say(outcome, "");
       return draw(changed);
     } catch (error) {
       const refused = error.status >= 400 && error.status < 500 && ![401, 408, 425, 429].includes(error.status);
       if (refused || tries === TRIES) throw error;
       if (error.status === 401) closeSession();
-      say(byId("outcome"), t("no-answer-asking-again", { number: tries + 1 }));
+      say(outcome, t("no-answer-asking-again", { number: tries + 1 }));
       await pause(backoff(tries, error.retryAfterMs));
     }
   }
@@ -190,7 +204,7 @@ async function repeat(url) {
 
 function setBusy(now) {
   busy = now;
-  for (const button of [byId("pay"), byId("cancel")]) {
+  for (const button of [byId("pay"), byId("cancel"), byId("send-address")].filter(Boolean)) {
     button.setAttribute("aria-disabled", String(now));
     button.setAttribute("aria-busy", String(now));
   }
@@ -202,6 +216,15 @@ byId("sure").addEventListener("close", () => {
   if (byId("sure").returnValue === "cancel") act("cancel", t("cancelling"));
   byId("sure").returnValue = "";
 });
+if (byId("ask-address")) {
+  const address = new AddressFields(byId("ask-address"), byId("send-address"));
+  byId("ask-address").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = JSON.stringify(address.values());
+    await act("address", t("sending-address"), { outcome: byId("address-outcome"), body });
+    if (order.address) address.forget();
+  });
+}
 document.addEventListener("visibilitychange", () => document.hidden || wake());
 follow();
 keepSynced(call, everySecond(payBy, tick));

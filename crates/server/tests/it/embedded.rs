@@ -45,7 +45,7 @@ pub(crate) const CHECKS: Checks =
     Checks { jump_ms_max: 600_000, trust: Trust::Ask, demo: false, is_synchronised: || false };
 
 impl Harness {
-    fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
+    pub(crate) fn start(dir: &std::path::Path, vfs: Option<&str>, limits: Limits) -> Harness {
         let ledger = SqliteLedger::open(sqlite::Options {
             data_dir: dir.to_owned(),
             synchronous: Synchronous::Full,
@@ -158,7 +158,8 @@ pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
 }
 
 pub(crate) fn read(hash: u128) -> Request {
-    Request::Read { order: OrderId { sku: SkuId(0), hash }, buyer: None, wait: Duration::ZERO }
+    let order = OrderId { sku: SkuId(0), hash };
+    Request::Read { order, buyer: None, wait: Duration::ZERO, with_address: false }
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::cast_possible_truncation, reason = "test data are small")]
 
+mod addresses;
 mod browser;
 mod clock;
 mod cluster_ledger;

@@ -56,7 +56,10 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
                     made += u32::from(!was_due);
                 }
                 What::SaleEnded { sale } => assert_eq!((*sale, event.seq), (1, events[events.len() - 1].seq)),
-                What::Rejected { .. } | What::SaleStarted { .. } | What::Stock { .. } => {
+                What::Addressed(_)
+                | What::Rejected { .. }
+                | What::SaleStarted { .. }
+                | What::Stock { .. } => {
                     panic!("no order was refused later, and nobody has noticed: {event:?}")
                 }
             }

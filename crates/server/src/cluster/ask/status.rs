@@ -4,14 +4,17 @@
 //! knows may be an order on its way: it is pending, never unknown. Reads that wait are looked at again when the
 //! consumer has committed, and often enough to see what other servers committed.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use engine::handover::Reservation;
 use engine::working_set::Rejection;
-use engine::{Accepted, BuyerId, OrderId, OrderView, PaymentView, Placement, Refusal, Seq, UnixMs};
+use engine::{
+    Accepted, BuyerId, KeptAddress, OrderId, OrderView, PaymentView, Placement, Refusal, Seq, UnixMs,
+};
 
 use crate::cluster::Core;
-use crate::cluster::answers::Answers;
+use crate::cluster::answers::{Answers, ReplyTo};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
@@ -138,23 +141,33 @@ impl<'a> Reading<'a> {
         let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
         let mut found = find(self.core, &mut self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
+        let mut addressed = Vec::new();
         for work in batch {
             let reply = match &work {
                 Question::RefundsDue { .. } => self.refunds_due(),
                 Question::Replay { place, .. } => {
                     self.replay(place, found.next().expect("each order has its whereabouts"))
                 }
-                Question::Read { order, buyer, until, .. } => {
+                Question::Read { order, buyer, until, with_address, .. } => {
                     let found = found.next().expect("each order has its whereabouts");
                     let undecided = matches!(found, Whereabouts::Pending(_) | Whereabouts::Unclear);
                     if undecided && !closing && now < *until {
                         waiting.push(work);
                         continue;
                     }
-                    self.read(*order, *buyer, found)
+                    match self.read(*order, *buyer, found) {
+                        Reply::Order(order) if *with_address => {
+                            addressed.push((work.to(), order));
+                            continue;
+                        }
+                        reply => reply,
+                    }
                 }
             };
             self.answers.push(work.to(), reply);
+        }
+        if !addressed.is_empty() {
+            self.answer_with_addresses(addressed);
         }
     }
 
@@ -202,6 +215,32 @@ impl<'a> Reading<'a> {
             Whereabouts::Ledger(_) | Whereabouts::Pending(_) | Whereabouts::Nowhere => {
                 Reply::Refused(Refusal::UnknownOrder)
             }
+        }
+    }
+
+    /// Orders that are read with their addresses. How one stands can be answered though its address can't be read.
+    fn answer_with_addresses(&mut self, asked: Vec<(ReplyTo, OrderView)>) {
+        let ids: Vec<_> = asked.iter().map(|(_, order)| order.id).collect();
+        let kept = match self.ledger.kept_addresses(&ids) {
+            Ok(kept) => Some(kept),
+            Err(error) => {
+                self.core.warnings.reading.met(&error);
+                None
+            }
+        };
+        let kept = kept.map(|kept| kept.into_iter().collect::<HashMap<_, _>>());
+        for (to, order) in asked {
+            let reply = match &kept {
+                Some(kept) => {
+                    let address = match kept.get(&order.id) {
+                        Some(KeptAddress::Is(address)) => Some(address.clone()),
+                        Some(KeptAddress::Missing | KeptAddress::Over) | None => None,
+                    };
+                    Reply::AddressedOrder { order, address }
+                }
+                None => Reply::Order(order),
+            };
+            self.answers.push(to, reply);
         }
     }
 

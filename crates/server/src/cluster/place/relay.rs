@@ -83,8 +83,9 @@ impl<'a> Relay<'a> {
             match request {
                 Request::Place(order) => self.judge(to, order),
                 Request::Message(body) => self.message(to, body),
-                Request::Read { order, buyer, wait } => {
-                    self.core.status.push(Question::Read { to, order, buyer, until: Instant::now() + wait });
+                Request::Read { order, buyer, wait, with_address } => {
+                    let until = Instant::now() + wait;
+                    self.core.status.push(Question::Read { to, order, buyer, until, with_address });
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
                 Request::Execute(command) => self.core.commands.push(Instruction::Execute { to, command }),

@@ -1,5 +1,6 @@
 //! The writer's loop: batch by batch, from the mailbox to the synced ledger to the answers.
 
+mod addresses;
 mod timekeeping;
 
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Writer {
     options: Options,
     entries: Vec<Entry>,
     addresses: Vec<(Seq, Box<[u8]>)>,
+    /// Of them those of orders that were there before: the order's entry, and which it is.
+    addressed: Vec<(Seq, usize)>,
     /// Texts of the batch's buyers who are hashes.
     buyers: Vec<(Seq, Box<str>)>,
     messages: Vec<Box<[u8]>>,
@@ -116,6 +119,7 @@ impl Writer {
             options,
             entries: Vec::new(),
             addresses: Vec::new(),
+            addressed: Vec::new(),
             buyers: Vec::new(),
             messages: Vec::new(),
             replies,
@@ -244,6 +248,7 @@ impl Writer {
         }
         self.entries.clear();
         self.addresses.clear();
+        self.addressed.clear();
         self.buyers.clear();
         self.messages.clear();
         for (event_loop, replies) in self.replies.iter_mut().enumerate() {
@@ -374,7 +379,8 @@ impl Writer {
     fn look_up(&self, request: Request) -> Reply {
         match request {
             Request::Read { order, .. } if self.book.order(order).is_none() => Reply::Unknown,
-            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
+            // Without its address: the ledger may be what is away.
+            Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::Place(order) => match self.book.lookup(&order.place) {
                 Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
@@ -514,8 +520,12 @@ impl Writer {
                 known => known,
             },
             Request::Place(order) => self.place(now, order),
+            Request::Execute(Command::Address { order, buyer, address }) => {
+                self.give_address(now, order, buyer, address)
+            }
             Request::Execute(command) => answer(self.book.execute(now, command)),
-            Request::Read { order, buyer, wait: _ } => self.read(order, buyer),
+            Request::Read { order, buyer, with_address: true, .. } => self.read_with_address(order, buyer),
+            Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::Message(body) => {
                 self.messages.push(body);
                 Reply::Stored

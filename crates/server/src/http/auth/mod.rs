@@ -150,6 +150,15 @@ impl Auth {
         }
     }
 
+    /// Where the orders of whoever asks go, if the shop's tokens say so: as it is kept with an order.
+    pub(in crate::http) fn address(&self, fields: &Fields<'_>, between: Between) -> Option<Box<[u8]>> {
+        let Known::Token(verifier) = &self.known else { return None };
+        if !verifier.reads_addresses() {
+            return None;
+        }
+        verifier.verify(token_of(fields)?, between).ok()?.address
+    }
+
     /// The buyer whom the body of `/order/submit` names. A demo believes it; elsewhere it must be who asks.
     pub(in crate::http) fn named_buyer(
         &self,

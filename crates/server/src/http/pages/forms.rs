@@ -16,7 +16,7 @@ use crate::http::call::Call;
 use crate::http::lists::PAGE_HEADERS;
 use crate::http::placing::{Placed, as_key};
 use crate::http::route::{Handler, Route, When};
-use crate::http::routes::orders::{PENDING, order_id, standing};
+use crate::http::routes::orders::{PENDING, given_address, order_id, standing};
 use crate::http::wire::address::{DeliveryAddress, NAMES, WireAddress};
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::body::parse;
@@ -30,6 +30,7 @@ use crate::pages::{CheckView, HTML_CONTENT_TYPE, LanguageId, OrderPageView, Trou
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/buy", Handler::Anybody(HttpService::buy)).problems(Shape::FORM),
     Route::post("/orders/{id}/cancel", Handler::Buyer(HttpService::cancel_by_form)).problems(Shape::FORM),
+    Route::post("/orders/{id}/address", Handler::Buyer(HttpService::address_by_form)).problems(Shape::FORM),
     Route::post("/orders/{id}/pay", Handler::Buyer(HttpService::pay_by_form))
         .problems(Shape::FORM)
         .when(When::Demo),
@@ -51,20 +52,9 @@ struct BuyForm {
 
 impl BuyForm {
     fn of(call: &Call<'_>) -> Result<BuyForm, Problem> {
-        if !call.fields.content_type.is_some_and(is_form) {
-            return Err(Problem::unsupported_media_type(FORM));
-        }
-        let form = std::str::from_utf8(call.request.body)
-            .map_err(|_not_text| Problem::invalid("The form is not text."))?;
-        let field = |name: &str| match parameter(form, name).filter(|text| !text.is_empty()).map(decode) {
-            Some(None) => Err(Problem::invalid(format!("\"{name}\" must be encoded text."))),
-            text => Ok(text.flatten().map(Cow::into_owned)),
-        };
-        let mut address = Vec::new();
-        for name in NAMES {
-            address.extend(field(name)?.map(|text| (name, text)));
-        }
-        let key = field("key")?;
+        let form = form_of(call)?;
+        let address = address_of(form)?;
+        let key = field(form, "key")?;
         if let Some(key) = &key {
             as_key(key)?;
         }
@@ -77,26 +67,57 @@ impl BuyForm {
             address,
         })
     }
+}
 
-    /// As the API takes it.
-    fn address_json(&self) -> Option<Vec<u8>> {
-        let fields = self.address.iter().map(|(name, text)| ((*name).to_owned(), text.as_str().into()));
-        let json = || serde_json::Value::Object(fields.collect()).to_string().into_bytes();
-        (!self.address.is_empty()).then(json)
+fn form_of<'a>(call: &Call<'a>) -> Result<&'a str, Problem> {
+    if !call.fields.content_type.is_some_and(is_form) {
+        return Err(Problem::unsupported_media_type(FORM));
     }
+    std::str::from_utf8(call.request.body).map_err(|_not_text| Problem::invalid("The form is not text."))
+}
+
+/// A field that is filled in.
+fn field(form: &str, name: &str) -> Result<Option<String>, Problem> {
+    match parameter(form, name).filter(|text| !text.is_empty()).map(decode) {
+        Some(None) => Err(Problem::invalid(format!("\"{name}\" must be encoded text."))),
+        text => Ok(text.flatten().map(Cow::into_owned)),
+    }
+}
+
+fn address_of(form: &str) -> Result<Vec<(&'static str, String)>, Problem> {
+    let mut address = Vec::new();
+    for name in NAMES {
+        address.extend(field(form, name)?.map(|text| (name, text)));
+    }
+    Ok(address)
+}
+
+/// As the API takes it.
+fn address_json(address: &[(&'static str, String)]) -> Option<Vec<u8>> {
+    let fields = address.iter().map(|(name, text)| ((*name).to_owned(), text.as_str().into()));
+    let json = || serde_json::Value::Object(fields.collect()).to_string().into_bytes();
+    (!address.is_empty()).then(json)
+}
+
+/// The fields of an address as it is kept that say something, in their order.
+fn texts_of(address: &[u8]) -> Vec<String> {
+    let kept: serde_json::Value = serde_json::from_slice(address).unwrap_or_default();
+    let texts = NAMES.iter().filter_map(|name| kept.get(name)?.as_str());
+    texts.filter(|text| !text.is_empty()).map(str::to_owned).collect()
 }
 
 impl HttpService {
     fn buy(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
         let form = BuyForm::of(call)?;
-        let json = form.address_json();
+        let json = address_json(&form.address);
         let wire = json.as_deref().map(parse::<WireAddress<'_>>).transpose()?;
         let address = wire.as_ref().map(DeliveryAddress::own).transpose()?;
         let Some(key) = &form.key else { return self.show_check(call, &form, out) };
         let buyer = self.access.auth.buyer(&call.fields, call.between)?;
         let admitted = self.admit(call, buyer, (form.sale, form.product), Some(key))?;
         let kept = self.keep_address(true, form.quantity, &[], address);
+        let kept = self.or_of_token(call, kept);
         self.place(call, admitted, form.quantity, kept, |_, Placed { order, .. }, out| {
             go_to(order.id, out);
             Ok(())
@@ -146,7 +167,8 @@ impl HttpService {
         let buyer = self.access.auth.buyer(&call.fields, call.between)?.id;
         let order = order_id(call.params.name)?;
         let language = self.language(&call.fields);
-        let read = Request::Read { order, buyer: Some(buyer), wait: Duration::ZERO };
+        let with_address = self.shared.options.address_after;
+        let read = Request::Read { order, buyer: Some(buyer), wait: Duration::ZERO, with_address };
         self.ask(call, read, move |service, reply, out| service.show_plain_order(reply, language, out))
     }
 
@@ -156,6 +178,10 @@ impl HttpService {
         language: LanguageId,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
+        let address = match &reply {
+            Reply::AddressedOrder { address, .. } => Some(address.as_deref().map(texts_of)),
+            _ => None,
+        };
         let (order, standing) = standing(reply)?;
         let Some((sale, item)) = self.catalog.item(order.id.sku) else {
             return Err(Problem::unavailable(
@@ -181,6 +207,8 @@ impl HttpService {
             refund_due: order.refund_due,
             refunded: order.refunded.amount,
             pay_url: pay_url.as_deref(),
+            asks_address: address == Some(None) && matches!(order.status, Status::Held | Status::Paid),
+            address: &address.flatten().unwrap_or_default(),
         };
         self.scratch.clear();
         self.shared.pages.pages.plain_order(language, &view, &mut self.scratch);
@@ -193,6 +221,16 @@ impl HttpService {
         let command = Command::Cancel { order, buyer: buyer.id };
         self.ask(call, Request::Execute(command), move |_, reply, out| {
             standing(reply).map(|_cancelled| go_to(order, out))
+        })
+    }
+
+    fn address_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        let order = order_id(call.params.name)?;
+        let json = address_json(&address_of(form_of(call)?)?).unwrap_or_else(|| b"{}".to_vec());
+        let address = given_address(&DeliveryAddress::own(&parse::<WireAddress<'_>>(&json)?)?)?;
+        let command = Command::Address { order, buyer: buyer.id, address };
+        self.ask(call, Request::Execute(command), move |_, reply, out| {
+            standing(reply).map(|_given| go_to(order, out))
         })
     }
 

@@ -83,7 +83,7 @@ impl HttpService {
         show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> Result<Answer, Problem> {
         let order = order_id(call.params.name)?;
-        let read = move |wait| Request::Read { order, buyer: Some(buyer), wait };
+        let read = move |wait| Request::Read { order, buyer: Some(buyer), wait, with_address: false };
         let pay = Waiting::Step(Box::new(move |reply| {
             let Reply::Order(view) = reply else { return Err(reply.into()) };
             let pay = Pay { id: format!("demo-{order}").into(), order, amount: view.amount() };

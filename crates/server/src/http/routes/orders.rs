@@ -31,6 +31,7 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
     Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::Both),
     Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
+    Route::post("/api/v1/orders/{id?}/address", Handler::Buyer(HttpService::give_address)),
 ];
 
 /// Longest wait that a reader may ask for, in seconds: for an order that is pending.
@@ -69,9 +70,9 @@ pub(in crate::http) fn order_id(text: &str) -> Result<OrderId, Problem> {
 /// An order, and how it stands.
 pub(in crate::http) fn standing(reply: Reply) -> Result<(OrderView, &'static str), Problem> {
     match reply {
-        Reply::Order(order) | Reply::Accepted(Accepted::Order { order, .. }) => {
-            Ok((order, order.status.as_str()))
-        }
+        Reply::Order(order)
+        | Reply::AddressedOrder { order, .. }
+        | Reply::Accepted(Accepted::Order { order, .. }) => Ok((order, order.status.as_str())),
         Reply::Pending { order, .. } => Ok((order, PENDING)),
         Reply::Lost(order) => Ok((order, LOST)),
         reply => Err(reply.into()),
@@ -86,6 +87,7 @@ impl HttpService {
         let text = buyer.text.clone();
         let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
         let kept = self.keep_address(key.is_some(), order.quantity.0, &[], address);
+        let kept = self.or_of_token(call, kept);
         let quantity = order.quantity.0;
         match text {
             // What carries nothing allocates nothing.
@@ -112,6 +114,16 @@ impl HttpService {
         (address.map(DeliveryAddress::to_json), fingerprint)
     }
 
+    /// The address of the token, if there is one, in place of the request's. The fingerprint is the request's: one that is
+    /// repeated with a newer token is the same.
+    pub(in crate::http) fn or_of_token(
+        &self,
+        call: &Call<'_>,
+        (address, fingerprint): (Option<Box<[u8]>>, Fingerprint),
+    ) -> (Option<Box<[u8]>>, Fingerprint) {
+        (self.access.auth.address(&call.fields, call.between).or(address), fingerprint)
+    }
+
     /// The first answer and every repetition of it: the order as it was placed. 201: it is in the ledger; 202:
     /// the broker has it, and the ledger will.
     fn show_placed(
@@ -125,7 +137,7 @@ impl HttpService {
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, &order, buyer, (text, None))?;
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, &Shown::only(text))?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
@@ -147,15 +159,32 @@ impl HttpService {
         };
         let order = order_id(call.params.name)?;
         let (buyer, text) = buyer.map_or((None, None), |buyer| (Some(buyer.id), buyer.text));
-        self.ask(call, Request::Read { order, buyer, wait }, move |service, reply, out| {
-            service.show_order(reply, text.as_deref(), out)
-        })
+        let read = Request::Read { order, buyer, wait, with_address: self.shared.options.address_after };
+        self.ask(call, read, move |service, reply, out| service.show_order(reply, text.as_deref(), out))
     }
 
     fn cancel_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let Buyer { id: buyer, text } = buyer;
         let command = Command::Cancel { order: order_id(call.params.name)?, buyer };
         self.ask(call, Request::Execute(command), move |service, reply, out| {
+            service.show_order(reply, text.as_deref(), out)
+        })
+    }
+
+    /// Of an order that was placed without one, once. The same again is answered as the first time.
+    fn give_address(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        let order = order_id(call.params.name)?;
+        let wire: WireAddress<'_> = read_object(call)?;
+        let address = given_address(&DeliveryAddress::own(&wire)?)?;
+        let Buyer { id: buyer, text } = buyer;
+        let command = Command::Address { order, buyer, address: address.clone() };
+        self.ask(call, Request::Execute(command), move |service, reply, out| {
+            let reply = match reply {
+                Reply::Accepted(Accepted::Order { order, .. }) => {
+                    Reply::AddressedOrder { order, address: Some(address) }
+                }
+                reply => reply,
+            };
             service.show_order(reply, text.as_deref(), out)
         })
     }
@@ -167,11 +196,16 @@ impl HttpService {
         buyer: Option<&str>,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
+        let (reply, address) = match reply {
+            Reply::AddressedOrder { order, address } => (Reply::Order(order), Some(address)),
+            reply => (reply, None),
+        };
         let (order, standing) = standing(reply)?;
         self.scratch.clear();
         // Not where an order is placed: that stays as short and as fast as it is.
         let pay_link = self.access.pay_link.as_ref().filter(|_| standing == Status::Held.as_str());
-        write_order(&mut self.scratch, &self.catalog, &order, buyer, (standing, pay_link))?;
+        let shown = Shown { standing, pay_link, address: address.as_ref().map(Option::as_deref) };
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, &shown)?;
         out.json(200, &self.scratch);
         Ok(())
     }
@@ -258,13 +292,35 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
     Ok(if wait_s == 0 { read } else { read.once_there_is_more(since, Duration::from_secs(wait_s)) })
 }
 
+/// What is said of an order beside what it is.
+struct Shown<'a> {
+    standing: &'a str,
+    pay_link: Option<&'a PayLink>,
+    /// `None`: nothing is said of it.
+    address: Option<Option<&'a [u8]>>,
+}
+
+impl<'a> Shown<'a> {
+    fn only(standing: &'a str) -> Shown<'a> {
+        Shown { standing, pay_link: None, address: None }
+    }
+}
+
+/// An address as it is kept, for an order that is given it: it can be given once, so one that says nothing is refused.
+pub(in crate::http) fn given_address(address: &DeliveryAddress<'_>) -> Result<Box<[u8]>, Problem> {
+    if address.fields().all(|field| field.is_none_or(|text| text == "\"\"")) {
+        return Err(Problem::invalid("The address must have at least one field that is not empty."));
+    }
+    Ok(address.to_json())
+}
+
 /// An order, with what the catalog knows of its SKU.
 fn write_order(
     out: &mut Vec<u8>,
     catalog: &Catalog,
     order: &OrderView,
     buyer: Option<&str>,
-    (standing, pay_link): (&str, Option<&PayLink>),
+    shown: &Shown<'_>,
 ) -> Result<(), Problem> {
     let Some((sale, item)) = catalog.item(order.id.sku) else {
         return Err(Problem::internal("The order's sale is not published yet; ask for the order again."));
@@ -285,7 +341,7 @@ fn write_order(
         .number("unit_price", order.unit_price)
         .number("amount", order.amount())
         .text("currency", &sale.spec.currency)
-        .text("status", standing)
+        .text("status", shown.standing)
         .number("placed_at_ms", order.placed_at.0)
         .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
         .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))
@@ -293,8 +349,11 @@ fn write_order(
     if order.refunded.amount > 0 {
         object.number("refunded", order.refunded.amount);
     }
-    if let Some(url) = pay_link.and_then(|link| link.of(order, &sale.spec.currency)) {
+    if let Some(url) = shown.pay_link.and_then(|link| link.of(order, &sale.spec.currency)) {
         object.text("pay_url", &url);
+    }
+    if let Some(address) = shown.address {
+        write_address(object.value("address"), address.map(String::from_utf8_lossy).as_deref());
     }
     object.end();
     Ok(())
@@ -324,17 +383,19 @@ fn write_line(out: &mut Vec<u8>, line: &OrderLine) {
         .number("placed_at_ms", line.placed_at.0)
         .number_or_null("closed_at_ms", line.closed_at.map(|at| at.0))
         .number("refunded", line.refunded);
-    match &line.address {
-        // It was checked and written by us, but a file can be edited: then it is shown as text.
-        Some(json) if serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok() => {
-            object.raw("address", json.as_bytes());
-        }
-        Some(text) => push_text(object.value("address"), text),
-        None => {
-            object.raw("address", b"null");
-        }
-    }
+    write_address(object.value("address"), line.address.as_deref());
     object.end();
+}
+
+/// It was checked and written by us, but a file can be edited: then it is shown as text.
+fn write_address(out: &mut Vec<u8>, address: Option<&str>) {
+    match address {
+        Some(json) if serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok() => {
+            out.extend_from_slice(json.as_bytes());
+        }
+        Some(text) => push_text(out, text),
+        None => out.extend_from_slice(b"null"),
+    }
 }
 
 /// What fuzz/targets ask of a body: whether it is understood, with its address as it is kept.

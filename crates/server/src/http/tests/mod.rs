@@ -5,6 +5,7 @@ mod admission;
 mod entrances;
 mod forms;
 mod fuzz;
+mod giving_addresses;
 mod images;
 mod lists;
 mod numbers;

@@ -1,9 +1,13 @@
 //! A shop under test: the service of one loop, and a writer on this thread with the engine's real book.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Accepted, Book, Command, Event, ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
+use engine::{
+    Accepted, Book, Command, Event, ItemSpec, KeptAddress, OrderId, Payment, ProductId, SaleId, SaleSpec,
+    UnixMs,
+};
 
 use super::Response;
 use crate::clock::Clock;
@@ -23,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
-use crate::pages::{Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::shop_keys::KeySource;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -65,6 +69,7 @@ impl Setup {
             operator_body_bytes_max: 1024 * 1024,
             pay_page: None,
             stripe: false,
+            address_after: false,
             payment_tolerance_s: 300,
             payment_ms: 900_000,
             open_holds_per_buyer_max: 5,
@@ -188,6 +193,8 @@ pub(super) struct Shop {
     pub(super) stop: Stop,
     mailbox: Arc<Mailbox>,
     catalog: Arc<Catalog>,
+    /// In place of the ledger's.
+    addresses: HashMap<OrderId, Box<[u8]>>,
     ledger: Option<SqliteLedger>,
     next: u32,
     _data_dir: tempfile::TempDir,
@@ -209,7 +216,10 @@ impl Shop {
             shop: "Doorbuster".to_owned(),
             session: Session::Demo,
             demo_pay: true,
-            address_asked: true,
+            address_asked: match setup.options.address_after {
+                true => AddressAsked::After,
+                false => AddressAsked::Before,
+            },
             look: Look::default(),
             languages: Languages::built_in(),
         };
@@ -246,6 +256,7 @@ impl Shop {
             mailbox,
             stop,
             catalog: Arc::default(),
+            addresses: HashMap::new(),
             ledger,
             next: 0,
             _data_dir: data_dir,
@@ -381,7 +392,7 @@ impl Shop {
             Err(refusal) => Reply::Refused(refusal),
         };
         match request {
-            Request::Place(NewOrder { place, admission: judged, .. }) => {
+            Request::Place(NewOrder { place, address, admission: judged, .. }) => {
                 if let Judged::ByTheWriter { over, bounds } = judged
                     && self.book.lookup(&place).is_none()
                 {
@@ -392,11 +403,25 @@ impl Shop {
                         return Reply::Rejected(rejection);
                     }
                 }
+                if let Some(address) = address {
+                    self.addresses.entry(place.id).or_insert(address);
+                }
                 answer(self.book.execute(now, Command::Place(place)))
             }
+            Request::Execute(Command::Address { order, buyer, address }) => {
+                let kept = self.addresses.get(&order).cloned().map_or(KeptAddress::Missing, KeptAddress::Is);
+                let given = self.book.give_address(now, (order, buyer), &address, &kept);
+                if let Ok((_, Some(_))) = &given {
+                    self.addresses.insert(order, address);
+                }
+                answer(given.map(|(order, entry)| Accepted::Order { order, replayed: entry.is_none() }))
+            }
             Request::Execute(command) => answer(self.book.execute(now, command)),
-            Request::Read { order, buyer, wait: _ } => match self.book.order(order) {
-                Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => Reply::Order(order),
+            Request::Read { order, buyer, with_address, .. } => match self.book.order(order) {
+                Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => match with_address {
+                    false => Reply::Order(order),
+                    true => Reply::AddressedOrder { order, address: self.addresses.get(&order.id).cloned() },
+                },
                 _ => Reply::Refused(engine::Refusal::UnknownOrder),
             },
             Request::Message(_) => Reply::Stored,

@@ -288,6 +288,8 @@ impl From<Refusal> for Problem {
             }
             Refusal::KeyConflict => (409, "The key was used for another request"),
             Refusal::NotCancellable(_) => (409, "Not cancellable"),
+            Refusal::AddressGiven => (409, "It has an address"),
+            Refusal::TakesNoAddress(_) => (409, "It takes no address"),
             Refusal::PaymentConflict => (409, "The payment id was used for another payment"),
             Refusal::NothingToSettle => (409, "Nothing to settle"),
             Refusal::NotRefundable(_) => (409, "Not refundable"),

@@ -53,6 +53,10 @@ pub(super) fn push_batch(script: &mut Script, batch: &Batch<'_>) {
     }
 }
 
+/// Whether addresses of the age of the order `o` were removed.
+pub(super) const ADDRESS_IS_OVER: &str =
+    "o.seq <= COALESCE((SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'addresses_purged_to'), 0)";
+
 /// Whoever has ordered before is there already. Such an INSERT would also cut a text that is too long.
 fn push_buyer(script: &mut Script, buyer: BuyerId, text: &str) {
     assert!(text.len() <= BUYER_BYTES_MAX, "a buyer's text is checked where it comes in");
@@ -95,6 +99,15 @@ fn push_entry(script: &mut Script, entry: &Entry, address: Option<&[u8]>) {
             let (order, step, kind) = (int(order.0), how.step(), closing_code(*how));
             number(row, format_args!("{seq},{at},{order},{step},{kind}"));
         }),
+        Event::OrderAddressed { order } => {
+            push_rare(script, entry);
+            // Whoever has the writer's row has seen that the order has none; sent again, it changes nothing.
+            let address = address.expect("an address comes with its entry");
+            let mut update = "UPDATE orders SET address = ".to_owned();
+            hex(&mut update, address);
+            number(&mut update, format_args!(" WHERE seq = {} AND address IS NULL", int(order.0)));
+            script.push(update);
+        }
         _ => push_rare(script, entry),
     }
 }

@@ -27,6 +27,19 @@ const TRANSITIONS: &str = "
     FROM transitions AS t JOIN orders AS o ON o.seq = t.order_seq
     LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
     WHERE t.seq > :after AND t.seq <= :to";
+/// Orders that were given an address, as they stood then. The entries are few, so the planner is made to begin with them.
+const ADDRESSED: &str = "
+    SELECT STRAIGHT_JOIN o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, t.kind,
+        t.at, b.text,
+        (SELECT CAST(COALESCE(SUM(p.amount), 0) AS SIGNED) FROM payments AS p
+         WHERE p.order_seq = o.seq AND p.seq <= f.seq), f.seq, f.at
+    FROM (
+        SELECT seq, at, CAST(JSON_EXTRACT(CONVERT(body USING utf8mb4), '$.order') AS SIGNED) AS order_seq
+        FROM further_entries WHERE seq > :after AND seq <= :to AND kind = 'order_addressed'
+    ) AS f JOIN orders AS o ON o.seq = f.order_seq
+    LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
+    LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
+        (SELECT MAX(s.step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= f.seq)";
 const DUE: &str = "
     SELECT seq, at, id, sku, hash, amount, disposition, units
     FROM payments WHERE seq > :after AND seq <= :to AND disposition NOT IN ('applied', 'paid_out')";
@@ -131,7 +144,7 @@ impl EventReader {
         }
         self.skus_to = self.skus_to.max(to);
         let found = &mut events.events;
-        for query in [ORDERS, TRANSITIONS] {
+        for (query, given) in [(ORDERS, false), (TRANSITIONS, false), (ADDRESSED, true)] {
             let rows: Vec<mysql::Row> = connection.exec(query, params! { after, to })?;
             for row in rows {
                 let mut columns = Columns::of(row);
@@ -139,7 +152,8 @@ impl EventReader {
                 let unknown = RowError::Unknown(format!("SKU {}", row.id.sku.0));
                 let line = self.skus.line(row).ok_or(unknown)?;
                 let (seq, at) = (columns.take()?, UnixMs(columns.take()?));
-                found.push(Outgoing { seq, at, what: What::Order(line) });
+                let what = if given { What::Addressed(line) } else { What::Order(line) };
+                found.push(Outgoing { seq, at, what });
             }
         }
         for (query, settled) in [(DUE, false), (SETTLED, true)] {

@@ -1,15 +1,15 @@
 //! Appending a batch: one transaction, one row per entry, one sync.
 
-use engine::{Entry, Event};
-use rusqlite::{CachedStatement, Connection, params};
+use engine::{Entry, Event, KeptAddress, Seq};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::buyer::BuyerColumn;
 use super::checkpoint::Checkpointed;
 use super::{SqliteLedger, files};
 use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
-    CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_row, further_row, int, payment_end_row,
-    sale_event_row, text_of,
+    CONFIRMED_SINCE, NOTED_AT, adjust_code, closing_code, disposition_row, further_row, int, kept_address,
+    payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{AppendError, Batch};
 
@@ -35,6 +35,19 @@ impl SqliteLedger {
         result.map_err(classify)?;
         // Not before it: whoever is answered now finds the order in a file that had its name after the commit.
         self.files.check().map_err(|misplaced| AppendError::Misplaced(misplaced.into()))
+    }
+
+    /// What an order has of an address.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn kept_address(&self, order: Seq) -> Result<KeptAddress, rusqlite::Error> {
+        let query = "SELECT address,
+                seq <= coalesce((SELECT value FROM meta WHERE name = 'addresses_purged_to'), 0)
+            FROM orders WHERE seq = ?1";
+        let found = |row: &rusqlite::Row<'_>| Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get(1)?));
+        let found = self.connection.prepare_cached(query)?.query_row([int(order.0)], found).optional()?;
+        Ok(found.map_or(KeptAddress::Missing, |(address, over)| kept_address(address, over)))
     }
 
     /// Takes back for good what was rolled back: to be called after [`AppendError::RolledBack`], before the book
@@ -145,13 +158,17 @@ impl<'c> Statements<'c> {
             Event::OrderClosed { order, how } => {
                 self.transition.execute(params![seq, at, int(order.0), how.step(), closing_code(*how)])?;
             }
-            _ => insert_rare(connection, entry)?,
+            _ => insert_rare(connection, entry, address)?,
         }
         Ok(())
     }
 }
 
-fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::Error> {
+fn insert_rare(
+    connection: &Connection,
+    entry: &Entry,
+    address: Option<&[u8]>,
+) -> Result<(), rusqlite::Error> {
     let (seq, at) = (int(entry.seq.0), int(entry.at.0));
     if let Some((sale, kind, body)) = sale_event_row(&entry.event) {
         connection
@@ -161,7 +178,7 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
         connection
             .prepare_cached("INSERT INTO further_entries VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![seq, at, kind, body.as_bytes()])?;
-        insert_beside(connection, entry)?;
+        insert_beside(connection, entry, address)?;
     } else if let Some((payment, kind)) = payment_end_row(&entry.event) {
         connection.prepare_cached("INSERT INTO payment_ends VALUES (?1, ?2, ?3, ?4)")?.execute(params![
             seq,
@@ -196,7 +213,11 @@ fn insert_rare(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::E
 }
 
 /// What goes into other tables together with a row of `further_entries`.
-fn insert_beside(connection: &Connection, entry: &Entry) -> Result<(), rusqlite::Error> {
+fn insert_beside(
+    connection: &Connection,
+    entry: &Entry,
+    address: Option<&[u8]>,
+) -> Result<(), rusqlite::Error> {
     let mut note = connection.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?;
     match &entry.event {
         Event::ClockCorrected { .. } => {
@@ -204,6 +225,13 @@ fn insert_beside(connection: &Connection, entry: &Entry) -> Result<(), rusqlite:
             for name in [NOTED_AT, CONFIRMED_SINCE] {
                 note.execute(params![name, int(entry.at.0)])?;
             }
+        }
+        Event::OrderAddressed { order } => {
+            let address = address.expect("an address comes with its entry");
+            let given = connection
+                .prepare_cached("UPDATE orders SET address = ?2 WHERE seq = ?1 AND address IS NULL")?
+                .execute(params![int(order.0), address])?;
+            assert_eq!(given, 1, "the writer has seen that the order has no address");
         }
         Event::BuyerErased(buyer) => {
             note.execute(params![waiting_name(entry.seq), buyer.to_string()])?;

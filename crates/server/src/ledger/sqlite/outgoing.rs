@@ -11,7 +11,7 @@ use super::read::{order_row, read_skus};
 use super::replay::{last_seq, order_id, unsigned};
 use super::{OpenError, SqliteLedger, open_reader};
 use crate::ledger::AppendError;
-use crate::ledger::feed::Skus;
+use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::outgoing::{
     ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
@@ -25,6 +25,15 @@ const TRANSITIONS: &str = "
     SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
         (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer), 0, t.seq, t.at
     FROM transitions AS t JOIN orders AS o ON o.seq = t.order_seq WHERE t.seq > ?1 AND t.seq <= ?2";
+/// Orders that were given an address, as they stood then.
+const ADDRESSED: &str = "
+    SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
+        (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer),
+        (SELECT coalesce(sum(amount), 0) FROM payments AS p WHERE p.order_seq = o.seq AND p.seq <= f.seq), f.seq, f.at
+    FROM further_entries AS f JOIN orders AS o ON o.seq = CAST(f.body AS TEXT) ->> 'order'
+    LEFT JOIN transitions AS t ON t.order_seq = o.seq AND t.step =
+        (SELECT max(step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= f.seq)
+    WHERE f.seq > ?1 AND f.seq <= ?2 AND f.kind = 'order_addressed'";
 const DUE: &str = "
     SELECT seq, at, id, sku, hash, amount, disposition, units
     FROM payments WHERE seq > ?1 AND seq <= ?2 AND disposition NOT IN ('applied', 'paid_out')";
@@ -85,8 +94,9 @@ impl EventReader {
         }
         self.follow_sales(to)?;
         let (range, found) = ((after, to), &mut events.events);
-        self.orders(ORDERS, range, found)?;
-        self.orders(TRANSITIONS, range, found)?;
+        self.orders(ORDERS, range, What::Order, found)?;
+        self.orders(TRANSITIONS, range, What::Order, found)?;
+        self.orders(ADDRESSED, range, What::Addressed, found)?;
         self.refunds(DUE, range, false, found)?;
         self.refunds(SETTLED, range, true, found)?;
         self.ended(range, found)?;
@@ -108,6 +118,7 @@ impl EventReader {
         &self,
         query: &str,
         (after, to): (u64, u64),
+        what: fn(OrderLine) -> What,
         found: &mut Vec<Outgoing>,
     ) -> Result<(), rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(query)?;
@@ -115,7 +126,7 @@ impl EventReader {
         while let Some(row) = rows.next()? {
             let line = self.skus.line(order_row(row)?).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             let (seq, at) = (unsigned(row, 11)?, UnixMs(unsigned(row, 12)?));
-            found.push(Outgoing { seq, at, what: What::Order(line) });
+            found.push(Outgoing { seq, at, what: what(line) });
         }
         Ok(())
     }

@@ -46,8 +46,8 @@ pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> R
     Ok(last)
 }
 
-/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it; so that
-/// over all windows after `since` each order comes once.
+/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it, or that were
+/// given an address in it and have neither; so that over all windows after `since` each order comes once, with its address.
 fn window(
     connection: &Connection,
     skus: &Skus,
@@ -75,6 +75,16 @@ fn window(
              AND NOT EXISTS
                  (SELECT 1 FROM transitions AS later
                   WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= ?4)
+             UNION ALL
+             SELECT f.order_seq FROM
+                 (SELECT DISTINCT CAST(CAST(body AS TEXT) ->> 'order' AS INTEGER) AS order_seq FROM further_entries
+                  WHERE seq > ?2 AND seq <= ?3 AND kind = 'order_addressed') AS f
+             WHERE f.order_seq <= ?1 AND NOT EXISTS
+                 (SELECT 1 FROM transitions AS other
+                  WHERE other.order_seq = f.order_seq AND other.seq > ?1 AND other.seq <= ?4)
+             AND NOT EXISTS
+                 (SELECT 1 FROM payments AS other
+                  WHERE other.order_seq = f.order_seq AND other.seq > ?1 AND other.seq <= ?4)
          )
          SELECT o.sku, o.hash, o.buyer, o.quantity, o.unit_price, o.at, o.address, t.kind, t.at,
              (SELECT text FROM buyers AS b WHERE typeof(o.buyer) = 'blob' AND b.id = o.buyer),

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Rendered, SaleState, SaleView, Session,
-    Settings,
+    AddressAsked, CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Rendered, SaleState,
+    SaleView, Session, Settings,
 };
 
 /// Half a year off the real time, so that a page that trusts the browser's clock is found out.
@@ -65,6 +65,8 @@ pub(crate) struct State {
     /// `Authorization` of the latest request to the API.
     pub(crate) authorization: String,
     ids_by_key: HashMap<String, String>,
+    /// Orders have no address, and are given one.
+    pub(crate) address_after: bool,
 }
 
 /// A running shop. Dropping it stops the listener.
@@ -112,7 +114,7 @@ impl FakeShop {
             shop: "Doorbuster".into(),
             session,
             demo_pay: true,
-            address_asked: true,
+            address_asked: AddressAsked::Before,
             look,
             languages: Languages::built_in(),
         })
@@ -136,6 +138,7 @@ impl FakeShop {
             placings: Vec::new(),
             authorization: String::new(),
             ids_by_key: HashMap::new(),
+            address_after: false,
         };
         let shop = Arc::new(Shop {
             pages,
@@ -282,7 +285,7 @@ impl Shop {
                 }
                 reply
             }
-            (method, other) => state.order(method, other),
+            (method, other) => state.order(method, other, &request.body),
         }
     }
 
@@ -363,21 +366,31 @@ impl State {
         let quantity = wanted["quantity"].as_u64().expect("the page sends a quantity");
         let id = format!("{:040x}", self.orders.len() + 0xabc);
         self.available -= quantity;
-        let order = json!({
+        let mut order = json!({
             "id": id, "sale": wanted["sale"], "product": wanted["product"], "buyer": "1", "quantity": quantity,
             "unit_price": 499_900, "amount": 499_900 * quantity, "currency": "EUR", "status": "held",
             "placed_at_ms": now_ms, "pay_by_ms": now_ms + PAYMENT_TIME_MS, "closed_at_ms": null,
             "refund_due": false,
         });
+        if self.address_after {
+            order["address"] = Value::Null;
+        }
         self.orders.insert(id.clone(), order);
         self.ids_by_key.insert(key.to_owned(), id.clone());
         id
     }
 
-    /// `GET orders/{id}`: nothing else is asked of an order here.
-    fn order(&self, method: &str, api: &str) -> Reply {
-        match api.split_once('/').and_then(|(_, id)| self.orders.get(id)) {
-            Some(order) if method == "GET" => Reply::Json(200, order.clone()),
+    /// `GET orders/{id}`, and what gives it an address: nothing else is asked of an order here.
+    fn order(&mut self, method: &str, api: &str, body: &str) -> Reply {
+        let (_, named) = api.split_once('/').unwrap_or_default();
+        let (id, what) = named.split_once('/').unwrap_or((named, ""));
+        match (self.orders.get_mut(id), method, what) {
+            (Some(order), "GET", "") => Reply::Json(200, order.clone()),
+            (Some(order), "POST", "address") if order["address"].is_null() => {
+                order["address"] = serde_json::from_str(body).expect("the page sends JSON");
+                Reply::Json(200, order.clone())
+            }
+            (Some(_), "POST", "address") => Reply::Json(409, problem(409, "address_given")),
             _ => Reply::Json(404, problem(404, "not_found")),
         }
     }

@@ -5,6 +5,7 @@
 //! an unknown outcome. The [`steps`] take a base address, so that they run against either. Waiting is always
 //! for a condition, with a deadline.
 
+mod addresses;
 mod axe;
 mod buy_button;
 mod buying;

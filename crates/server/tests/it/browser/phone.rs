@@ -1,7 +1,7 @@
 //! A phone in one hand: 360 by 800 CSS pixels.
 
 use serde_json::json;
-use server::pages::{Languages, Look, Session, Settings};
+use server::pages::{AddressAsked, Languages, Look, Session, Settings};
 
 use super::fake::{FakeShop, PRODUCT, SALE};
 use super::languages::choose;
@@ -78,7 +78,7 @@ fn a_shop_that_asks_for_no_address_has_a_button() {
         shop: "Ada's".into(),
         session: Session::Demo,
         demo_pay: true,
-        address_asked: false,
+        address_asked: AddressAsked::Never,
         look: Look::default(),
         languages: Languages::built_in(),
     };

@@ -44,19 +44,25 @@ impl Shop {
 
     /// The same, and pages of this origin may order.
     pub(crate) fn for_pages_of(origin: &str) -> Shop {
-        Shop::start(None, Some(origin))
+        Shop::start(None, Some(&format!("[http]\nallowed_origins = [{origin:?}]\n")))
     }
 
-    fn start(demo: Option<Demo>, origin: Option<&str>) -> Shop {
+    /// As the demo, and the page of an order asks where it goes.
+    pub(crate) fn asking_after() -> Shop {
+        let demo = Demo { starts_in: Duration::ZERO, public: false };
+        Shop::start(Some(demo), Some("[shop]\naddress = \"after\"\n"))
+    }
+
+    fn start(demo: Option<Demo>, configured: Option<&str>) -> Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let data = data_dir.path().display().to_string();
         let mut sources = Sources::default().argument("ledger.data_dir", &data, "the test");
         if let Some(demo) = demo {
             sources = sources.demo(demo);
         }
-        if let Some(origin) = origin {
+        if let Some(configured) = configured {
             let file = data_dir.path().join("shop.toml");
-            std::fs::write(&file, format!("[http]\nallowed_origins = [{origin:?}]\n")).unwrap();
+            std::fs::write(&file, configured).unwrap();
             sources = sources.file(&file);
         }
         let config = sources.load().unwrap();

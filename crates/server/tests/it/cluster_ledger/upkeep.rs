@@ -1,7 +1,7 @@
 //! Addresses, dead letters, a demo's mark, and the feed.
 
 use engine::working_set::Executed;
-use engine::{Accepted, Command, UnixMs};
+use engine::{Accepted, Command, KeptAddress, UnixMs};
 use mysql::prelude::Queryable;
 use server::ledger::Buyers;
 use server::ledger::mysql::cluster::SharedLedger;
@@ -59,6 +59,65 @@ fn an_erased_buyer_has_no_name_and_no_address_and_still_their_orders() {
     })
     .unwrap();
     assert_eq!(erased, 4);
+    assert_sound(&database);
+}
+
+#[test]
+fn an_order_is_given_one_address_and_it_goes_like_the_others() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    let mut placed = orders(0..2);
+    placed.iter_mut().for_each(|order| order.address = None);
+    placed.extend(orders(2..3));
+    ledger.consume(UnixMs(START), &[], &placed).unwrap();
+    let [first, second, third] = [0, 1, 2].map(|index| placed[index].place);
+    let give = |place: engine::Placement, address: &[u8]| {
+        asked(Command::Address { order: place.id, buyer: place.buyer, address: address.into() })
+    };
+    let stranger = engine::Placement { buyer: third.buyer, ..first };
+    let nobody = engine::Placement { id: orders(9..10)[0].place.id, ..first };
+    let batch = [
+        give(stranger, b"{}"),
+        give(first, b"a"),
+        give(first, b"a"),
+        give(first, b"b"),
+        give(third, b"a"),
+        give(nobody, b"a"),
+    ];
+    let words = |executed: Vec<Executed>| {
+        let word = |executed| match executed {
+            Executed::Accepted(Accepted::Order { replayed, .. }) => {
+                if replayed {
+                    "again"
+                } else {
+                    "given"
+                }
+            }
+            Executed::Refused(refusal) => refusal.code(),
+            other => panic!("{other:?}"),
+        };
+        executed.into_iter().map(word).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(ledger.execute(UnixMs(START + 1), &batch).unwrap()),
+        ["unknown_order", "given", "again", "address_given", "address_given", "unknown_order"]
+    );
+    assert_eq!(words(ledger.execute(UnixMs(START + 1), &[give(first, b"a")]).unwrap()), ["again"]);
+    let mut kept = ledger.kept_addresses(&[first.id, second.id, nobody.id]).unwrap();
+    kept.sort_by_key(|(order, _)| *order != first.id);
+    assert_eq!(
+        kept,
+        [(first.id, KeptAddress::Is(b"a".as_slice().into())), (second.id, KeptAddress::Missing)]
+    );
+    let mut with_address = 0;
+    export(&database.options, 0, &mut |line| with_address += u32::from(line.address.is_some())).unwrap();
+    assert_eq!(with_address, 2);
+    while ledger.purge_addresses(UnixMs(START + 15), 4).unwrap() > 0 {}
+    export(&database.options, 0, &mut |line| assert_eq!(line.address, None)).unwrap();
+    assert_eq!(
+        words(ledger.execute(UnixMs(START + 2), &[give(second, b"a")]).unwrap()),
+        ["takes_no_address"]
+    );
     assert_sound(&database);
 }
 

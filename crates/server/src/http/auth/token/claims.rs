@@ -9,6 +9,7 @@ use engine::BuyerId;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::address::{self, AddressClaims};
 use super::{TokenRules, Untrusted};
 use crate::clock::Between;
 use crate::http::auth::named::{self, Unnamed};
@@ -23,6 +24,8 @@ pub(in crate::http) struct Bearer {
     pub(in crate::http) buyer: Buyer,
     /// In seconds since 1970.
     pub(in crate::http) expires_s: u64,
+    /// Where the buyer's orders go, as it is kept with one.
+    pub(in crate::http) address: Option<Box<[u8]>>,
 }
 
 /// No leeway: the shop's clock is to be right.
@@ -33,7 +36,7 @@ pub(super) fn judge(
     between: Between,
 ) -> Result<Bearer, Untrusted> {
     let mut parser = serde_json::Deserializer::from_str(json);
-    let claims = Wanted(&rules.claim).deserialize(&mut parser).map_err(|_invalid| Untrusted::Claims)?;
+    let claims = Wanted(rules).deserialize(&mut parser).map_err(|_invalid| Untrusted::Claims)?;
     parser.end().map_err(|_trailing| Untrusted::Claims)?;
     if claims.repeated {
         return Err(Untrusted::Repeated);
@@ -61,7 +64,8 @@ pub(super) fn judge(
         }
     }
     let buyer = buyer(claims.subject.ok_or(Untrusted::NoSubject)?, buyers)?;
-    Ok(Bearer { buyer, expires_s })
+    let address = address::read(&claims.address)?;
+    Ok(Bearer { buyer, expires_s, address })
 }
 
 /// `NumericDate`: seconds since 1970, which may have a fraction.
@@ -111,12 +115,13 @@ struct Claims<'a> {
     audience: Option<&'a RawValue>,
     /// Names the buyer.
     subject: Option<&'a RawValue>,
+    address: AddressClaims<'a>,
     /// A claim that is there twice has two readers who read it differently: not believed.
     repeated: bool,
 }
 
-/// Finds the claims that matter; `0` is the name of the buyer's.
-struct Wanted<'n>(&'n str);
+/// Finds the claims that matter.
+struct Wanted<'n>(&'n TokenRules);
 
 impl<'de> DeserializeSeed<'de> for Wanted<'_> {
     type Value = Claims<'de>;
@@ -140,9 +145,12 @@ impl<'de> Visitor<'de> for Wanted<'_> {
             let before = match &*name {
                 "exp" => claims.expires.replace(value),
                 "nbf" => claims.not_before.replace(value),
-                name if name == self.0 => claims.subject.replace(value),
+                name if name == self.0.claim => claims.subject.replace(value),
                 "iss" => claims.issuer.replace(value),
                 "aud" => claims.audience.replace(value),
+                "address" if self.0.with_address => claims.address.address.replace(value),
+                "name" if self.0.with_address => claims.address.name.replace(value),
+                "phone_number" if self.0.with_address => claims.address.phone_number.replace(value),
                 _ => None,
             };
             claims.repeated |= before.is_some();

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::IgnoredAny;
 
 use super::claims::{self, Bearer};
-use super::mint::{NotMinted, mint};
+use super::mint::{NotMinted, mint_with};
 use super::{TokenRules, Untrusted, Verifier};
 use crate::clock::Between;
 use crate::ledger::Buyers;
@@ -105,7 +105,8 @@ impl Exchange {
         let expires_s = bearer.expires_s.min(now_s.saturating_add(self.session_s));
         let number = bearer.buyer.id.to_string();
         let name = bearer.buyer.text.as_deref().unwrap_or(&number);
-        let token = mint(&self.secret, &self.rules, name, expires_s)?;
+        let whose = (name, bearer.address.as_deref());
+        let token = mint_with(&self.secret, &self.rules, whose, expires_s)?;
         let bearer = Bearer { expires_s, ..bearer };
         Ok(Session { token, bearer, lasts_s: expires_s.saturating_sub(now_s) })
     }

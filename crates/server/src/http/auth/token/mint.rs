@@ -26,6 +26,16 @@ pub enum NotMinted {
 /// # Errors
 /// See [`NotMinted`].
 pub fn mint(secret: &[u8], rules: &TokenRules, buyer: &str, expires_s: u64) -> Result<String, NotMinted> {
+    mint_with(secret, rules, (buyer, None), expires_s)
+}
+
+/// The same, with the buyer's address as it is kept, if there is one.
+pub(super) fn mint_with(
+    secret: &[u8],
+    rules: &TokenRules,
+    (buyer, address): (&str, Option<&[u8]>),
+    expires_s: u64,
+) -> Result<String, NotMinted> {
     named::check(buyer).map_err(|unnamed| match unnamed {
         Unnamed::Length => NotMinted::NameLength,
         Unnamed::Characters => NotMinted::NameCharacters,
@@ -35,6 +45,10 @@ pub fn mint(secret: &[u8], rules: &TokenRules, buyer: &str, expires_s: u64) -> R
         if let Some(text) = text {
             claims.insert(name.to_owned(), text.as_str().into());
         }
+    }
+    if let Some(address) = address {
+        let address = serde_json::from_slice(address).expect("it was written as JSON");
+        claims.insert("address".to_owned(), address);
     }
     claims.insert("exp".to_owned(), expires_s.into());
     claims.insert(rules.claim.clone(), buyer.into());
@@ -58,6 +72,7 @@ mod tests {
             claim: "member".to_owned(),
             issuer: Some("https://\"shop\"".to_owned()),
             audience: Some("drops".to_owned()),
+            with_address: false,
         };
         let buyers = Buyers::new(&[7; 16]);
         let verifier = Verifier::new(&[Box::from(*b"secret")], rules.clone(), buyers.clone());

@@ -3,6 +3,7 @@
 //! The signature is checked before anything in the token is believed; docs/decisions/004-own-token-check.md
 //! says why this is ours. Must not: allocate on the usual path, or read a clock.
 
+mod address;
 mod claims;
 mod exchange;
 mod mint;
@@ -52,6 +53,8 @@ pub(in crate::http) enum Untrusted {
     SubjectNumber,
     SubjectLength,
     SubjectCharacters,
+    Address,
+    AddressLength,
     // Of tokens that are exchanged for one of ours.
     ShopLength,
     ShopAlgorithm,
@@ -87,6 +90,12 @@ impl Untrusted {
             Untrusted::SubjectCharacters => {
                 "The token's subject may have no control characters, and no spaces at its ends."
             }
+            Untrusted::Address => {
+                "The token's address (address) is no object of texts, or its name or phone_number is no text."
+            }
+            Untrusted::AddressLength => {
+                "The token's address is longer than 768 bytes as it is kept, or too long for a session."
+            }
             Untrusted::ShopLength => "The token is longer than 8192 bytes.",
             Untrusted::ShopAlgorithm => "The token must be signed with HS256, RS256, ES256 or EdDSA.",
             Untrusted::NoShopKeys => {
@@ -108,6 +117,8 @@ pub struct TokenRules {
     pub issuer: Option<String>,
     /// What `aud` must be or have; `None`: it is not looked at.
     pub audience: Option<String>,
+    /// Whether the address of the claims is read.
+    pub with_address: bool,
 }
 
 /// Checks tokens with one secret, or with either of two while the shop changes from one to the other.
@@ -123,6 +134,11 @@ impl Verifier {
     pub(in crate::http) fn new(secrets: &[Box<[u8]>], rules: TokenRules, buyers: Buyers) -> Verifier {
         let keys = secrets.iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)).collect();
         Verifier { keys, rules, buyers }
+    }
+
+    /// Whether tokens have the addresses of orders.
+    pub(in crate::http) fn reads_addresses(&self) -> bool {
+        self.rules.with_address
     }
 
     /// Whom the token speaks of.

@@ -121,6 +121,7 @@ fn issuer_and_audience_are_checked_where_they_are_configured() {
         claim: "sub".to_owned(),
         issuer: issuer.map(str::to_owned),
         audience: audience.map(str::to_owned),
+        with_address: false,
     };
     let (neither, issuer, audience) =
         (rules(None, None), rules(Some("https://shop"), None), rules(None, Some("drops")));

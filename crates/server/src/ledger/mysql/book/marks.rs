@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use engine::UnixMs;
+use engine::{KeptAddress, Seq, UnixMs};
 use mysql::prelude::Queryable;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::MySqlLedger;
 use crate::clock::Notes;
+use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
 use crate::ledger::mysql::outgoing::statements;
-use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int};
+use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int, kept_address};
 use crate::ledger::{AppendError, EndpointChange, Progress};
 
 impl MySqlLedger {
@@ -43,6 +44,16 @@ impl MySqlLedger {
             Ok::<_, mysql::Error>(connection.exec_first(value, (name,))?.map(UnixMs))
         };
         Ok(Notes { noted_at: note(NOTED_AT)?, confirmed_since: note(CONFIRMED_SINCE)? })
+    }
+
+    /// What an order has of an address.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn kept_address(&mut self, order: Seq) -> Result<KeptAddress, mysql::Error> {
+        let query = format!("SELECT o.address, {ADDRESS_IS_OVER} FROM orders AS o WHERE o.seq = ?");
+        let found: Option<(Option<Vec<u8>>, bool)> = self.connected()?.exec_first(query, (int(order.0),))?;
+        Ok(found.map_or(KeptAddress::Missing, |(address, over)| kept_address(address, over)))
     }
 
     /// Notes the clock, in place of what was noted before.

@@ -33,6 +33,16 @@ const WINDOW_QUERY: &str = "
         AND NOT EXISTS
             (SELECT 1 FROM transitions AS later
              WHERE later.order_seq = p.order_seq AND later.seq > p.seq AND later.seq <= :as_of)
+        UNION ALL
+        SELECT f.order_seq FROM
+            (SELECT DISTINCT CAST(JSON_EXTRACT(CONVERT(body USING utf8mb4), '$.order') AS SIGNED) AS order_seq
+             FROM further_entries WHERE seq > :after AND seq <= :to AND kind = 'order_addressed') AS f
+        WHERE f.order_seq <= :since AND NOT EXISTS
+            (SELECT 1 FROM transitions AS other
+             WHERE other.order_seq = f.order_seq AND other.seq > :since AND other.seq <= :as_of)
+        AND NOT EXISTS
+            (SELECT 1 FROM payments AS other
+             WHERE other.order_seq = f.order_seq AND other.seq > :since AND other.seq <= :as_of)
     ) AS changed
     JOIN orders AS o ON o.seq = changed.order_seq
     LEFT JOIN buyers AS b ON b.high = o.buyer_high AND b.low = o.buyer
@@ -81,8 +91,8 @@ struct Range {
     as_of: u64,
 }
 
-/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it; so that
-/// over all windows after `since` each order comes once.
+/// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it, or that were
+/// given an address in it and have neither; so that over all windows after `since` each order comes once, with its address.
 fn window(
     connection: &mut Conn,
     skus: &Skus,

@@ -2,8 +2,9 @@
 
 use engine::rules::Declined;
 use engine::working_set::{Executed, Needs, Operation};
-use engine::{Accepted, UnixMs};
+use engine::{Accepted, Command, UnixMs};
 
+use super::lookup::kept_addresses;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
@@ -48,5 +49,14 @@ impl SharedLedger {
 fn read(transaction: &mut Transaction<'_>, operations: &[Operation]) -> Result<(), Failure> {
     transaction.read(Needs::of_operations(operations))?;
     let needs = transaction.set.needs_buyers();
-    transaction.read(needs)
+    transaction.read(needs)?;
+    let addressed = operations.iter().filter_map(|operation| match operation.command() {
+        Command::Address { order, .. } => Some(*order),
+        _ => None,
+    });
+    let addressed: Vec<_> = addressed.collect();
+    for (order, kept) in kept_addresses(transaction.session, &addressed)? {
+        transaction.set.load_address(order, kept);
+    }
+    Ok(())
 }

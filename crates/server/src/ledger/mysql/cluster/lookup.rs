@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use engine::working_set::{Rejection, SkuState};
-use engine::{Entry, Fingerprint, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
+use engine::{Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
 use mysql::from_row_opt;
 
 use super::attempt::Parts;
@@ -12,9 +12,11 @@ use super::reads::{
     ORDER_COLUMNS, ORDER_TABLES, PAYMENT_COLUMNS, order_row, payment_row, rejection_row, sku_row,
 };
 use super::sale_events::{events_after, sale_entry};
-use super::session::Failure;
+use super::session::{Failure, Session};
 use super::{LedgerError, SharedLedger};
+use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
 use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
+use crate::ledger::rows::kept_address;
 
 /// What stands under an order's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,32 @@ enum Section {
     Orders,
     Sales,
     Skus,
+}
+
+pub(super) fn kept_addresses(
+    session: &mut Session,
+    ids: &[OrderId],
+) -> Result<Vec<(OrderId, KeptAddress)>, Failure> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut script = Script::default();
+    let head = format!(
+        "SELECT i.id, o.address, {ADDRESS_IS_OVER} FROM order_ids AS i STRAIGHT_JOIN orders AS o ON o.seq = i.order_seq \
+         WHERE i.id IN "
+    );
+    script.lists(&head, ids, "", |text, id| hex(text, &id_bytes(*id)));
+    let mut rows = Vec::new();
+    session.run(script, |_, row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    let kept = |row| {
+        let (id, address, over): (Vec<u8>, Option<Vec<u8>>, bool) = from_row_opt(row)?;
+        let id = id_of(&id).ok_or_else(|| Failure::Damaged("an order's id".into()))?;
+        Ok((id, kept_address(address, over)))
+    };
+    rows.into_iter().map(kept).collect()
 }
 
 impl SharedLedger {
@@ -98,6 +126,14 @@ impl SharedLedger {
             }
             Ok(ids.iter().map(|id| found.get(id).copied()).collect())
         })
+    }
+
+    /// What each of these orders has of an address, those that there are, in any order.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn kept_addresses(&mut self, ids: &[OrderId]) -> Result<Vec<(OrderId, KeptAddress)>, LedgerError> {
+        self.attempt(|session, _| kept_addresses(session, ids))
     }
 
     /// Payments for which a refund is due, oldest first, after the one with this number; at most `max`.
