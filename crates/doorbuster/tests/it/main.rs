@@ -49,6 +49,7 @@ mod vendure;
 #[expect(dead_code, reason = "the tests of the pages use all of it")]
 mod webdriver;
 mod webhooks;
+mod webhooks_given_up;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

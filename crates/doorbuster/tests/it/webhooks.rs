@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -23,46 +24,53 @@ const SECRET: [u8; 32] = *b"secret of the endpoint, 32 bytes";
 
 /// One request that came.
 #[derive(Clone, Debug)]
-struct Heard {
+pub(crate) struct Heard {
     id: String,
     status: u16,
     body: Value,
 }
 
 /// An endpoint of the shop, on a port that it keeps.
-struct Receiver {
+pub(crate) struct Receiver {
     address: SocketAddr,
     heard: Arc<Mutex<Vec<Heard>>>,
     /// What it answers.
     status: Arc<AtomicU16>,
+    /// The kind of event that it refuses, whatever it answers else.
+    refused: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl Receiver {
-    fn start() -> Receiver {
+    pub(crate) fn start() -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, heard) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Heard>>>::default());
         let status = Arc::new(AtomicU16::new(204));
-        let shared = (Arc::clone(&heard), Arc::clone(&status));
+        let refused = Arc::<Mutex<Option<&'static str>>>::default();
+        let shared = (Arc::clone(&heard), Arc::clone(&status), Arc::clone(&refused));
         // It ends with the test's process.
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (heard, status) = shared.clone();
-                thread::spawn(move || answer_all(&stream.unwrap(), &heard, &status));
+                let (heard, status, refused) = shared.clone();
+                thread::spawn(move || answer_all(&stream.unwrap(), &heard, &status, &refused));
             }
         });
-        Receiver { address, heard, status }
+        Receiver { address, heard, status, refused }
     }
 
     fn set(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
     }
 
-    fn heard(&self) -> Vec<Heard> {
+    pub(crate) fn refuse(&self, kind: Option<&'static str>) {
+        *self.refused.lock().unwrap() = kind;
+    }
+
+    pub(crate) fn heard(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
 
     /// Kinds of what was answered well, by order, as they came first.
-    fn told(&self) -> BTreeMap<String, Vec<String>> {
+    pub(crate) fn told(&self) -> BTreeMap<String, Vec<String>> {
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for Heard { body, .. } in self.heard().into_iter().filter(|heard| heard.status == 204) {
             let Some(order) = body["data"]["order"]["id"].as_str().map(str::to_owned) else { continue };
@@ -75,7 +83,12 @@ impl Receiver {
     }
 }
 
-fn answer_all(mut stream: &TcpStream, heard: &Mutex<Vec<Heard>>, status: &AtomicU16) {
+fn answer_all(
+    mut stream: &TcpStream,
+    heard: &Mutex<Vec<Heard>>,
+    status: &AtomicU16,
+    refused: &Mutex<Option<&'static str>>,
+) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut headers = BTreeMap::new();
@@ -96,9 +109,11 @@ fn answer_all(mut stream: &TcpStream, heard: &Mutex<Vec<Heard>>, status: &Atomic
         let mut body = vec![0; headers["content-length"].parse().unwrap()];
         reader.read_exact(&mut body).unwrap();
         check_signature(&headers, &body);
-        let status = status.load(Ordering::Relaxed);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let is_refused = refused.lock().unwrap().is_some_and(|kind| body["type"] == kind);
+        let status = if is_refused { 500 } else { status.load(Ordering::Relaxed) };
         let id = headers["webhook-id"].clone();
-        heard.lock().unwrap().push(Heard { id, status, body: serde_json::from_slice(&body).unwrap() });
+        heard.lock().unwrap().push(Heard { id, status, body });
         let head = format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n");
         if stream.write_all(head.as_bytes()).is_err() {
             return;
@@ -127,7 +142,11 @@ fn endpoint(directory: &Path, receiver: &Receiver, more: &str) -> String {
 }
 
 /// A demo with it.
-fn serve(directory: &Path, receiver: &Receiver, more: &str) -> Serving {
+pub(crate) fn serve(directory: &Path, receiver: &Receiver, more: &str) -> Serving {
+    Serving::start(command(directory, receiver, more))
+}
+
+pub(crate) fn command(directory: &Path, receiver: &Receiver, more: &str) -> Command {
     std::fs::write(directory.join("hooks.toml"), endpoint(directory, receiver, more)).unwrap();
     let mut command = doorbuster(directory);
     command.args([
@@ -140,7 +159,7 @@ fn serve(directory: &Path, receiver: &Receiver, more: &str) -> Serving {
         "--data-dir",
         "data",
     ]);
-    Serving::start(command)
+    command
 }
 
 fn post(server: &Serving, buyer: &str, path: &str, body: &str) -> Value {
@@ -151,16 +170,16 @@ fn post(server: &Serving, buyer: &str, path: &str, body: &str) -> Value {
     serde_json::from_str(&response.body).unwrap()
 }
 
-fn place(server: &Serving, buyer: &str) -> String {
+pub(crate) fn place(server: &Serving, buyer: &str) -> String {
     let order = post(server, buyer, "/api/v1/orders", &json!({ "sale": 3, "product": 29 }).to_string());
     order["id"].as_str().unwrap().to_owned()
 }
 
-fn does(server: &Serving, buyer: &str, order: &str, what: &str) {
+pub(crate) fn does(server: &Serving, buyer: &str, order: &str, what: &str) {
     post(server, buyer, &format!("/api/v1/orders/{order}/{what}"), "");
 }
 
-fn audited(directory: &Path) {
+pub(crate) fn audited(directory: &Path) {
     let (code, printed, errors) = run(directory, &["audit", "--data-dir", "data"]);
     assert_eq!(code, 0, "{printed}{errors}");
 }
@@ -209,11 +228,7 @@ fn what_an_endpoint_refused_comes_again_in_order_also_after_a_kill() {
     let order = place(&server, "anna");
     wait_until("it was tried", || !receiver.heard().is_empty());
     does(&server, "anna", &order, "cancel");
-    let stored = || {
-        let ledger = rusqlite::Connection::open(directory.path().join("data/ledger.db")).unwrap();
-        let count = "SELECT count(*) FROM webhook_waiting WHERE endpoint = 'shop' AND dead = 0";
-        ledger.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap()
-    };
+    let stored = || waiting(directory.path());
     wait_until("both wait", || stored() == 2);
     assert!(
         receiver.heard().iter().all(|heard| heard.body["type"] == "order.held"),
@@ -227,6 +242,13 @@ fn what_an_endpoint_refused_comes_again_in_order_also_after_a_kill() {
     wait_until("none waits", || stored() == 0);
     assert_eq!(server.stop(), 0);
     audited(directory.path());
+}
+
+/// Events that the ledger knows to wait.
+pub(crate) fn waiting(directory: &Path) -> i64 {
+    let ledger = rusqlite::Connection::open(directory.join("data/ledger.db")).unwrap();
+    let count = "SELECT count(*) FROM webhook_waiting WHERE endpoint = 'shop' AND dead = 0";
+    ledger.query_row(count, [], |row| row.get(0)).unwrap()
 }
 
 #[test]
@@ -263,7 +285,7 @@ fn no_kill_loses_an_event() {
     audited(directory.path());
 }
 
-fn webhooks(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
+pub(crate) fn webhooks(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
     let mut command = doorbuster(directory);
     command.arg("webhooks").args(arguments).args(["--server", &format!("http://{}", server.address)]);
     outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
