@@ -2,12 +2,13 @@
 //! each command counts again from the orders; nothing is shared with the engine but the types of commands and
 //! answers.
 
+mod refunding;
+
 use std::collections::BTreeMap;
 
 use engine::{
     Accepted, Adjust, BuyerId, Command, Disposition, Notice, OrderId, OrderView, Pay, Payment, PaymentView,
-    Placement, Refund, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status,
-    UnixMs,
+    Placement, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -413,98 +414,6 @@ impl Model {
         self.payment_by_id.insert(pay.id.clone(), self.payments.len());
         self.payments.push(payment.clone());
         Ok(Accepted::Payment { payment, replayed: false })
-    }
-
-    fn why_refund(&self, index: usize, amount: u64) -> Option<RefundReason> {
-        let ModelOrder { place, status, .. } = self.orders[index];
-        let left = self.stock(place.id.sku)[1];
-        match status {
-            _ if amount != self.amount(&place) => Some(RefundReason::AmountDiffers),
-            Status::Held => None,
-            Status::Paid | Status::Refunded => Some(RefundReason::AlreadyPaid),
-            Status::Cancelled => Some(RefundReason::Cancelled),
-            Status::Expired if left < u64::from(place.quantity) => Some(RefundReason::ExpiredSoldOut),
-            Status::Expired if self.breaks_limit(&place) => Some(RefundReason::ExpiredOverLimit),
-            Status::Expired => self.gate_refuses,
-        }
-    }
-
-    fn refund(&mut self, now: u64, asked: &Refund) -> Result<Accepted, Refusal> {
-        let mut replayed = true;
-        if let Some(known) = self.payment_by_id.get(&asked.id) {
-            let PaymentView { pay, disposition, .. } = &self.payments[*known];
-            let reported = asked.paid_out && asked.units == 0;
-            let same = match disposition {
-                Disposition::Applied => false,
-                Disposition::RefundDue(reason) | Disposition::Settled(reason) => match reason {
-                    RefundReason::Requested { units, .. } => *units == asked.units,
-                    _ => reported,
-                },
-            };
-            if !same || pay.order != asked.order || asked.amount.is_some_and(|amount| amount != pay.amount) {
-                return Err(Refusal::PaymentConflict);
-            }
-        } else {
-            replayed = false;
-            self.new_refund(now, asked)?;
-        }
-        let known = self.payment_by_id[&asked.id];
-        if asked.paid_out && self.due.contains(&known) {
-            replayed = false;
-            self.settle(&asked.id)?;
-        }
-        Ok(Accepted::Payment { payment: self.payments[known].clone(), replayed })
-    }
-
-    fn new_refund(&mut self, now: u64, asked: &Refund) -> Result<(), Refusal> {
-        if !(1..=255).contains(&asked.id.len()) {
-            return Err(Refusal::InvalidChange(ANY_TEXT));
-        }
-        let index = *self.by_id.get(&asked.order).ok_or(Refusal::UnknownOrder)?;
-        let ModelOrder { place, status, refunded, .. } = self.orders[index];
-        if status != Status::Paid {
-            return Err(Refusal::NotRefundable(status));
-        }
-        let left = self.amount(&place) - refunded.amount;
-        let amount = asked.amount.unwrap_or(left);
-        if amount > left || asked.units > place.quantity - refunded.units {
-            return Err(Refusal::RefundTooLarge);
-        }
-        if amount == 0 {
-            return Err(Refusal::InvalidChange(ANY_TEXT));
-        }
-        let pay = Pay { id: asked.id.clone(), order: asked.order, amount };
-        let reason = RefundReason::Requested { order: self.orders[index].seq, units: asked.units };
-        let due_or_settled = if asked.paid_out { Disposition::Settled } else { Disposition::RefundDue };
-        let disposition = due_or_settled(reason);
-        let payment = PaymentView { pay, seq: self.event(), at: UnixMs(now), disposition };
-        if !asked.paid_out {
-            self.due.push(self.payments.len());
-        }
-        self.payment_by_id.insert(asked.id.clone(), self.payments.len());
-        self.payments.push(payment);
-        let refunded = &mut self.orders[index].refunded;
-        refunded.amount += amount;
-        refunded.units += asked.units;
-        if amount == left {
-            self.close(now, index, Status::Refunded);
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, id: &str) -> Result<Accepted, Refusal> {
-        let index = *self.payment_by_id.get(id).ok_or(Refusal::UnknownPayment)?;
-        let replayed = match self.payments[index].disposition {
-            Disposition::Applied => return Err(Refusal::NothingToSettle),
-            Disposition::Settled(_) => true,
-            Disposition::RefundDue(reason) => {
-                self.payments[index].disposition = Disposition::Settled(reason);
-                self.due.retain(|due| *due != index);
-                self.event();
-                false
-            }
-        };
-        Ok(Accepted::Payment { payment: self.payments[index].clone(), replayed })
     }
 
     /// Expires the `max` earliest holds that are due, and says how many there were.
