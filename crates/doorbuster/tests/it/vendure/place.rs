@@ -86,7 +86,7 @@ impl Place {
 
     /// The shop, once it can be used. It speaks to Doorbuster through [`Between`].
     pub(super) fn open_shop(&self) -> Shop {
-        let mut command = Command::new("node");
+        let mut command = Command::new(self.build.join("node"));
         command.arg(self.build.join("dist/shop/main.js")).arg(self.path()).arg(self.shop_port.to_string());
         command.arg(format!("http://{}", self.server)).arg(&self.between.url);
         command.current_dir(self.path());
@@ -109,7 +109,7 @@ impl Place {
 
     /// The unit tests of the plugin.
     pub(super) fn test_parts(&self) {
-        succeeds(Command::new("node").args(["--test", "dist/test"]).current_dir(&self.build));
+        succeeds(Command::new(self.build.join("node")).args(["--test", "dist/test"]).current_dir(&self.build));
     }
 
     pub(super) fn let_reports(&self, become_of_them: Reports) {
