@@ -322,6 +322,19 @@ fn buyers_see_the_shops_name_alone() {
     }
 }
 
+/// What a page has not is not there, and no word of the template's language.
+#[test]
+fn no_page_shows_what_is_missing() {
+    for address_asked in [AddressAsked::Never, AddressAsked::Before, AddressAsked::After] {
+        let settings = Settings { address_asked, ..pages().settings };
+        for (name, page) in every_page(&Pages::new(settings)) {
+            let mut lines = page.lines().flat_map(|line| line.split(['<', '>']));
+            let missing = lines.find(|text| matches!(text.trim(), "None" | "none" | "undefined"));
+            assert_eq!(missing, None, "{name}, {address_asked:?}");
+        }
+    }
+}
+
 /// One instance serves every event loop.
 #[test]
 fn pages_are_shared_between_threads() {
