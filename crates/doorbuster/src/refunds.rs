@@ -32,7 +32,7 @@ pub(crate) struct RefundsArguments {
 
 #[derive(Subcommand, Debug)]
 enum RefundsCommand {
-    /// Refund a paid order, whole or in part; nothing here moves money
+    /// Refund a paid order, whole or in part; the money is moved by Stripe if it is configured, else by your provider
     Create {
         /// The order's id
         order: String,

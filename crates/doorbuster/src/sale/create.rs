@@ -260,15 +260,11 @@ fn body(
     payment: Payment,
     images: &HashMap<String, String>,
 ) -> Value {
-    let image = |item: &NewItem| {
-        let name = &images[item.image.as_ref()?];
-        Some(json!({ "name": name, "alt": item.alt.as_deref().unwrap_or_default() }))
-    };
     let items: Vec<Value> = sale
         .items
         .iter()
         .map(|item| {
-            json!({
+            let mut new = json!({
                 "product": item.product,
                 "title": item.title.clone().unwrap_or_else(|| format!("Product {}", item.product)),
                 "description": item.description.as_deref().unwrap_or_default(),
@@ -276,8 +272,12 @@ fn body(
                 "list_price": item.list.unwrap_or(item.price),
                 "total": item.total,
                 "limit": item.limit,
-                "image": image(item),
-            })
+            });
+            if let Some(image) = &item.image {
+                new["image"] =
+                    json!({ "name": images[image], "alt": item.alt.as_deref().unwrap_or_default() });
+            }
+            new
         })
         .collect();
     let mut body = json!({

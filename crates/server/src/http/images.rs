@@ -1,9 +1,10 @@
-//! Images of items, on a thread of their own: it waits for the disk, for the ledger's server, or for the shop's.
+//! Images of items, on two threads of their own: one waits for the disk or the ledger's server, the other for the shop's servers,
+//! so that no buyer waits for these.
 //!
-//! One at a time, few waiting; with more, the client is asked to come again. Must not: know a route.
+//! One at a time each, few waiting; with more, the client is asked to come again. Must not: know a route.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::HttpService;
 use super::call::Call;
@@ -18,7 +19,7 @@ use crate::net::{Answer, Ticket};
 use crate::pages::{Image, is_image_name};
 use engine::UnixMs;
 
-/// Works that wait for the thread at one time.
+/// Works that wait for a thread at one time.
 const WAITING_MAX: usize = 32;
 
 /// What the thread works with.
@@ -27,11 +28,14 @@ pub(super) struct Images {
     ledger: Source,
     origins: ImageOrigins,
     shelf: Arc<PageShelf>,
+    /// Held while one is kept.
+    keeping: Mutex<()>,
 }
 
 impl Images {
     /// Keeps an image; it can be named in a sale from then on.
     pub(super) fn keep(&self, image: Image, at: UnixMs) -> Result<Image, Problem> {
+        let _one_at_a_time = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         self.ledger.add_image(&image.name(), image.bytes(), at)?;
         self.shelf.put_image(&image);
         Ok(image)
@@ -100,28 +104,30 @@ struct WaitingWork {
     work: Work,
 }
 
-/// The thread, as the event loops see it. It ends after this is dropped; nothing is lost with what it does then.
+/// The threads, as the event loops see them. They end after this is dropped; nothing is lost with what they do then.
 #[derive(Debug)]
-pub(super) struct ImageThread {
-    waiting: SyncSender<WaitingWork>,
+pub(super) struct ImageThreads {
+    keeper: SyncSender<WaitingWork>,
+    fetcher: SyncSender<WaitingWork>,
 }
 
-impl ImageThread {
+impl ImageThreads {
     pub(super) fn start(
         ledger: Source,
         origins: ImageOrigins,
         shelf: Arc<PageShelf>,
         answers: Answers,
-    ) -> ImageThread {
-        let (sender, waiting) = sync_channel(WAITING_MAX);
-        let images = Images { ledger, origins, shelf };
-        let thread = std::thread::Builder::new().name("images".to_owned());
-        drop(
-            thread
-                .spawn(move || work_all(&images, &waiting, &answers))
-                .expect("the system starts a thread while the server starts"),
-        );
-        ImageThread { waiting: sender }
+    ) -> ImageThreads {
+        let images = Arc::new(Images { ledger, origins, shelf, keeping: Mutex::default() });
+        let start = |name: &str| {
+            let (sender, waiting) = sync_channel(WAITING_MAX);
+            let (images, answers) = (Arc::clone(&images), answers.clone());
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let started = thread.spawn(move || work_all(&images, &waiting, &answers));
+            drop(started.expect("the system starts a thread while the server starts"));
+            sender
+        };
+        ImageThreads { keeper: start("images"), fetcher: start("image-fetches") }
     }
 }
 
@@ -133,15 +139,33 @@ fn work_all(images: &Images, waiting: &Receiver<WaitingWork>, answers: &Answers)
 }
 
 impl HttpService {
-    /// Has the thread of images answer.
+    /// Has the thread answer that waits for no other server than the ledger's.
     pub(super) fn ask_images(
         &mut self,
         call: &Call<'_>,
         work: impl FnOnce(&Images) -> Result<ShowRead, Problem> + Send + 'static,
     ) -> Result<Answer, Problem> {
+        self.ask_of_images(call, |threads| &threads.keeper, work)
+    }
+
+    /// Has the thread answer that may wait for a server of the shop.
+    pub(super) fn ask_for_fetch(
+        &mut self,
+        call: &Call<'_>,
+        work: impl FnOnce(&Images) -> Result<ShowRead, Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        self.ask_of_images(call, |threads| &threads.fetcher, work)
+    }
+
+    fn ask_of_images(
+        &mut self,
+        call: &Call<'_>,
+        thread: impl FnOnce(&ImageThreads) -> &SyncSender<WaitingWork>,
+        work: impl FnOnce(&Images) -> Result<ShowRead, Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
         let (event_loop, ticket) = (self.client.event_loop(), call.ticket);
         let work = WaitingWork { event_loop, ticket, work: Box::new(work) };
-        self.shared.images.waiting.try_send(work).map_err(|_too_many| Problem::busy())?;
+        thread(&self.shared.images).try_send(work).map_err(|_too_many| Problem::busy())?;
         self.pending.put(call.ticket, Pending::new(call, Waiting::Thread));
         Ok(Answer::Later)
     }

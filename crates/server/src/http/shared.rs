@@ -7,7 +7,7 @@ use engine::SaleId;
 use crate::clock::Clock;
 use crate::http::access::CurrentAccess;
 use crate::http::auth::{AuthMode, TokenRules};
-use crate::http::images::ImageThread;
+use crate::http::images::ImageThreads;
 use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
 use crate::http::pay_link::PayPage;
@@ -121,7 +121,7 @@ pub struct Shared {
     pub(super) pages: Arc<PageShelf>,
     pub(super) lists: Lists,
     pub(super) reads: Reads,
-    pub(super) images: ImageThread,
+    pub(super) images: ImageThreads,
     health: Arc<Health>,
     pub(super) webhooks: Vec<Arc<Control>>,
     /// `None`: another provider takes the payments.
@@ -157,7 +157,7 @@ impl Shared {
     pub fn new(parts: Parts, options: HttpOptions, secrets: &HttpSecrets) -> Arc<Shared> {
         let pages = Arc::new(PageShelf::new(parts.pages));
         let (images, origins) = parts.images;
-        let images = ImageThread::start(images, origins, Arc::clone(&pages), parts.reads.answers());
+        let images = ImageThreads::start(images, origins, Arc::clone(&pages), parts.reads.answers());
         let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
         Arc::new(Shared {
             lists: Lists::start(shelf, clock, Arc::clone(&pages), parts.reads.answers()),

@@ -26,6 +26,7 @@ pub(super) fn add(data_dir: &Path, name: &str, content: &[u8]) -> Result<(), Ima
     }
     let directory = data_dir.join(DIRECTORY);
     fs::create_dir_all(&directory)?;
+    File::open(data_dir)?.sync_all()?;
     let mut space = Space::default();
     for entry in entries(data_dir)? {
         space.images += 1;

@@ -147,7 +147,7 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let (desk, following) = paying::start(config, secrets, &core, &mailbox)?.unzip();
+    let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
     let parts = Parts {
         clock: Arc::clone(&core.clock),

@@ -17,13 +17,14 @@ pub(super) fn start(
     secrets: &Secrets,
     core: &Intake,
     mailbox: &Arc<Mailbox>,
+    order_id: &[u8; 16],
 ) -> Result<Option<(Desk, Endpoint)>, ServeError> {
     let Some(account) = &secrets.stripe else { return Ok(None) };
     let reader = config.ledger_source(secrets).event_reader()?;
     let (clock, shelf) = (Arc::clone(&core.clock), Arc::clone(&core.shelf));
     let (metrics, asker) = (Arc::clone(&core.metrics), mailbox.asker());
     let shared = Surroundings { clock, shelf, metrics, asker };
-    Ok(Some(stripe::start(account, shared, reader)))
+    Ok(Some(stripe::start(account, order_id, shared, reader)))
 }
 
 /// The page that an order's page leads to: the shop's, or ours, from where Stripe's is gone to.

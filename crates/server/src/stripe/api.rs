@@ -4,6 +4,7 @@
 //! of what they change. Must not: decide what is to be done.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -11,6 +12,8 @@ use super::client::{Client, Failure};
 
 /// In the metadata of an intent: the order that it pays.
 pub(super) const ORDER: &str = "doorbuster_order";
+/// Beside it: whose order it is, where several servers with ledgers of their own use one account.
+const LEDGER: &str = "doorbuster_ledger";
 /// In the metadata of a refund: that it was made here, and the id under which the ledger has it.
 pub(super) const REFUND: &str = "doorbuster_refund";
 /// Refunds of one intent that are looked through: pages of a hundred.
@@ -23,6 +26,9 @@ pub(super) type Metadata = BTreeMap<String, String>;
 pub(super) struct Intent {
     pub(super) id: String,
     pub(super) status: String,
+    /// That was authorised.
+    #[serde(default)]
+    pub(super) amount: u64,
     #[serde(default)]
     pub(super) amount_capturable: u64,
     #[serde(default)]
@@ -33,8 +39,11 @@ pub(super) struct Intent {
 }
 
 impl Intent {
-    pub(super) fn order(&self) -> Option<&str> {
-        self.metadata.as_ref()?.get(ORDER).map(String::as_str)
+    /// The order of this ledger that it pays. One that says nothing of a ledger was made by hand, for whoever hears of it.
+    pub(super) fn order(&self, ledger: &str) -> Option<&str> {
+        let metadata = self.metadata.as_ref()?;
+        let is_ours = metadata.get(LEDGER).is_none_or(|found| found == ledger);
+        metadata.get(ORDER).filter(|_| is_ours).map(String::as_str)
     }
 
     pub(super) fn is_canceled(&self) -> bool {
@@ -104,26 +113,34 @@ struct Page<T> {
 
 /// Stripe's API, as far as it is used here.
 #[derive(Clone, Debug)]
-pub(super) struct Api(Client);
+pub(super) struct Api {
+    client: Client,
+    /// What the ledger is called at Stripe.
+    ledger: Arc<str>,
+}
 
 impl Api {
-    pub(super) fn new(client: Client) -> Api {
-        Api(client)
+    pub(super) fn new(client: Client, ledger: Arc<str>) -> Api {
+        Api { client, ledger }
+    }
+
+    pub(super) fn ledger(&self) -> &str {
+        &self.ledger
     }
 
     /// Whether Stripe answers, and knows the key.
     pub(super) fn try_key(&self) -> Result<(), Failure> {
-        self.0.get::<Page<Intent>>("/v1/payment_intents?limit=1").map(drop)
+        self.client.get::<Page<Intent>>("/v1/payment_intents?limit=1").map(drop)
     }
 
     /// The same parameters are the same session, for a day.
     pub(super) fn open_checkout(&self, new: &NewCheckout<'_>) -> Result<Checkout, Failure> {
-        let key = format!("doorbuster-checkout-{}-{}", new.order, new.expires_at_s);
         let form = [
             ("mode", "payment".to_owned()),
             ("client_reference_id", new.order.to_owned()),
             ("payment_intent_data[capture_method]", "manual".to_owned()),
             ("payment_intent_data[metadata][doorbuster_order]", new.order.to_owned()),
+            ("payment_intent_data[metadata][doorbuster_ledger]", self.ledger.to_string()),
             ("line_items[0][quantity]", new.quantity.to_string()),
             ("line_items[0][price_data][currency]", new.currency.to_ascii_lowercase()),
             ("line_items[0][price_data][unit_amount]", new.unit_amount.to_string()),
@@ -134,20 +151,23 @@ impl Api {
             // Another currency would pay for nothing.
             ("adaptive_pricing[enabled]", "false".to_owned()),
         ];
-        self.0.post("/v1/checkout/sessions", &form, &key)
+        let values: Vec<&str> = form.iter().map(|(_, value)| value.as_str()).collect();
+        let key =
+            format!("doorbuster-checkout-{}-{}", new.order, crate::stripe::fingerprint(&values.join("\n")));
+        self.client.post("/v1/checkout/sessions", &form, &key)
     }
 
     pub(super) fn checkout(&self, id: &str) -> Result<Checkout, Failure> {
-        self.0.get(&format!("/v1/checkout/sessions/{}", segment(id)))
+        self.client.get(&format!("/v1/checkout/sessions/{}", segment(id)))
     }
 
     pub(super) fn close_checkout(&self, id: &str) -> Result<Checkout, Failure> {
         let key = format!("doorbuster-close-{id}");
-        self.0.post(&format!("/v1/checkout/sessions/{}/expire", segment(id)), &[], &key)
+        self.client.post(&format!("/v1/checkout/sessions/{}/expire", segment(id)), &[], &key)
     }
 
     pub(super) fn intent(&self, id: &str) -> Result<Intent, Failure> {
-        self.0.get(&format!("/v1/payment_intents/{}", segment(id)))
+        self.client.get(&format!("/v1/payment_intents/{}", segment(id)))
     }
 
     /// `attempt` is another one each time: a failure that Stripe remembers under the key must not be the answer to the next
@@ -155,32 +175,38 @@ impl Api {
     pub(super) fn capture(&self, id: &str, amount: u64, attempt: u64) -> Result<Intent, Failure> {
         let form = [("amount_to_capture", amount.to_string())];
         let key = format!("doorbuster-capture-{id}-{attempt}");
-        self.0.post(&format!("/v1/payment_intents/{}/capture", segment(id)), &form, &key)
+        self.client.post(&format!("/v1/payment_intents/{}/capture", segment(id)), &form, &key)
     }
 
     pub(super) fn cancel(&self, id: &str, attempt: u64) -> Result<Intent, Failure> {
         let key = format!("doorbuster-cancel-{id}-{attempt}");
-        self.0.post(&format!("/v1/payment_intents/{}/cancel", segment(id)), &[], &key)
+        self.client.post(&format!("/v1/payment_intents/{}/cancel", segment(id)), &[], &key)
     }
 
-    /// Pays so much of an intent back, once for each `name`. Stripe's refunds are looked through first: its idempotency keys
-    /// are good for a day, and a try may come after more.
-    pub(super) fn refund(&self, intent: &str, name: &str, amount: u64) -> Result<MadeRefund, Failure> {
-        let mut failed = 0;
-        for made in self.refunds(intent)?.into_iter().filter(|made| made.named() == Some(name)) {
-            if !made.failed() {
-                return Ok(made);
-            }
-            failed += 1;
+    /// Pays `part` of a captured intent back, or all that is left of it, once for each `name`. Stripe's refunds are looked
+    /// through first: its idempotency keys are good for a day, and a try may come after more.
+    pub(super) fn refund(&self, intent: &Intent, name: &str, part: Option<u64>) -> Result<(), Failure> {
+        let refunds = self.refunds(&intent.id)?;
+        let (failed, made): (Vec<_>, Vec<_>) = refunds.iter().partition(|made| made.failed());
+        if made.iter().any(|made| made.named() == Some(name)) {
+            return Ok(());
         }
+        let failed = failed.iter().filter(|failed| failed.named() == Some(name)).count();
+        let gone: u64 = made.iter().map(|made| made.amount).sum();
+        let amount = part.unwrap_or(intent.amount_received.saturating_sub(gone));
+        if amount == 0 {
+            return Ok(());
+        }
+        let intent = &intent.id;
         let form = [
-            ("payment_intent", intent.to_owned()),
+            ("payment_intent", intent.clone()),
             ("amount", amount.to_string()),
             ("metadata[doorbuster_refund]", name.to_owned()),
         ];
         // Names are up to 255 bytes, and so are keys.
         let name = crate::stripe::fingerprint(name);
-        self.0.post("/v1/refunds", &form, &format!("doorbuster-refund-{intent}-{name}-{failed}"))
+        let key = format!("doorbuster-refund-{intent}-{name}-{amount}-{failed}");
+        self.client.post::<MadeRefund>("/v1/refunds", &form, &key).map(drop)
     }
 
     fn refunds(&self, intent: &str) -> Result<Vec<MadeRefund>, Failure> {
@@ -189,7 +215,7 @@ impl Api {
             let after = found.last().map(|last| format!("&starting_after={}", segment(&last.id)));
             let after = after.unwrap_or_default();
             let path = format!("/v1/refunds?payment_intent={}&limit=100{after}", segment(intent));
-            let page: Page<MadeRefund> = self.0.get(&path)?;
+            let page: Page<MadeRefund> = self.client.get(&path)?;
             let more = page.has_more && !page.data.is_empty();
             found.extend(page.data);
             if !more {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use engine::{Command, Disposition, OrderId, OrderView, Pay, Refund, Status};
 
 use super::api::{Api, NewCheckout};
+use super::askers::Askers;
 use super::checkouts::{Checkouts, Known};
 use super::client::Failure;
 use super::follower::{LEDGER_PATIENCE, payment, undo};
@@ -68,12 +69,17 @@ pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
 
 struct Job {
     work: Work,
-    answer: Answer,
+    /// `None`: those who ask for an order's page are known by the order.
+    answer: Option<Answer>,
     since: Instant,
 }
 
 /// The threads, as the event loops see them. They end after this is dropped.
-pub struct Desk(SyncSender<Job>);
+pub struct Desk {
+    jobs: SyncSender<Job>,
+    paying: Arc<Askers<Answer>>,
+    ledger: Box<str>,
+}
 
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,19 +90,30 @@ impl fmt::Debug for Desk {
 impl Desk {
     pub(super) fn start(api: Api, account: Account, shared: Surroundings, checkouts: Arc<Checkouts>) -> Desk {
         let (waiting, jobs) = sync_channel(WAITING_MAX);
-        let clerk = Arc::new(Clerk { api, account, shared, checkouts, jobs: Mutex::new(jobs) });
+        let (paying, ledger) = (Arc::new(Askers::default()), api.ledger().into());
+        let jobs = Mutex::new(jobs);
+        let clerk = Arc::new(Clerk { api, account, shared, checkouts, jobs, paying: Arc::clone(&paying) });
         for _ in 0..THREADS {
             let clerk = Arc::clone(&clerk);
             // Not waited for at the end: what is unanswered then is asked again.
             let thread = thread::Builder::new().name("stripe".to_owned()).spawn(move || clerk.run());
             drop(thread.expect("the system starts a thread while the server starts"));
         }
-        Desk(waiting)
+        Desk { jobs: waiting, paying, ledger }
+    }
+
+    /// What our ledger is called at Stripe.
+    pub fn ledger(&self) -> &str {
+        &self.ledger
     }
 
     /// Hands something over; false: too much waits.
     pub fn ask(&self, work: Work, answer: Answer) -> bool {
-        self.0.try_send(Job { work, answer, since: Instant::now() }).is_ok()
+        let send = |work, answer| self.jobs.try_send(Job { work, answer, since: Instant::now() }).is_ok();
+        match work {
+            Work::Pay(order) => self.paying.join(order, answer, || send(work, None)),
+            _ => send(work, Some(answer)),
+        }
     }
 }
 
@@ -106,6 +123,7 @@ struct Clerk {
     shared: Surroundings,
     checkouts: Arc<Checkouts>,
     jobs: Mutex<Receiver<Job>>,
+    paying: Arc<Askers<Answer>>,
 }
 
 impl Clerk {
@@ -115,11 +133,13 @@ impl Clerk {
             let Ok(Job { work, answer, since }) = job else { return };
             let until = since + PATIENCE;
             // Whoever waited for longer has left.
-            answer(if Instant::now() >= until {
+            let outcome = if Instant::now() >= until {
                 Outcome::NotYet("too many ask".to_owned())
             } else {
                 self.carry_out(&work, until)
-            });
+            };
+            let askers = if let Work::Pay(order) = work { self.paying.take(order) } else { Vec::new() };
+            answer.into_iter().chain(askers).for_each(|answer| answer(outcome.clone()));
         }
     }
 
@@ -202,7 +222,11 @@ impl Clerk {
                     let url = checkout.url.ok_or_else(no_url)?;
                     return Ok(Known { id: checkout.id, url, expires_at_s: new.expires_at_s });
                 }
-                Err(failure) if failure.is_refusal() || Instant::now() + PAUSE >= until => {
+                Err(failure)
+                    if failure.is_refusal()
+                        || failure.retry_after.is_some()
+                        || Instant::now() + PAUSE >= until =>
+                {
                     return Err(failure);
                 }
                 Err(_unknown) => thread::sleep(PAUSE),
@@ -212,16 +236,32 @@ impl Clerk {
 
     fn refunded(&self, refund: &str, intent: &str, amount: u64) -> Result<(), NotDelivered> {
         let found = self.api.intent(intent)?;
-        let Some(order) = found.order().and_then(|order| order.parse::<OrderId>().ok()) else {
+        let Some(order) = found.order(self.api.ledger()).and_then(|order| order.parse::<OrderId>().ok())
+        else {
             return Ok(());
         };
+        // Voided, or of another money than the sale's, which the ledger has not: there is nothing to give back.
+        let catalog = self.shared.shelf.current();
+        let currency = catalog.item(order.sku).map(|(sale, _)| &sale.spec.currency);
+        if found.amount_received == 0
+            || currency.is_some_and(|ours| !ours.eq_ignore_ascii_case(&found.currency))
+        {
+            return Ok(());
+        }
         let asker = &self.shared.asker;
         let ours = |amount| {
             let wrong = || NotDelivered::new(format!("{amount} {} is no amount", found.currency));
             money::from_stripe(amount, &found.currency).ok_or_else(wrong)
         };
-        let pay = Pay { id: intent.into(), order, amount: ours(found.amount_received)? };
-        let refunded = match payment(asker, Command::Pay(pay))?.disposition {
+        let pay = |amount| Command::Pay(Pay { id: intent.into(), order, amount });
+        let known = match payment(asker, pay(ours(found.amount_received)?)) {
+            // It was recorded as authorised, and less was captured by hand.
+            Err(refused) if refused.hopeless && found.amount != found.amount_received => {
+                payment(asker, pay(ours(found.amount)?))?
+            }
+            known => known?,
+        };
+        let refunded = match known.disposition {
             Disposition::Applied => {
                 let (id, amount) = (refund.into(), Some(ours(amount)?));
                 Command::Refund(Refund { id, order, amount, units: 0, paid_out: true })

@@ -249,7 +249,7 @@ pub(super) fn undo(
         return Ok(());
     }
     if found.is_captured() {
-        return Ok(api.refund(id, name, part.unwrap_or(found.amount_received)).map(drop)?);
+        return Ok(api.refund(&found, name, part)?);
     }
     let canceled = api.cancel(id, now_ms)?;
     if canceled.is_canceled() { Ok(()) } else { Err(of_event(format!("Stripe has not voided {id} yet"))) }

@@ -50,14 +50,16 @@ struct OfIntent {
 }
 
 impl Heard {
+    /// `ledger`: what ours is called at Stripe.
+    ///
     /// # Errors
     /// See [`NotAnEvent`].
-    pub fn read(body: &[u8]) -> Result<Heard, NotAnEvent> {
+    pub fn read(body: &[u8], ledger: &str) -> Result<Heard, NotAnEvent> {
         let Event { kind, data } = serde_json::from_slice(body).map_err(|_not_json| NotAnEvent)?;
         match kind.as_str() {
             "payment_intent.amount_capturable_updated" | "payment_intent.succeeded" => {
                 let intent: Intent = serde_json::from_value(data.object).map_err(|_not_one| NotAnEvent)?;
-                Ok(Heard::of_intent(intent))
+                Ok(Heard::of_intent(intent, ledger))
             }
             "refund.created" | "refund.updated" | "refund.failed" | "charge.refund.updated" => {
                 let of: OfIntent =
@@ -70,8 +72,10 @@ impl Heard {
         }
     }
 
-    fn of_intent(intent: Intent) -> Heard {
-        let Some(order) = intent.order().and_then(|order| order.parse().ok()) else { return Heard::Other };
+    fn of_intent(intent: Intent, ledger: &str) -> Heard {
+        let Some(order) = intent.order(ledger).and_then(|order| order.parse().ok()) else {
+            return Heard::Other;
+        };
         let amount = if intent.is_captured() { intent.amount_received } else { intent.amount_capturable };
         if amount == 0 {
             return Heard::Other;
@@ -130,6 +134,22 @@ mod tests {
                 intent("succeeded", &json!({ "doorbuster_order": "x" })),
                 Heard::Other,
             ),
+            (
+                "payment_intent.succeeded",
+                intent(
+                    "succeeded",
+                    &json!({ "doorbuster_order": order.to_string(), "doorbuster_ledger": "us" }),
+                ),
+                authorised(400),
+            ),
+            (
+                "payment_intent.succeeded",
+                intent(
+                    "succeeded",
+                    &json!({ "doorbuster_order": order.to_string(), "doorbuster_ledger": "them" }),
+                ),
+                Heard::Other,
+            ),
             ("payment_intent.created", intent("requires_payment_method", &ours), Heard::Other),
             ("refund.created", refund("succeeded", Value::Null), made.clone()),
             ("refund.updated", refund("pending", json!({})), Heard::Other),
@@ -139,10 +159,10 @@ mod tests {
             ("customer.created", json!({}), Heard::Other),
         ] {
             let body = json!({ "id": "evt_1", "type": kind, "data": { "object": object } }).to_string();
-            assert_eq!(Heard::read(body.as_bytes()), Ok(heard), "{body}");
+            assert_eq!(Heard::read(body.as_bytes(), "us"), Ok(heard), "{body}");
         }
         for body in ["", "[]", "{}", r#"{"type":"refund.created","data":{"object":[]}}"#] {
-            assert_eq!(Heard::read(body.as_bytes()), Err(NotAnEvent), "{body}");
+            assert_eq!(Heard::read(body.as_bytes(), "us"), Err(NotAnEvent), "{body}");
         }
     }
 }

@@ -6,6 +6,7 @@
 //! it. Must not: know HTTP's routes or a profile, or be asked on an event loop what Stripe must be asked.
 
 mod api;
+mod askers;
 mod checkouts;
 mod client;
 mod desk;
@@ -58,8 +59,15 @@ pub struct Surroundings {
 }
 
 /// Starts the threads that ask Stripe for buyers, and makes what follows the ledger.
-pub fn start(account: &Account, shared: Surroundings, reader: EventReader) -> (Desk, Endpoint) {
-    let api = Api::new(account.client.clone());
+/// `id_secret` is the ledger's: it is called after it at Stripe, so that several ledgers can share an account.
+pub fn start(
+    account: &Account,
+    id_secret: &[u8],
+    shared: Surroundings,
+    reader: EventReader,
+) -> (Desk, Endpoint) {
+    let name = [b"the ledger's name at Stripe".as_slice(), id_secret].concat();
+    let api = Api::new(account.client.clone(), fingerprint_of(&name).into());
     let checkouts = Arc::new(Checkouts::default());
     let follower = Follower::new(api.clone(), reader, &shared, Arc::clone(&checkouts));
     let kinds = WANTED.map(str::to_owned);
@@ -75,6 +83,10 @@ pub fn start(account: &Account, shared: Surroundings, reader: EventReader) -> (D
 
 /// Of a text of any length, for a key of bounded length.
 fn fingerprint(text: &str) -> String {
-    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+    fingerprint_of(text.as_bytes())
+}
+
+fn fingerprint_of(bytes: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, bytes);
     digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

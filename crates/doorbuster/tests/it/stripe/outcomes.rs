@@ -208,3 +208,71 @@ fn refunds_go_to_stripe_and_come_from_there() {
     assert_eq!(server.stop(), 0);
     audited(directory.path());
 }
+
+/// Stripe sends each event to every server that has an endpoint at the account.
+#[test]
+fn two_ledgers_at_one_account_leave_each_others_payments_alone() {
+    let (one, other, stripe) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), StandIn::start());
+    let (server, stranger) = (serve(one.path(), &stripe), serve(other.path(), &stripe));
+    let order = place(&server, "anna", 3, 29);
+    let intent = stripe.authorise(&to_stripe(&server, id(&order)));
+    let event = stripe.intent_event(CAPTURABLE, &intent);
+    assert_eq!(told(&stranger, &event), json!({ "result": "ignored" }));
+    assert_eq!(stripe.money(&intent).0, "requires_capture");
+    assert_eq!(told(&server, &event)["result"], "paid");
+    wait_until("it is captured", || stripe.money(&intent) == ("succeeded", amount(&order), 0));
+    let by_hand = stripe.refund_by_hand(&intent, 50);
+    let refund = stripe.refund_event("refund.created", &by_hand);
+    assert_eq!(told(&stranger, &refund), json!({ "result": "done" }));
+    assert!(none_is_due(other.path(), &stranger));
+    assert_eq!(told(&server, &refund), json!({ "result": "done" }));
+    assert_eq!(read(&server, id(&order))["refunded"], 50);
+    for (server, directory) in [(server, one), (stranger, other)] {
+        assert_eq!(server.stop(), 0);
+        audited(directory.path());
+    }
+}
+
+/// What somebody did at Stripe by hand, and what Stripe says of a void, never keeps a webhook failing.
+#[test]
+fn captured_by_hand_for_less_and_voided_is_heard_and_answered() {
+    let (directory, stripe) = (tempfile::tempdir().unwrap(), StandIn::start());
+    let server = serve(directory.path(), &stripe);
+    let order = place(&server, "anna", 3, 29);
+    let total = amount(&order);
+    let intent = stripe.authorised(id(&order), total, "EUR");
+    let authorised_event = stripe.intent_event(CAPTURABLE, &intent);
+    {
+        let mut state = stripe.state();
+        let intent = state.intents.get_mut(&intent).unwrap();
+        (intent.status, intent.received) = ("succeeded", total - 100);
+    }
+    assert_eq!(told(&server, &authorised_event)["result"], "paid");
+    assert_eq!(
+        told(&server, &stripe.intent_event("payment_intent.succeeded", &intent)),
+        json!({ "result": "ignored" })
+    );
+    let by_hand = stripe.refund_by_hand(&intent, 50);
+    assert_eq!(told(&server, &stripe.refund_event("refund.created", &by_hand)), json!({ "result": "done" }));
+    assert_eq!(read(&server, id(&order))["refunded"], 50);
+    // Of one that was voided; nothing is recorded of it.
+    let unknown = stripe.authorised(&"f".repeat(40), 70, "EUR");
+    stripe.state().intents.get_mut(&unknown).unwrap().status = "canceled";
+    let of_void = stripe.refund_by_hand(&unknown, 70);
+    assert_eq!(told(&server, &stripe.refund_event("refund.created", &of_void)), json!({ "result": "done" }));
+    assert!(none_is_due(directory.path(), &server));
+    // Part of what pays for nothing went back by hand: the rest follows.
+    let second = stripe.authorised(id(&order), total, "EUR");
+    {
+        let mut state = stripe.state();
+        let second = state.intents.get_mut(&second).unwrap();
+        (second.status, second.received) = ("succeeded", total);
+    }
+    stripe.refund_by_hand(&second, 30);
+    let due = told(&server, &stripe.intent_event("payment_intent.succeeded", &second));
+    assert_eq!((&due["result"], &due["reason"]), (&json!("refund_due"), &json!("already_paid")));
+    wait_until("the rest is paid back", || stripe.money(&second) == ("succeeded", total, total));
+    wait_until("it is settled", || none_is_due(directory.path(), &server));
+    assert_eq!(server.stop(), 0);
+    audited(directory.path());
+}

@@ -27,6 +27,7 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) order: String,
+    ledger: String,
     pub(super) amount: u64,
     pub(super) currency: String,
     pub(super) status: &'static str,
@@ -37,6 +38,8 @@ pub(super) struct Session {
 #[derive(Clone, Debug)]
 pub(super) struct Intent {
     pub(super) order: String,
+    /// `None`: it was made by hand.
+    ledger: Option<String>,
     pub(super) amount: u64,
     pub(super) currency: String,
     pub(super) status: &'static str,
@@ -125,9 +128,10 @@ impl StandIn {
     /// A buyer authorises the payment of an open session; its intent.
     pub(super) fn authorise(&self, session: &str) -> String {
         let mut state = self.state();
-        let Session { order, amount, currency, status, .. } = state.sessions[session].clone();
+        let Session { order, ledger, amount, currency, status, .. } = state.sessions[session].clone();
         assert_eq!(status, "open", "nobody pays in a session that is over");
         let id = state.new_intent(&order, amount, &currency);
+        state.intents.get_mut(&id).unwrap().ledger = Some(ledger);
         let session = state.sessions.get_mut(session).unwrap();
         (session.status, session.intent) = ("complete", Some(id.clone()));
         id
@@ -270,17 +274,29 @@ impl State {
     fn new_intent(&mut self, order: &str, amount: u64, currency: &str) -> String {
         let id = self.next("pi");
         let (order, currency) = (order.to_owned(), currency.to_ascii_lowercase());
-        let intent = Intent { order, amount, currency, status: "requires_capture", received: 0, captures: 0 };
+        let intent = Intent {
+            order,
+            ledger: None,
+            amount,
+            currency,
+            status: "requires_capture",
+            received: 0,
+            captures: 0,
+        };
         self.intents.insert(id.clone(), intent);
         id
     }
 
     fn show_intent(&self, id: &str) -> Value {
-        let Intent { order, amount, currency, status, received, .. } = &self.intents[id];
+        let Intent { order, ledger, amount, currency, status, received, .. } = &self.intents[id];
+        let mut metadata = json!({ "doorbuster_order": order });
+        if let Some(ledger) = ledger {
+            metadata["doorbuster_ledger"] = ledger.as_str().into();
+        }
         let capturable = if *status == "requires_capture" { *amount } else { 0 };
         json!({ "id": id, "object": "payment_intent", "amount": amount, "amount_capturable": capturable,
             "amount_received": received, "currency": currency, "status": status,
-            "metadata": { "doorbuster_order": order } })
+            "metadata": metadata })
     }
 
     fn show_session(&self, id: &str) -> Value {
@@ -359,6 +375,7 @@ impl State {
         let unit = number("line_items[0][price_data][unit_amount]");
         let session = Session {
             order: form["payment_intent_data[metadata][doorbuster_order]"].clone(),
+            ledger: form["payment_intent_data[metadata][doorbuster_ledger]"].clone(),
             amount: unit * number("line_items[0][quantity]"),
             currency: form["line_items[0][price_data][currency]"].clone(),
             status: "open",

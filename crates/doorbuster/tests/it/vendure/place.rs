@@ -109,7 +109,9 @@ impl Place {
 
     /// The unit tests of the plugin.
     pub(super) fn test_parts(&self) {
-        succeeds(Command::new(self.build.join("node")).args(["--test", "dist/test"]).current_dir(&self.build));
+        succeeds(
+            Command::new(self.build.join("node")).args(["--test", "dist/test"]).current_dir(&self.build),
+        );
     }
 
     pub(super) fn let_reports(&self, become_of_them: Reports) {

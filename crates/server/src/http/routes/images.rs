@@ -37,7 +37,7 @@ impl HttpService {
         let now = call.now;
         if call.fields.content_type.is_some_and(|kind| kind.trim_start().starts_with("application/json")) {
             let Elsewhere { url } = read_object(call)?;
-            return self.ask_images(call, move |images| {
+            return self.ask_for_fetch(call, move |images| {
                 let image = images.fetch(&url)?;
                 Ok(show_image(&images.keep(image, now)?))
             });

@@ -308,10 +308,16 @@ impl<'a> Shown<'a> {
 
 /// An address as it is kept, for an order that is given it: it can be given once, so one that says nothing is refused.
 pub(in crate::http) fn given_address(address: &DeliveryAddress<'_>) -> Result<Box<[u8]>, Problem> {
-    if address.fields().all(|field| field.is_none_or(|text| text == "\"\"")) {
+    if address.fields().flatten().all(is_blank) {
         return Err(Problem::invalid("The address must have at least one field that is not empty."));
     }
     Ok(address.to_json())
+}
+
+/// Of a field as JSON: nothing that is read.
+fn is_blank(field: &str) -> bool {
+    let text: String = serde_json::from_str(field).unwrap_or_default();
+    text.chars().all(|letter| letter.is_whitespace() || letter.is_control())
 }
 
 /// An order, with what the catalog knows of its SKU.

@@ -2,7 +2,7 @@
 //!
 //! Must not: ask Stripe, which takes a while; the desk's threads do.
 
-use engine::{Command, OrderId, Pay};
+use engine::{Command, OrderId, Pay, Refusal};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -14,9 +14,9 @@ use crate::http::routes::payments::is_payment_id;
 use crate::http::wire::Object;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
-use crate::intake::Request;
+use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::stripe::{Heard, NotAnEvent, Outcome, Work, from_stripe};
+use crate::stripe::{Desk, Heard, NotAnEvent, Outcome, Work, from_stripe};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments/stripe", Handler::Anybody(HttpService::hear_stripe)).when(When::Stripe),
@@ -33,14 +33,22 @@ impl HttpService {
     fn hear_stripe(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let checked = self.access.stripe.check(call.fields.stripe_signature, call.request.body, call.between);
         checked.map_err(|unsigned| Problem::invalid_signature(unsigned.detail_of_stripe()))?;
-        let heard = Heard::read(call.request.body)
+        let heard = Heard::read(call.request.body, self.shared.stripe.as_ref().map_or("", Desk::ledger))
             .map_err(|NotAnEvent| Problem::invalid_body("The body is no event of Stripe."))?;
         match heard {
             Heard::Authorised { intent, order, amount, currency } if is_payment_id(&intent) => {
                 match self.in_the_sales_currency(order, amount, &currency) {
                     Some(amount) => {
                         let pay = Pay { id: intent.into(), order, amount };
-                        self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
+                        self.ask(call, Request::Execute(Command::Pay(pay)), |service, reply, out| match reply
+                        {
+                            // Recorded as authorised, and less was captured by hand: what captures has given the alarm.
+                            Reply::Refused(Refusal::PaymentConflict) => {
+                                service.show_heard(IGNORED, out);
+                                Ok(())
+                            }
+                            reply => service.show_payment(reply, out),
+                        })
                     }
                     None => {
                         tracing::warn!(%order, intent, amount, currency, "a payment at Stripe in another currency is voided");
@@ -146,7 +154,7 @@ fn show_done(
 
 fn problem(outcome: Outcome) -> Problem {
     match outcome {
-        Outcome::UnknownOrder => engine::Refusal::UnknownOrder.into(),
+        Outcome::UnknownOrder => Refusal::UnknownOrder.into(),
         Outcome::NotPayable(why) => Problem::not_payable(why),
         Outcome::NotYet(why) => {
             Problem::unavailable(format!("Nothing is lost; try again in a moment ({why})."))

@@ -51,6 +51,7 @@ fn an_order_is_given_one_address() {
         (r#"{"city":"Bonn"}"#, 8, problem(404, "unknown_order")),
         ("{}", 7, problem(400, "invalid_request")),
         (r#"{"city":"","name":null}"#, 7, problem(400, "invalid_request")),
+        (r#"{"city":" \u0000 ","name":"\t"}"#, 7, problem(400, "invalid_request")),
         (r#"{"town":"Bonn"}"#, 7, problem(400, "invalid_body")),
         (r#"{"city":7}"#, 7, problem(400, "invalid_request")),
         (&long, 7, problem(400, "invalid_request")),
