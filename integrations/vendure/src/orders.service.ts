@@ -98,13 +98,25 @@ export class DoorbusterOrders {
     row.status = status;
   }
 
-  /** The Vendure order, made if there is none. A cancelled one that was paid late after all gets a successor. */
+  /** The Vendure order, made if there is none, and addressed. A cancelled one that was paid late after all gets a successor. */
   private async ensure(ctx: RequestContext, row: DoorbusterOrder, sold: SoldOrder): Promise<Order> {
-    const known = await this.load(ctx, row.orderCode);
-    if (known && !(known.state === 'Cancelled' && sold.status === 'paid')) return known;
-    row.orderCode = await this.make(ctx, sold);
-    row.amount = sold.amount;
-    return this.loaded(ctx, row.orderCode);
+    let order = await this.load(ctx, row.orderCode);
+    if (!order || (order.state === 'Cancelled' && sold.status === 'paid')) {
+      row.orderCode = await this.make(ctx, sold);
+      row.amount = sold.amount;
+      order = await this.loaded(ctx, row.orderCode);
+    }
+    await this.address(ctx, order, sold);
+    return order;
+  }
+
+  /** The address may come after the order, whatever its state is by then. One that the order has stays, whoever gave it. */
+  private async address(ctx: RequestContext, order: Order, sold: SoldOrder): Promise<void> {
+    if (Object.values(order.shippingAddress ?? {}).some(Boolean)) return;
+    const given = shippingAddress(sold);
+    if (!Object.values(given).some(Boolean)) return;
+    // Vendure's own way wants the country's code, and prices the order anew.
+    await this.connection.getRepository(ctx, Order).update(order.id, { shippingAddress: given });
   }
 
   private async load(ctx: RequestContext, code: string): Promise<Order | undefined> {
@@ -126,7 +138,6 @@ export class DoorbusterOrders {
     await this.orders.addCustomerToOrder(ctx, id, customer);
     const priced = { doorbusterUnitPrice: sold.unitPrice };
     done(await this.orders.addItemToOrder(ctx, id, variant.id, sold.quantity, priced), variant.sku);
-    await this.connection.getRepository(ctx, Order).update(id, { shippingAddress: shippingAddress(sold) });
     const order = done(await this.orders.setShippingMethod(ctx, id, [await this.methods.shippingMethodId(ctx)]), variant.sku);
     await this.charge(ctx, order, sold);
     return order.code;

@@ -15,7 +15,7 @@ const QUICK: (u64, u64) = (4, 40);
 /// A sale that no variant names.
 const NAMELESS: (u64, u64) = (5, 50);
 /// What is told of the orders below, if it is told once.
-const EVENTS: u64 = 19;
+const EVENTS: u64 = 21;
 /// Anna's id at the shop, which is her name at Doorbuster.
 const ANNA: u64 = 1;
 
@@ -50,6 +50,9 @@ fn a_vendure_shop_and_doorbuster_have_the_same_orders_whatever_fails() {
     tell_again(&place);
     assert_eq!(place.settled().len(), 5);
     assert_eq!(place.counts(), [5, 2, 0]);
+    // A draft and a paid order are told where they go.
+    an_address_reaches_the_shops_order(&place, &held, "Bergen", &token);
+    an_address_reaches_the_shops_order(&place, &elsewhere, "Ulm", &token);
 
     // Doorbuster is killed under a buyer who is about to pay: nothing is taken, and it goes on when it is back.
     browser.open(&pay_url(&place, &held, &token));
@@ -83,12 +86,13 @@ fn a_vendure_shop_and_doorbuster_have_the_same_orders_whatever_fails() {
     wait_until("all refunds are made", || place.counts()[2] == 3);
     reported(&place);
 
-    a_variant_without_numbers_stops_nothing_else(&place, &token);
+    let nameless = a_variant_without_numbers_stops_nothing_else(&place, &token);
     let (before, answered) = ((place.settled(), place.counts()), place.answered());
     tell_again(&place);
     wait_until("everything was told again", || place.answered() >= answered + EVENTS);
     assert_eq!((place.settled(), place.counts()), before, "nothing comes twice of a replay");
     assert_eq!((before.0.len(), before.1), (8, [8, 4, 3]));
+    an_address_of_the_shops_own_stays(&place, &nameless, &token);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 
     shop.stop();
@@ -165,13 +169,28 @@ fn answers_bad_input(place: &Place, browser: &Browser, shop: &Shop, paid: &str) 
 }
 
 /// Its order waits, and is made once an administrator has set them; others pass.
-fn a_variant_without_numbers_stops_nothing_else(place: &Place, token: &str) {
-    place.place(token, "nameless", NAMELESS.0, NAMELESS.1);
+fn a_variant_without_numbers_stops_nothing_else(place: &Place, token: &str) -> String {
+    let nameless = place.place(token, "nameless", NAMELESS.0, NAMELESS.1);
     let other = place.place(token, "other", SHOE.0, SHOE.1);
     cancel(place, &other, token);
     wait_until("the other order is made", || place.counts()[0] == 7);
     place.give_numbers("HALF", NAMELESS);
     tell_again(place);
+    nameless
+}
+
+fn an_address_reaches_the_shops_order(place: &Place, order: &str, city: &str, token: &str) {
+    assert_eq!(place.city(order), None);
+    give_address(place, order, city, token);
+    wait_until("the shop's order goes there", || place.city(order).as_deref() == Some(city));
+}
+
+fn an_address_of_the_shops_own_stays(place: &Place, order: &str, token: &str) {
+    place.write_city(order, "Oslo");
+    let heard = place.heard(order);
+    give_address(place, order, "Ulm", token);
+    wait_until("the shop was told", || place.heard(order) > heard);
+    assert_eq!(place.city(order), Some("Oslo".to_owned()));
 }
 
 /// Pays on the shop's page while Doorbuster's answer does not come.
@@ -196,6 +215,11 @@ fn tell_again(place: &Place) {
 
 fn cancel(place: &Place, order: &str, token: &str) {
     place.call("POST", &format!("/api/v1/orders/{order}/cancel"), &[("Authorization", token)], "");
+}
+
+fn give_address(place: &Place, order: &str, city: &str, token: &str) {
+    let body = json!({ "city": city }).to_string();
+    place.call("POST", &format!("/api/v1/orders/{order}/address"), &[("Authorization", token)], &body);
 }
 
 fn pay_url(place: &Place, order: &str, token: &str) -> String {

@@ -25,12 +25,13 @@ const WEBHOOK_SECRET: [u8; 32] = *b"secret of the endpoint, 32 bytes";
 /// A proxy that nobody speaks to any more.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// One order on either side: what it came to, how it stands, and what the shop has of the buyer's money.
+/// One order on either side: what it came to, how it stands, what the shop has of the buyer's money, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     amount: i64,
     status: String,
     kept: i64,
+    city: Option<String>,
 }
 
 /// What becomes of the shop's reports on their way to Doorbuster.
@@ -194,13 +195,14 @@ impl Place {
             let (amount, status) = (order["amount"].as_i64().unwrap(), text("status"));
             let paid = if ["paid", "refunded"].contains(&status.as_str()) { amount } else { 0 };
             let kept = paid - order["refunded"].as_i64().unwrap();
-            (text("id"), Standing { amount, status, kept })
+            let city = order["address"]["city"].as_str().map(str::to_owned);
+            (text("id"), Standing { amount, status, kept, city })
         };
         // A change that comes later is the newer one.
         feed["orders"].as_array().unwrap().iter().map(standing).collect()
     }
 
-    /// The same from Vendure's own tables: its order's state, its payments, its refunds.
+    /// The same from Vendure's own tables: its order's state, its payments, its refunds, its address.
     fn made(&self) -> BTreeMap<String, Standing> {
         let database = self.database();
         let mut query = database
@@ -208,7 +210,8 @@ impl Place {
                 "SELECT d.doorbusterId, d.amount, d.status, o.state,
                      (SELECT coalesce(sum(amount), 0) FROM payment WHERE orderId = o.id AND state = 'Settled'),
                      (SELECT coalesce(sum(r.total), 0) FROM refund r JOIN payment p ON p.id = r.paymentId
-                         WHERE p.orderId = o.id AND r.state = 'Settled')
+                         WHERE p.orderId = o.id AND r.state = 'Settled'),
+                     o.shippingAddress ->> 'city'
                  FROM doorbuster_order d JOIN \"order\" o ON o.code = d.orderCode",
             )
             .unwrap();
@@ -220,7 +223,7 @@ impl Place {
                 _ => format!("{noted}, but {state}"),
             };
             let (paid, refunded): (i64, i64) = (row.get(4)?, row.get(5)?);
-            let standing = Standing { amount: row.get(1)?, status, kept: paid - refunded };
+            let standing = Standing { amount: row.get(1)?, status, kept: paid - refunded, city: row.get(6)? };
             Ok((row.get(0)?, standing))
         });
         rows.unwrap().map(Result::unwrap).collect()
@@ -244,18 +247,39 @@ impl Place {
         self.database().query_row(query, [], |row| row.get(0)).unwrap()
     }
 
+    /// The number of the last event that the shop has heard of the order.
+    pub(super) fn heard(&self, order: &str) -> i64 {
+        let query = "SELECT sequence FROM doorbuster_order WHERE doorbusterId = ?1";
+        self.database().query_row(query, [order], |row| row.get(0)).unwrap()
+    }
+
+    /// Where the shop's order goes.
+    pub(super) fn city(&self, order: &str) -> Option<String> {
+        self.made().remove(order).expect("the shop has the order").city
+    }
+
     /// Gives the variant its numbers, as an administrator does.
     pub(super) fn give_numbers(&self, sku: &str, (sale, product): (u64, u64)) {
+        self.write(
+            "UPDATE product_variant SET customFieldsDoorbustersale = ?1, customFieldsDoorbusterproduct = ?2
+             WHERE sku = ?3",
+            [&sale.to_string(), &product.to_string(), sku],
+        );
+    }
+
+    /// Gives the shop's order an address, as an administrator does.
+    pub(super) fn write_city(&self, order: &str, city: &str) {
+        self.write(
+            "UPDATE \"order\" SET shippingAddress = json_object('city', ?1)
+             WHERE code = (SELECT orderCode FROM doorbuster_order WHERE doorbusterId = ?2)",
+            [city, order],
+        );
+    }
+
+    fn write<const N: usize>(&self, change: &str, values: [&str; N]) {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
         let database = rusqlite::Connection::open_with_flags(self.path().join("shop.sqlite"), flags).unwrap();
-        let changed = database
-            .execute(
-                "UPDATE product_variant SET customFieldsDoorbustersale = ?1, customFieldsDoorbusterproduct = ?2
-                 WHERE sku = ?3",
-                rusqlite::params![sale.to_string(), product.to_string(), sku],
-            )
-            .unwrap();
-        assert_eq!(changed, 1);
+        assert_eq!(database.execute(change, rusqlite::params_from_iter(values)).unwrap(), 1);
     }
 
     fn database(&self) -> rusqlite::Connection {
@@ -394,7 +418,7 @@ payment_secret_file = "payment-secret"
 shop_key_file = "shop-public.pem"
 shop_origins = ["http://127.0.0.1:{shop_port}"]
 [shop]
-address = "none"
+address = "after"
 sign_in_url = "http://127.0.0.1:{shop_port}/?back={{return}}"
 pay_url = "http://127.0.0.1:{shop_port}/doorbuster/pay?order={{order}}&amount={{amount}}&currency={{currency}}&back={{return}}&sig={{signature}}"
 return_url = "http://{server}/orders/{{order}}"
