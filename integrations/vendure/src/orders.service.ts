@@ -67,7 +67,8 @@ export class DoorbusterOrders {
       case 'held':
         break;
       case 'paid':
-        if (!isPaid(order)) await this.settle(ctx, order);
+        // Settled once: what an administrator does with it afterwards stays.
+        if (row.status !== 'paid' && !isPaid(order)) await this.settle(ctx, order);
         break;
       case 'refunded':
         await this.refund(ctx, order, sold.amount, 'refunded');
@@ -101,7 +102,8 @@ export class DoorbusterOrders {
   /** The Vendure order, made if there is none, and addressed. A cancelled one that was paid late after all gets a successor. */
   private async ensure(ctx: RequestContext, row: DoorbusterOrder, sold: SoldOrder): Promise<Order> {
     let order = await this.load(ctx, row.orderCode);
-    if (!order || (order.state === 'Cancelled' && sold.status === 'paid')) {
+    const isPaidLate = order?.state === 'Cancelled' && sold.status === 'paid' && row.status !== 'paid';
+    if (!order || isPaidLate) {
       row.orderCode = await this.make(ctx, sold);
       row.amount = sold.amount;
       order = await this.loaded(ctx, row.orderCode);

@@ -309,7 +309,7 @@ impl<'a> Shown<'a> {
 /// An address as it is kept, for an order that is given it: it can be given once, so one that says nothing is refused.
 pub(in crate::http) fn given_address(address: &DeliveryAddress<'_>) -> Result<Box<[u8]>, Problem> {
     if address.fields().flatten().all(is_blank) {
-        return Err(Problem::invalid("The address must have at least one field that is not empty."));
+        return Err(Problem::blank_address());
     }
     Ok(address.to_json())
 }

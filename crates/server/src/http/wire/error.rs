@@ -71,6 +71,11 @@ impl Problem {
         Problem::new(422, "currency_differs", "Another currency", detail)
     }
 
+    pub(in crate::http) fn blank_address() -> Problem {
+        let detail = "The address must have at least one field that says something.";
+        Problem::new(422, "blank_address", "The address says nothing", detail)
+    }
+
     pub(in crate::http) fn unknown_image(name: &str) -> Problem {
         let detail =
             format!("There is no image {name:?}: POST /api/v1/images adds one and answers with its name.");
