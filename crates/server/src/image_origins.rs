@@ -47,7 +47,7 @@ impl ImageOrigins {
     /// `authorities`: the PEM certificates that vouch for https servers; `None`: none of the origins is one.
     ///
     /// # Errors
-    /// See [`NotAuthorities`].
+    /// If the certificates can not be read as such.
     pub fn new(origins: Vec<String>, authorities: Option<&[u8]>) -> Result<ImageOrigins, NotAuthorities> {
         let mut settings = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))

@@ -44,7 +44,7 @@ impl KeySource {
     /// `authorities`: the PEM certificates that vouch for an https server; `None`: it is reached without TLS.
     ///
     /// # Errors
-    /// See [`NotAuthorities`].
+    /// If the certificates can not be read as such.
     pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<KeySource, NotAuthorities> {
         let mut settings = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))

@@ -77,7 +77,7 @@ impl Client {
     /// `authorities`: PEM certificates that vouch for an https server; `None`: it is reached without TLS.
     ///
     /// # Errors
-    /// See [`NotAuthorities`].
+    /// If the certificates can not be read as such.
     pub fn new(
         api_url: &str,
         key: SecretBytes,

@@ -88,7 +88,7 @@ impl Client {
     /// followed, and no proxy is used.
     ///
     /// # Errors
-    /// See [`NotAuthorities`].
+    /// If the certificates can not be read as such.
     pub fn new(authorities: Option<&[u8]>, allow_private: bool) -> Result<Client, NotAuthorities> {
         let mut settings = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
