@@ -1,8 +1,12 @@
-//! The authorities that vouch for servers that this one calls: the shop's.
+//! Calling other servers, the shop's and Stripe's: for how long, and which authorities vouch for them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use ureq::Agent;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::typestate::AgentScope;
 
 /// They can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,11 +17,27 @@ pub enum NotAuthorities {
     NotPem,
 }
 
-/// Settings of a client that trusts whom these PEM certificates vouch for, and nobody else.
+/// Settings of a client that waits at most so long for a whole exchange, follows no redirect and uses no proxy.
+/// `authorities`: the PEM certificates that vouch for https servers, and nobody else does; `None`: there are none to be called.
 ///
 /// # Errors
 /// See [`NotAuthorities`].
-pub(crate) fn trusting(pem: &[u8]) -> Result<TlsConfig, NotAuthorities> {
+pub(crate) fn client(
+    timeout: Duration,
+    authorities: Option<&[u8]>,
+) -> Result<ConfigBuilder<AgentScope>, NotAuthorities> {
+    let settings = Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None);
+    Ok(match authorities {
+        Some(pem) => settings.tls_config(trusting(pem)?),
+        None => settings,
+    })
+}
+
+fn trusting(pem: &[u8]) -> Result<TlsConfig, NotAuthorities> {
     let items: Result<Vec<_>, _> = parse_pem(pem).collect();
     let certificates: Vec<Certificate<'static>> = items
         .map_err(|_not_pem| NotAuthorities::NotPem)?

@@ -49,14 +49,7 @@ impl ImageOrigins {
     /// # Errors
     /// If the certificates can not be read as such.
     pub fn new(origins: Vec<String>, authorities: Option<&[u8]>) -> Result<ImageOrigins, NotAuthorities> {
-        let mut settings = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None);
-        if let Some(pem) = authorities {
-            settings = settings.tls_config(authorities::trusting(pem)?);
-        }
+        let settings = authorities::client(TIMEOUT, authorities)?;
         Ok(ImageOrigins { agent: (!origins.is_empty()).then(|| settings.build().into()), origins })
     }
 

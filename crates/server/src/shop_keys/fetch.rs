@@ -46,14 +46,7 @@ impl KeySource {
     /// # Errors
     /// If the certificates can not be read as such.
     pub fn new(url: &str, authorities: Option<&[u8]>) -> Result<KeySource, NotAuthorities> {
-        let mut settings = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None);
-        if let Some(pem) = authorities {
-            settings = settings.tls_config(authorities::trusting(pem)?);
-        }
+        let settings = authorities::client(TIMEOUT, authorities)?;
         Ok(KeySource { url: Arc::from(url), agent: settings.build().into() })
     }
 

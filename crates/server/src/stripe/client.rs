@@ -83,16 +83,9 @@ impl Client {
         key: SecretBytes,
         authorities: Option<&[u8]>,
     ) -> Result<Client, NotAuthorities> {
-        let mut settings = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
+        let settings = authorities::client(TIMEOUT, authorities)?
             .max_idle_connections_per_host(IDLE_MAX)
-            .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")))
-            .proxy(None);
-        if let Some(pem) = authorities {
-            settings = settings.tls_config(authorities::trusting(pem)?);
-        }
+            .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")));
         let api_url = Arc::from(api_url.trim_end_matches('/'));
         Ok(Client { agent: settings.build().into(), api_url, key })
     }

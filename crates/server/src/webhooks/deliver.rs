@@ -90,16 +90,9 @@ impl Client {
     /// # Errors
     /// If the certificates can not be read as such.
     pub fn new(authorities: Option<&[u8]>, allow_private: bool) -> Result<Client, NotAuthorities> {
-        let mut settings = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
+        let settings = authorities::client(TIMEOUT, authorities)?
             .max_idle_connections_per_host(REQUESTS_MAX)
-            .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")))
-            .proxy(None);
-        if let Some(pem) = authorities {
-            settings = settings.tls_config(authorities::trusting(pem)?);
-        }
+            .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")));
         let settings = settings.build();
         Ok(Client(if allow_private {
             settings.into()
