@@ -65,9 +65,10 @@ impl Stripe {
             "so is shop.pay_url: an order is paid at one place, set one of them",
         );
         let key = key.as_bytes();
+        let is_secret = key.starts_with(b"sk_") || key.starts_with(b"rk_");
         needed(
-            key.is_ascii() && !key.iter().any(u8::is_ascii_control),
-            "it is no key: it has one line of letters",
+            is_secret && key.is_ascii() && !key.iter().any(u8::is_ascii_control),
+            "it is no secret key: that is one line that begins with sk_ or rk_",
         );
         match self.client(key.into()) {
             Ok(client) => {

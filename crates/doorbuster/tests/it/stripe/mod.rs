@@ -285,7 +285,7 @@ fn an_authorisation_that_is_gone_is_an_alarm_with_a_name() {
 #[test]
 fn what_can_not_be_an_account_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
-    for (name, text) in [("key", KEY), ("hook", WEBHOOK_SECRET), ("empty", "")] {
+    for (name, text) in [("key", KEY), ("hook", WEBHOOK_SECRET), ("empty", ""), ("public", "pk_test_1")] {
         std::fs::write(directory.path().join(name), text).unwrap();
     }
     let good = "secret_key_file = \"key\"\nwebhook_secret_file = \"hook\"\npublic_url = \"https://a.example\"\n\
@@ -303,6 +303,7 @@ fn what_can_not_be_an_account_stops_the_start() {
         (with("api_url", "http://a.example"), "stripe.api_url"),
         (with("secret_key_file", "none"), "can't be read"),
         (with("secret_key_file", "empty"), "is empty"),
+        (with("secret_key_file", "public"), "it is no secret key"),
         (with("authority_file", "none") + "#", "stripe.authority_file"),
         (with("webhook_secret_previous_file", "none"), "stripe.webhook_secret_previous_file"),
         (with("colour", "red"), "colour"),
