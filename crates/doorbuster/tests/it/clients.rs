@@ -1,21 +1,20 @@
 //! The clients for shops, against the real server and through proxies that lose its answers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::json;
 
+use crate::between::Underway;
 use crate::serving::{OPERATOR, Serving};
+use crate::succeeds;
 
 const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
 const TURNED_AWAY: &str =
     "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-/// A proxy that nobody speaks to any more.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What a proxy does with a request.
 #[derive(Clone, Copy)]
@@ -42,35 +41,11 @@ fn proxy(server: SocketAddr, way: impl Fn(usize) -> Way + Send + Sync + 'static)
 
 /// One request on a connection of its own.
 fn forward(mut client: TcpStream, server: SocketAddr, way: Way) -> std::io::Result<()> {
-    client.set_read_timeout(Some(SILENCE_MAX))?;
-    let mut reader = BufReader::new(client.try_clone()?);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if let Some((name, value)) = line.split_once(':') {
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = value.trim().parse().unwrap(),
-                "connection" => continue,
-                _ => {}
-            }
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        head += &line;
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
+    let request = Underway::take(&client)?;
     if let Way::TurnAway = way {
         return client.write_all(TURNED_AWAY.as_bytes());
     }
-    let mut upstream = TcpStream::connect(server)?;
-    upstream.set_read_timeout(Some(SILENCE_MAX))?;
-    upstream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())?;
-    upstream.write_all(&body)?;
-    let mut answer = Vec::new();
-    upstream.read_to_end(&mut answer)?;
+    let answer = request.pass_on(server)?;
     match way {
         Way::Pass => client.write_all(&answer),
         _ => Ok(()),
@@ -86,13 +61,6 @@ fn tools() -> PathBuf {
     let printed = Command::new(repository().join("dev/install-api-tools")).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     PathBuf::from(String::from_utf8(printed.stdout).unwrap().trim())
-}
-
-fn succeeds(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
-    printed
 }
 
 /// Runs the client's test at a server of its own, and audits that.

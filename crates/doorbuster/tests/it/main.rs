@@ -9,6 +9,7 @@ mod bench_durability;
 mod bench_peak;
 mod bench_run;
 mod bench_signals;
+mod between;
 mod buyers;
 mod client;
 mod clients;
@@ -59,6 +60,15 @@ fn doorbuster(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbuster"));
     command.current_dir(directory).env_clear().stdin(Stdio::null());
     command
+}
+
+/// What it prints; it must succeed.
+#[track_caller]
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    printed
 }
 
 /// Exit code, standard output and standard error.

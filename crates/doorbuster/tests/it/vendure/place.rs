@@ -1,12 +1,12 @@
 //! A Doorbuster and a Vendure shop with the plugin, on ports that they keep when they are killed and started again.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,16 +14,16 @@ use ring::hmac;
 use rusqlite::OpenFlags;
 use serde_json::Value;
 
+use crate::between::Underway;
+use crate::engines::free_ports;
 use crate::exchange::{Connection, Response};
 use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
-use crate::{doorbuster, outcome};
+use crate::{doorbuster, outcome, succeeds};
 
 pub(super) const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
 pub(super) const PASSWORD: &str = "password-of-the-customers";
 const WEBHOOK_SECRET: [u8; 32] = *b"secret of the endpoint, 32 bytes";
-/// A proxy that nobody speaks to any more.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// One order on either side: what it came to, how it stands, what the shop has of the buyer's money, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(super) struct Place {
     shop_port: u16,
     server: SocketAddr,
     between: Between,
+    /// While it is held, nobody else is given the ports of a side that was killed.
+    _ports: File,
 }
 
 impl Place {
@@ -69,10 +71,11 @@ impl Place {
         let mut public = Command::new("openssl");
         public.args("pkey -in shop-key.pem -pubout -out shop-public.pem".split(' '));
         succeeds(public.current_dir(folder.path()));
-        let (shop_port, server) = (free_port(), SocketAddr::from(([127, 0, 0, 1], free_port())));
+        let (ports, lock) = free_ports();
+        let (shop_port, server) = (ports.start, SocketAddr::from(([127, 0, 0, 1], ports.start + 1)));
         file("doorbuster.toml", &configuration(shop_port, server));
         let between = Between::start(server);
-        Place { folder, build: build(), shop_port, server, between }
+        Place { folder, build: build(), shop_port, server, between, _ports: lock }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -357,37 +360,14 @@ impl Between {
 
 /// One request on a connection of its own.
 fn forward(mut client: TcpStream, server: SocketAddr, reports: &Mutex<Reports>) -> std::io::Result<()> {
-    client.set_read_timeout(Some(SILENCE_MAX))?;
-    let mut reader = BufReader::new(client.try_clone()?);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if let Some((name, value)) = line.split_once(':') {
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = value.trim().parse().map_err(std::io::Error::other)?,
-                "connection" => continue,
-                _ => {}
-            }
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        head += &line;
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
+    let request = Underway::take(&client)?;
+    let head = &request.head;
     let way =
         if head.starts_with("POST /api/v1/payments") { *reports.lock().unwrap() } else { Reports::Pass };
     if way == Reports::Lost {
         return Ok(());
     }
-    let mut upstream = TcpStream::connect(server)?;
-    upstream.set_read_timeout(Some(SILENCE_MAX))?;
-    upstream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())?;
-    upstream.write_all(&body)?;
-    let mut answer = Vec::new();
-    upstream.read_to_end(&mut answer)?;
+    let answer = request.pass_on(server)?;
     if way == Reports::Pass { client.write_all(&answer) } else { Ok(()) }
 }
 
@@ -395,17 +375,6 @@ fn forward(mut client: TcpStream, server: SocketAddr, reports: &Mutex<Reports>) 
 fn build() -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dev/install-vendure");
     PathBuf::from(succeeds(&mut Command::new(script)).trim())
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn succeeds(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
-    printed
 }
 
 fn configuration(shop_port: u16, server: SocketAddr) -> String {
