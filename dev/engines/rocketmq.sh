@@ -150,7 +150,9 @@ launch_rocketmq_broker() {
 rocketmq_brokers() (
 	header='{"code":106,"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":0}'
 	if [ -n "$rocketmq_tls_dir" ]; then
-		coproc tls { openssl s_client -quiet -connect "127.0.0.1:$((port_base + 40))" \
+		# Unless it is ended here it stays, and with it the lock on the folder, until the name server hangs up.
+		trap 'kill "$tls_PID" 2>/dev/null || true' EXIT
+		coproc tls { exec openssl s_client -quiet -connect "127.0.0.1:$((port_base + 40))" \
 			-cert "$rocketmq_tls_dir/certificate.pem" -key "$rocketmq_tls_dir/key.pem" 2>/dev/null; }
 		exec {server}<&"${tls[0]}" {client}>&"${tls[1]}"
 	else
@@ -161,7 +163,6 @@ rocketmq_brokers() (
 	printf '\0\0\0%b\0\0\0%b%s' "\\x$(printf %02x $((${#header} + 4)))" "\\x$(printf %02x ${#header})" "$header" >&"$client"
 	length=$(timeout "$check_seconds_max" head -c 4 <&"$server" | od -An -tx1 | tr -d ' \n')
 	timeout "$check_seconds_max" head -c "$((16#$length))" <&"$server" | tr -d '\0'
-	[ -z "$rocketmq_tls_dir" ] || kill "$tls_PID" 2>/dev/null || true
 )
 
 ready_rocketmq_namesrv() { [[ $(rocketmq_brokers) == *brokerAddrTable* ]]; }
