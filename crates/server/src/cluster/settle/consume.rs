@@ -193,9 +193,12 @@ impl<'a> Consuming<'a> {
             Err(error) => tracing::debug!(%error, "the name servers do not answer"),
         }
         let offered = self.queues_reached()?;
-        if let Some(used) = self.engines.admin.disk_used() {
-            let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
-            self.core.health.note(Need::BrokerDisk, !full);
+        match self.engines.admin.disk_used() {
+            Ok(used) => {
+                let full = used * 100.0 > f64::from(self.core.options.broker_disk_percent_max);
+                self.core.health.note(Need::BrokerDisk, !full);
+            }
+            Err(error) => tracing::debug!(%error, "the brokers did not say how full their disks are"),
         }
         self.read_settings()?;
         let Options { server_id, server_name, .. } = &self.core.options;

@@ -161,15 +161,19 @@ impl Admin {
         }
     }
 
-    /// How full the disk of the fullest broker is, from 0 to 1. `None` if a broker did not say.
-    pub fn disk_used(&mut self) -> Option<f64> {
+    /// How full the disk of the fullest broker is, from 0 to 1. All of them must say it.
+    pub fn disk_used(&mut self) -> Result<f64, AdminError> {
+        let what = || "show how full its disk is".to_owned();
         let mut fullest = 0.0;
-        for (name, address) in self.masters().ok()? {
-            let mut broker = self.open(&name, &address).ok()?;
-            let answer = broker.call(GET_BROKER_RUNTIME_INFO, &NoFields {}, &[]).ok()?;
-            fullest = f64::max(fullest, disk_ratio(&answer.body)?);
+        for (name, address) in self.masters()? {
+            let mut broker = self.open(&name, &address)?;
+            let answer = broker.call(GET_BROKER_RUNTIME_INFO, &NoFields {}, &[])?;
+            let answer = broker.check(answer, what)?;
+            let used = disk_ratio(&answer.body)
+                .ok_or_else(|| broker.odd(what(), "no ratio in its answer".to_owned()))?;
+            fullest = f64::max(fullest, used);
         }
-        Some(fullest)
+        Ok(fullest)
     }
 
     /// What each master says of the settings that decide what its messages survive.

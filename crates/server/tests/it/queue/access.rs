@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use server::queue::{Admin, Consumer, Credentials, Options, Producer, Queue, Terms, Tls, Unavailable};
 use server::secret::SecretBytes;
 
-use super::{beginnings, create_topic, options, read};
+use super::{asked, beginnings, create_topic, options, read, settings, survey};
 use crate::engines::Engines;
 
 /// Of the user that may do everything.
@@ -102,9 +102,8 @@ fn what_is_signed_and_encrypted_goes_through_both_ways() {
     let engines = guarded();
     let right = on(engines, credentials(USER, SECRET), tls("localhost.cert.pem", true, ""));
     create_topic(&right, "guarded").unwrap();
-    let mut admin = Admin::new(right.clone());
-    assert!(admin.disk_used().is_some());
-    let shown = admin.settings().unwrap()[0].to_string();
+    asked(&right, Admin::disk_used).unwrap();
+    let shown = settings(&right);
     assert!(shown.ends_with("flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER"), "{shown}");
     let (mut producer, mut consumer) = (Producer::new(right.clone()), Consumer::new(right, "guarded"));
     let wants = beginnings(&mut consumer);
@@ -212,17 +211,14 @@ fn a_broker_of_4_x_with_access_control_is_read_and_written_by_an_account_of_the_
     let came: Vec<_> = read(&mut consumer, &wants, bodies.len()).into_values().flatten().collect();
     assert!(bodies.iter().all(|body| came.contains(body)));
 
-    let mut admin = Admin::new(ours);
-    assert!(admin.disk_used().is_some());
-    let shown = admin.settings().unwrap()[0].to_string();
+    asked(&ours, Admin::disk_used).unwrap();
+    let shown = settings(&ours);
     assert!(shown.ends_with("flushDiskType = SYNC_FLUSH, brokerRole = ASYNC_MASTER"), "{shown}");
     let gone = Queue { broker: "broker-a".into(), number: 8 };
-    let survey = admin.survey(topic, [&gone]).unwrap();
-    let queues = survey.brokers["broker-a"].as_ref().unwrap();
+    let queues = survey(&ours, topic, &gone);
     assert_eq!((queues.read, queues.write, queues.messages.len()), (8, 8, 9));
     assert_eq!(queues.messages.values().map(|held| held.end - held.start).sum::<u64>(), 256);
-    let survey = admin.survey("no-such-topic", [&gone]).unwrap();
-    let queues = survey.brokers["broker-a"].as_ref().unwrap();
+    let queues = survey(&ours, "no-such-topic", &gone);
     assert_eq!((queues.read, queues.write), (0, 0), "{queues:?}");
 }
 

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, AdminError, Consumer, Options, Producer, PullError, Queue, Terms};
+use server::queue::{Admin, AdminError, BrokerQueues, Consumer, Options, Producer, PullError, Queue, Terms};
 
 use crate::engines::Engines;
 
@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Number of the request that changes a broker's settings; its body has a line for each.
 const UPDATE_BROKER_CONFIG: i64 = 25;
+/// Answer of a broker to a request in which it threw.
+const SYSTEM_ERROR: i32 = 1;
 
 fn options(engines: &Engines) -> Options {
     Options {
@@ -31,16 +33,46 @@ fn options(engines: &Engines) -> Options {
     }
 }
 
-/// As a server does at its start: a broker that has just started may take longer than it is given.
-fn create_topic(options: &Options, topic: &str) -> Result<(), AdminError> {
+/// What is asked of brokers, asked as servers do: again, of one that does not answer in time, or that fails. For its first
+/// second a broker throws at who asks for its state, since it has measured nothing yet.
+fn asked<T>(options: &Options, ask: impl Fn(&mut Admin) -> Result<T, AdminError>) -> Result<T, AdminError> {
     let deadline = Instant::now() + PATIENCE;
     let mut admin = Admin::new(options.clone());
     loop {
-        match admin.create_topics(&[topic]) {
-            Err(AdminError::Unreachable(_)) if Instant::now() < deadline => {}
-            done => return done,
+        match ask(&mut admin) {
+            Err(AdminError::Unreachable(_) | AdminError::Refused { code: SYSTEM_ERROR, .. })
+                if Instant::now() < deadline => {}
+            answered => return answered,
         }
     }
+}
+
+fn create_topic(options: &Options, topic: &str) -> Result<(), AdminError> {
+    asked(options, |admin| admin.create_topics(&[topic]))
+}
+
+/// What the only master says of its settings.
+fn settings(options: &Options) -> String {
+    let said = asked(options, |admin| {
+        let said = admin.settings()?.remove(0);
+        let silent = said.settings.iter().find_map(|setting| setting.value.as_ref().err()).cloned();
+        silent.filter(|why| is_silence(why)).map_or(Ok(said), |why| Err(AdminError::Unreachable(why)))
+    });
+    said.unwrap().to_string()
+}
+
+/// What broker-a says of a topic's queues and of a further one.
+fn survey(options: &Options, topic: &str, further: &Queue) -> BrokerQueues {
+    let said = asked(options, |admin| match admin.survey(topic, [further])?.brokers.remove("broker-a") {
+        Some(Err(why)) if is_silence(&why) => Err(AdminError::Unreachable(why)),
+        said => Ok(said),
+    });
+    said.unwrap().unwrap().unwrap()
+}
+
+/// Of several brokers, one that does not answer is told of in words.
+fn is_silence(why: &str) -> bool {
+    why.starts_with("unreachable: ")
 }
 
 /// A topic, made now, and both ends of it.
