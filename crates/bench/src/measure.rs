@@ -11,7 +11,7 @@ use anyhow::Context;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::trial::Flag;
-use crate::load::{Generator, Protocol, Second, Trial};
+use crate::load::{Client, Generator, Protocol, RunError, Second, Trial, run_clients};
 use crate::progress::Progress;
 use crate::usage::{Snapshot, Usage, Watched};
 
@@ -74,6 +74,35 @@ pub fn trial_within<P: Protocol>(
     repeat: usize,
     around: Surroundings<'_>,
 ) -> anyhow::Result<Trial> {
+    let cap = generator.settings().connections as u64;
+    let run = |watch: &mut dyn FnMut(&Second)| generator.run_watched(schedule, protocol, around.stop, watch);
+    let (record, usage) = observed(around, run)?;
+    let flags = flags(&record, &usage, cap, latency_limit, around.co_located);
+    Ok(Trial { flags, ..Trial::new(repeat, &schedule, &record, Some(usage)) })
+}
+
+/// A closed loop of clients that block, under [`LATENCY_LIMIT`].
+///
+/// # Errors
+/// As of [`trial`].
+pub fn trial_of_clients<C: Client>(
+    clients: &mut [C],
+    schedule: Schedule,
+    repeat: usize,
+    around: Surroundings<'_>,
+) -> anyhow::Result<Trial> {
+    let threads = clients.len();
+    let (record, mut usage) = observed(around, |watch| run_clients(clients, schedule, around.stop, watch))?;
+    usage.spread_over(GENERATOR, threads);
+    let flags = flags(&record, &usage, threads as u64, LATENCY_LIMIT, around.co_located);
+    Ok(Trial { flags, ..Trial::new(repeat, &schedule, &record, Some(usage)) })
+}
+
+/// A run of the load, and what the machine did in it.
+fn observed(
+    around: Surroundings<'_>,
+    run: impl FnOnce(&mut dyn FnMut(&Second)) -> Result<Record, RunError>,
+) -> anyhow::Result<(Record, Usage)> {
     let mut watched = around.watched.to_vec();
     watched.push(Watched::load());
     let before = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
@@ -82,13 +111,10 @@ pub fn trial_within<P: Protocol>(
             progress.second(second);
         }
     };
-    let record = generator.run_watched(schedule, protocol, around.stop, &mut watch);
+    let record = run(&mut watch);
     // First: where the load could not be offered because a server has ended, that is what a reader must know.
     let after = Snapshot::take(&watched, around.disk).context("reading what the machine does")?;
-    let (record, usage) = (record?, before.until(&after));
-    let cap = generator.settings().connections as u64;
-    let flags = flags(&record, &usage, cap, latency_limit, around.co_located);
-    Ok(Trial { flags, ..Trial::new(repeat, &schedule, &record, Some(usage)) })
+    Ok((record?, before.until(&after)))
 }
 
 /// What a reader must know of such a run before its figures are believed.

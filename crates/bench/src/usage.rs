@@ -131,6 +131,18 @@ impl Snapshot {
     }
 }
 
+impl Usage {
+    /// So many threads of a process shared its work evenly, and have ended: how busy each was, or the processors if
+    /// there are fewer.
+    pub fn spread_over(&mut self, process: &str, threads: usize) {
+        let at_once = threads.min(self.processors).max(1) as f64;
+        for of in self.processes.iter_mut().filter(|of| of.name == process) {
+            of.busiest_thread = "each thread".to_owned();
+            of.busiest_thread_share = of.processors / at_once;
+        }
+    }
+}
+
 impl ProcessUsage {
     fn add(&mut self, other: Self) {
         self.cpu_seconds += other.cpu_seconds;
@@ -254,6 +266,18 @@ mod tests {
         assert_eq!(Snapshot::take(&watched[2..], None).unwrap_err().to_string(), gone);
         let names: Vec<_> = usage.processes.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["load"]);
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_as_busy_as_the_processors_for_them() {
+        let before = Snapshot::take(&[Watched::load()], None).unwrap();
+        let mut usage = before.until(&Snapshot::take(&[Watched::load()], None).unwrap());
+        (usage.processors, usage.processes[0].processors) = (4, 0.9);
+        for (threads, share) in [(1, 0.9), (3, 0.3), (100, 0.225)] {
+            usage.spread_over("other", 1);
+            usage.spread_over("load", threads);
+            assert!((usage.processes[0].busiest_thread_share - share).abs() < 1e-9, "{usage:?}");
+        }
     }
 
     #[test]

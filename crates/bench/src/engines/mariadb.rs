@@ -84,6 +84,21 @@ pub fn url(address: SocketAddr, database: &str) -> String {
     format!("mysql://{USER}@{address}/{database}")
 }
 
+/// Of a client of such a server; it is not connected to.
+///
+/// # Errors
+/// If the URL is none, or its host stands for no address.
+pub fn options(url: &str) -> anyhow::Result<OptsBuilder> {
+    let address = address::of_mysql(url).map_err(anyhow::Error::msg)?;
+    let options = mysql::Opts::from_url(url).context("the URL of a MySQL server")?;
+    Ok(OptsBuilder::from_opts(options)
+        .ip_or_hostname(Some(address.ip().to_string()))
+        .prefer_socket(false)
+        .tcp_connect_timeout(Some(TIMEOUT))
+        .read_timeout(Some(TIMEOUT))
+        .write_timeout(Some(TIMEOUT)))
+}
+
 impl Database {
     /// # Errors
     /// If the server can't be reached or has no such database.
@@ -107,14 +122,7 @@ impl Database {
     pub fn open(url: &str) -> anyhow::Result<Self> {
         let address = address::of_mysql(url).map_err(anyhow::Error::msg)?;
         check_greeting(address)?;
-        let options = mysql::Opts::from_url(url).context("the URL of a MySQL server")?;
-        let options = OptsBuilder::from_opts(options)
-            .ip_or_hostname(Some(address.ip().to_string()))
-            .prefer_socket(false)
-            .tcp_connect_timeout(Some(TIMEOUT))
-            .read_timeout(Some(TIMEOUT))
-            .write_timeout(Some(TIMEOUT));
-        Self::log_in(options, address)
+        Self::log_in(options(url)?, address)
     }
 
     fn log_in(options: OptsBuilder, address: SocketAddr) -> anyhow::Result<Self> {

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bench::drivers::mysql::{Login, MySql, Statement, Workload};
+use bench::drivers::mysql::{MySql, Statement, Workload};
 use bench::drivers::rocketmq::{Bodies, Master, Producer, Sending, Topic};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
-use bench::load::{Generator, Protocol, Settings};
+use bench::load::{Generator, Protocol, Settings, run_clients};
+use mysql::OptsBuilder;
 
 use crate::fake::{self, Reply, Reply::*};
 
@@ -137,21 +138,32 @@ fn greeting() -> Vec<u8> {
     packet(0, &parts.concat())
 }
 
+#[derive(Debug)]
 struct Insert;
 
 impl Workload for Insert {
-    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"INSERT");
+    fn statements(&mut self) -> String {
+        "INSERT".to_owned()
     }
 
-    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+    fn judge(&mut self, results: &[Statement]) -> Outcome {
         if results.len() == 1 && results[0].affected == 1 { Outcome::Won } else { Outcome::Failed }
     }
 }
 
-fn insert(address: SocketAddr) -> std::io::Result<Record> {
-    let login = Login { user: "ada".into(), password: "secret".into(), database: None };
-    run(Settings::keep_alive(address, 2), &mut MySql::new(login, 2, Insert))
+fn insert(address: SocketAddr) -> mysql::Result<Record> {
+    let options = OptsBuilder::new()
+        .ip_or_hostname(Some(address.ip().to_string()))
+        .tcp_port(address.port())
+        .prefer_socket(false)
+        .user(Some("ada"))
+        .pass(Some("secret"))
+        .read_timeout(Some(PATIENCE))
+        .max_allowed_packet(Some(1 << 20));
+    let mut clients =
+        (0..2).map(|_| MySql::connect(options.clone().into(), Insert)).collect::<mysql::Result<Vec<_>>>()?;
+    let schedule = Schedule::closed_requests(REQUESTS);
+    Ok(run_clients(&mut clients, schedule, &AtomicBool::new(false), &mut |_| {}).expect("nobody stops it"))
 }
 
 #[test]
@@ -192,26 +204,16 @@ fn a_lying_database_is_not_believed() {
 #[test]
 fn a_database_that_does_not_let_in_is_an_error() {
     let cases: [(Vec<u8>, Reply, &str); 5] = [
-        (greeting(), Word(packet(2, b"\xff\x15\x04#28000Access denied")), "refused the user"),
-        (
-            greeting(),
-            Word(packet(2, b"\xfecaching_sha2_password\0saltsaltsaltsaltsalt\0")),
-            "mysql_native_password",
-        ),
-        (packet(0, b"\xff\x10\x04Too many connections"), HangUp, "refuses the connection"),
-        (packet(0, b"\x09 an old one"), HangUp, "none of protocol 10"),
-        (greeting(), Word(packet(2, OK_CUT)), "does not greet"),
+        (greeting(), Word(packet(2, b"\xff\x15\x04#28000Access denied")), "Access denied"),
+        (greeting(), Word(packet(2, b"\xfeno_such_plugin\0saltsaltsaltsaltsalt\0")), "no_such_plugin"),
+        (packet(0, b"\xff\x10\x04Too many connections"), HangUp, "Too many connections"),
+        (packet(0, b"\x09 an old one"), HangUp, ""),
+        // With a length that says more than comes, the answer is never whole.
+        (greeting(), Word(packet(2, b"\0\0\0\x02\0\0\0")[..6].to_vec()), ""),
     ];
     for (hello, reply, wanted) in cases {
-        // With a length that says more than comes, the greeting is never whole.
-        let reply = match reply {
-            Word(bytes) if bytes[4..] == *OK_CUT => Word(bytes[..6].to_vec()),
-            other => other,
-        };
         let address = fake::start(hello, packet_bytes, move |_, _| reply.clone());
         let error = insert(address).expect_err("it was not let in");
         assert!(error.to_string().contains(wanted), "{error}");
     }
 }
-
-const OK_CUT: &[u8] = b"\0\0\0\x02\0\0\0";

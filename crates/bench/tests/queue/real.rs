@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use bench::drivers::mysql::{Error, Login, MySql, Statement, Workload};
+use bench::drivers::mysql::{MySql, Statement, Workload};
 use bench::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
+use bench::engines::mariadb;
 use bench::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
-use bench::load::{Generator, Protocol, Settings};
+use bench::load::{Generator, Protocol, Settings, run_clients};
 use bench::tools::{self, ConsumerOptions, ProducerOptions};
 
 use crate::ports::free_ports;
@@ -193,6 +193,7 @@ fn the_tools_run(name_server: SocketAddr) {
 }
 
 /// Statements, and what their results are to be.
+#[derive(Debug)]
 struct Script {
     statements: Vec<&'static str>,
     next: usize,
@@ -200,23 +201,24 @@ struct Script {
 }
 
 impl Workload for Script {
-    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.statements[self.next].as_bytes());
+    fn statements(&mut self) -> String {
         self.next += 1;
+        self.statements[self.next - 1].to_owned()
     }
 
-    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+    fn judge(&mut self, results: &[Statement]) -> Outcome {
         self.results.push(results.to_vec());
         Outcome::Won
     }
 
-    fn refused(&mut self, _user: usize, error: &Error) -> Outcome {
-        if error.code == 1062 { Outcome::OverLimit } else { Outcome::Failed }
+    fn refused(&mut self, code: u16) -> Outcome {
+        if code == 1062 { Outcome::OverLimit } else { Outcome::Failed }
     }
 }
 
-fn login(user: &str, password: &str, database: Option<&str>) -> Login {
-    Login { user: user.to_owned(), password: password.to_owned(), database: database.map(str::to_owned) }
+fn log_in(mariadb: SocketAddr, user: &str, database: &str, script: Script) -> mysql::Result<MySql<Script>> {
+    let options = mariadb::options(&format!("mysql://{user}@{mariadb}/{database}")).expect("a URL");
+    MySql::connect(options.into(), script)
 }
 
 fn statements_are_judged(mariadb: SocketAddr, set: &EngineSet) {
@@ -246,13 +248,14 @@ fn statements_are_judged(mariadb: SocketAddr, set: &EngineSet) {
     ];
     let count = u64::try_from(statements.len()).expect("a few");
     let script = Script { statements, next: 0, results: Vec::new() };
-    let mut client = MySql::new(login("ada", "se cret", Some("bench_driver")), 1, script);
-    let record = run(Settings::keep_alive(mariadb, 1), &mut client, count);
+    let mut client = [log_in(mariadb, "ada:se%20cret", "bench_driver", script).expect("it lets in")];
+    let record = run_clients(&mut client, Schedule::closed_requests(count), &GO_ON, &mut |_| {});
+    let record = record.expect("nobody stops it");
     let wanted = Outcomes { won: 5, over_limit: 2, busy: 1, failed: 1, unknown: 1, ..Outcomes::default() };
     assert_eq!(record.outcomes, wanted, "{:?}", record.first_surprise);
     let result = |affected, rows| Statement { affected, rows };
     assert_eq!(
-        client.workload.results,
+        client[0].workload.results,
         [
             vec![result(2, 0)],
             vec![result(0, 3000)],
@@ -271,17 +274,11 @@ fn statements_are_judged(mariadb: SocketAddr, set: &EngineSet) {
 }
 
 fn logins_are_refused(mariadb: SocketAddr) {
-    for login in [
-        login("ada", "wrong", Some("bench_driver")),
-        login("ada", "", None),
-        login("nobody", "se cret", None),
-        login("ada", "se cret", Some("absent")),
-    ] {
-        let settings =
-            Settings { answer_timeout: Duration::from_secs(5), ..Settings::keep_alive(mariadb, 2) };
+    for (user, database) in
+        [("ada:wrong", "bench_driver"), ("ada", ""), ("nobody:se%20cret", ""), ("ada:se%20cret", "absent")]
+    {
         let script = Script { statements: Vec::new(), next: 0, results: Vec::new() };
-        let error =
-            Generator::connect(settings, &mut MySql::new(login.clone(), 2, script)).expect_err("refused");
-        assert!(error.to_string().contains("refused the user"), "{login:?}: {error}");
+        let error = log_in(mariadb, user, database, script).expect_err("refused");
+        assert!(matches!(error, mysql::Error::MySqlError(_)), "{user}: {error}");
     }
 }

@@ -27,7 +27,7 @@ use super::trial::Second;
 const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 1024;
 /// How often time limits are looked at, and the longest sleep, so that a stop is seen soon.
-const SWEEP: Duration = Duration::from_millis(50);
+pub(super) const SWEEP: Duration = Duration::from_millis(50);
 /// epoll counts in milliseconds. Below that an open loop sleeps in steps of this, and so sends, and notices
 /// answers, at most about twice this late.
 const NAP: Duration = Duration::from_micros(50);
@@ -39,7 +39,7 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(2);
 /// counted as unsent, instead of being tried for hours.
 const SILENCE: u32 = 2;
 /// A connection that was refused tries again after this, instead of spinning.
-const REST: Duration = Duration::from_millis(100);
+pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// Why a run gave no record.
 #[derive(Debug)]

@@ -1,25 +1,25 @@
-//! The database alone, by our own client of its protocol: what one row, and one whole order, cost it.
+//! The database alone, by blocking connections, a thread each: what one row, and one whole order, cost it.
 //!
 //! The floor under the submit-order scenario: a shop that commits each order by itself can't be faster than this.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use mysql::Opts;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::address;
 use crate::address::is_local;
-use crate::drivers::mysql::{Login, MySql, Statement, Workload};
+use crate::drivers::mysql::{MySql, Statement, Workload};
 use crate::engines::EngineSet;
-use crate::engines::mariadb::{Database, url};
+use crate::engines::mariadb::{self, Database, url};
 use crate::environment;
+use crate::load::Trial;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
-use crate::load::{Generator, Settings, Trial};
-use crate::measure::{Surroundings, trial};
+use crate::measure::{Surroundings, trial_of_clients};
 use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
 use crate::scenarios::{ScenarioContext, Target, limit};
@@ -30,6 +30,10 @@ const CONNECTIONS: [usize; 4] = [1, 10, 50, 100];
 const GOODS: u64 = 1000;
 /// More than a run can sell.
 const BALANCE: u64 = 1_000_000_000;
+/// A transaction without an answer after this is unknown.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Statements and answers are short; known, it is not asked for.
+const PACKET_BYTES_MAX: usize = 1 << 20;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,23 +62,21 @@ struct Commits {
 }
 
 impl Workload for Commits {
-    fn statements(&mut self, _user: usize, out: &mut Vec<u8>) {
+    fn statements(&mut self) -> String {
         let (good, buyer) = (1 + self.random.below(GOODS), self.random.below(1_000_000_000));
-        let written = match self.kind {
-            Kind::Row => write!(out, "INSERT INTO bought(good, buyer, quantity) VALUES ({good}, {buyer}, 1)"),
+        match self.kind {
+            Kind::Row => format!("INSERT INTO bought(good, buyer, quantity) VALUES ({good}, {buyer}, 1)"),
             // The last statement inserts only if the one before it took a unit.
-            Kind::Order => write!(
-                out,
+            Kind::Order => format!(
                 "START TRANSACTION; SELECT price FROM goods WHERE id = {good}; \
                  UPDATE inventory SET balance = balance - 1 WHERE good = {good} AND balance >= 1; \
                  INSERT INTO bought(good, buyer, quantity) SELECT {good}, {buyer}, 1 FROM DUAL WHERE ROW_COUNT() = 1; \
                  COMMIT"
             ),
-        };
-        written.expect("a Vec takes whatever is written");
+        }
     }
 
-    fn judge(&mut self, _user: usize, results: &[Statement]) -> Outcome {
+    fn judge(&mut self, results: &[Statement]) -> Outcome {
         let affected: Vec<u64> = results.iter().map(|of| of.affected).collect();
         match (self.kind, &affected[..]) {
             (Kind::Row, [1]) | (Kind::Order, [0, 0, 1, 1, 0]) => Outcome::Won,
@@ -88,7 +90,7 @@ impl Workload for Commits {
 struct Server {
     set: Option<EngineSet>,
     address: SocketAddr,
-    login: Login,
+    options: Opts,
     database: Database,
 }
 
@@ -104,13 +106,14 @@ impl Server {
                 (None, addresses.mysql.clone().context("no MySQL server is given: --target-mysql URL")?)
             }
         };
-        let options = mysql::Opts::from_url(&at).context("the URL of a MySQL server")?;
         let address = address::of_mysql(&at).map_err(anyhow::Error::msg)?;
-        let login = Login {
-            user: options.get_user().unwrap_or("root").to_owned(),
-            password: options.get_pass().unwrap_or_default().to_owned(),
-            database: Some(DATABASE.to_owned()),
-        };
+        let options = mariadb::options(&at)?
+            .db_name(Some(DATABASE))
+            .read_timeout(Some(ANSWER_TIMEOUT))
+            .write_timeout(Some(ANSWER_TIMEOUT))
+            .tcp_connect_timeout(Some(ANSWER_TIMEOUT))
+            .max_allowed_packet(Some(PACKET_BYTES_MAX))
+            .into();
         let mut database = Database::open(&at)?;
         database.recreate(DATABASE)?;
         database.execute(&format!("USE {DATABASE}"))?;
@@ -126,7 +129,7 @@ impl Server {
             rows(|good| format!("({good},'good {good}',100)")),
             rows(|good| format!("({good},{BALANCE})"))
         ))?;
-        Ok(Self { set, address, login, database })
+        Ok(Self { set, address, options, database })
     }
 
     /// Rows of orders, and units that were taken.
@@ -238,9 +241,10 @@ fn trials(
     let disk = environment::disk(&context.folder);
     let local = is_local(server.address);
     let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
-    let workload = Commits { kind, random: Random::new(context.seed) };
-    let mut client = MySql::new(server.login.clone(), connections, workload);
-    let mut generator = Generator::connect(Settings::keep_alive(server.address, connections), &mut client)
+    let mut random = Random::new(context.seed);
+    let mut clients = (0..connections)
+        .map(|_| MySql::connect(server.options.clone(), Commits { kind, random: random.fork() }))
+        .collect::<mysql::Result<Vec<_>>>()
         .context("connecting to the MySQL server")?;
     let mut trials = Vec::new();
     // The first is a warm-up: it is checked like the others, and gives no figure.
@@ -257,7 +261,7 @@ fn trials(
             stop: &context.stop,
             progress: Some(&context.progress),
         };
-        let trial = trial(&mut generator, Schedule::closed(window), &mut client, repeat, around)?;
+        let trial = trial_of_clients(&mut clients, Schedule::closed(window), repeat, around)?;
         check(kind, &trial, before, server.state()?)?;
         if repeat > 0 {
             trials.push(trial);
@@ -310,7 +314,7 @@ mod tests {
         let judge = |kind, affected: &[u64]| {
             let results: Vec<Statement> =
                 affected.iter().map(|&affected| Statement { affected, rows: 0 }).collect();
-            Commits { kind, random: Random::new(1) }.judge(0, &results)
+            Commits { kind, random: Random::new(1) }.judge(&results)
         };
         assert_eq!(judge(Kind::Row, &[1]), Outcome::Won);
         assert_eq!(judge(Kind::Row, &[0]), Outcome::Unknown);
