@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use time::OffsetDateTime;
+
 /// In the unit of a metric: `12,345/s`, `1.25 ms`, `28.9 MiB`.
 pub(super) fn figure(value: f64, unit: &str) -> String {
     match unit {
@@ -83,20 +85,15 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// `2026-11-21 23:35:46 UTC` of seconds since 1970, by the civil calendar.
+/// `2026-11-21 23:35:46 UTC` of seconds since 1970; the number itself where it can be no date.
 pub(super) fn utc(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
-    // Days since 0000-03-01, so that the leap day is a year's last: then months have a regular pattern.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+    match i64::try_from(unix_s).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok()) {
+        Some(at) => {
+            let (hour, minute, second) = at.to_hms();
+            format!("{} {hour:02}:{minute:02}:{second:02} UTC", at.date())
+        }
+        None => format!("{unix_s} s after 1970"),
+    }
 }
 
 #[cfg(test)]
@@ -137,5 +134,6 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(utc(1_795_304_146), "2026-11-21 23:35:46 UTC");
+        assert_eq!(utc(u64::MAX), "18446744073709551615 s after 1970");
     }
 }
