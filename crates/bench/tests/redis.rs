@@ -55,7 +55,7 @@ fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
     let mut guard = Guard::start(&mut program, &log).expect("redis-server is installed");
     let begun = Instant::now();
     loop {
-        let said = Redis::connect(address).and_then(|mut redis| redis.ask(&["PING"]));
+        let said = Redis::connect(address).and_then(|mut redis| redis.ask::<String>(&["PING"]));
         if said.is_ok() || said.is_err_and(|error| error.to_string().contains("NOAUTH")) {
             return guard;
         }
@@ -94,10 +94,10 @@ fn what_is_written_is_there_and_each_command_of_a_mix_has_its_share() {
     let (record, _) = run(server.address, 1, fill, Schedule::closed_requests(10));
     assert_eq!(record.outcomes, Outcomes { served: 1000, ..Outcomes::default() });
     let mut redis = server.client();
-    assert_eq!(redis.ask(&["DBSIZE"]).unwrap(), ["1000"]);
-    assert_eq!(redis.ask(&["STRLEN", &format!("{:020}", 999)]).unwrap(), ["8"]);
+    assert_eq!(redis.ask::<u64>(&["DBSIZE"]).unwrap(), 1000);
+    assert_eq!(redis.ask::<u64>(&["STRLEN", &format!("{:020}", 999)]).unwrap(), 8);
 
-    redis.ask(&["CONFIG", "RESETSTAT"]).unwrap();
+    redis.tell(&["CONFIG", "RESETSTAT"]).unwrap();
     let mut mix = workload(&[]);
     mix.commands = vec![
         RedisCommand::parse("GET __key__").unwrap().weighing(8),
@@ -107,17 +107,17 @@ fn what_is_written_is_there_and_each_command_of_a_mix_has_its_share() {
     mix.depth = 16;
     let (record, driver) = run(server.address, 20, mix, Schedule::closed_requests(1000));
     assert_eq!(record.outcomes, Outcomes { served: 16_000, ..Outcomes::default() });
-    let counter: i64 = redis.ask(&["GET", "counter"]).unwrap().concat().parse().unwrap();
+    let counter: i64 = redis.ask(&["GET", "counter"]).unwrap();
     assert_eq!(driver.highest(), Some(counter));
     assert!((1200..2000).contains(&counter), "{counter}");
-    let stats = redis.ask(&["INFO", "commandstats"]).unwrap().concat();
+    let stats: String = redis.ask(&["INFO", "commandstats"]).unwrap();
     assert!(stats.contains(&format!("cmdstat_incr:calls={counter},")), "{stats}");
 }
 
 #[test]
 fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
     let server = Server::start(&[]);
-    server.client().ask(&["LPUSH", "list", "x"]).unwrap();
+    server.client().tell(&["LPUSH", "list", "x"]).unwrap();
     let (record, _) = run(server.address, 2, workload(&["INCR list"]), Schedule::closed_requests(10));
     assert_eq!(record.outcomes, Outcomes { failed: 10, ..Outcomes::default() });
     assert!(record.first_surprise.unwrap().starts_with("WRONGTYPE"));
@@ -130,7 +130,7 @@ fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
     let (record, _) = run(server.address, 1, allowed, Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { served: 3, ..Outcomes::default() });
 
-    server.client().ask(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    server.client().tell(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     let (record, _) = run(server.address, 1, workload(&["SET __key__ v"]), Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
     assert!(record.first_surprise.unwrap().starts_with("OOM"));
@@ -164,8 +164,7 @@ fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
             let mut redis = Redis::connect(address).unwrap();
             let wait_for = |redis: &mut Redis, wanted: u64| loop {
                 assert!(begun.elapsed() < PATIENCE, "no {wanted} are counted");
-                let text = redis.ask(&["INCRBY", "hot", "0"]).unwrap().concat();
-                let value: u64 = text.parse().unwrap();
+                let value: u64 = redis.ask(&["INCRBY", "hot", "0"]).unwrap();
                 if value >= wanted {
                     return value;
                 }
@@ -187,7 +186,7 @@ fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
         let record = generator.run_until(schedule, &mut driver, finish, &mut |_| {}).expect("it has begun");
         ((record, driver), killing.join().unwrap())
     });
-    let value: u64 = server.client().ask(&["GET", "hot"]).unwrap().concat().parse().unwrap();
+    let value: u64 = server.client().ask(&["GET", "hot"]).unwrap();
     let Outcomes { served, unknown, .. } = record.outcomes;
     assert!((served..=served + unknown).contains(&value), "{value}, {:?}", record.outcomes);
     assert!(driver.highest().unwrap() <= i64::try_from(value).unwrap());

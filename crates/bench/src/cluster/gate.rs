@@ -90,7 +90,7 @@ pub(super) fn sample(context: &GateContext<'_>) -> anyhow::Result<GateSample> {
     let (redis_benchmark_per_s, redis_benchmark_usage) =
         run_redis_benchmark(context, &said, &mut redis, requests)?;
     for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
-        redis.ask(&["UNLINK", key])?;
+        redis.tell(&["UNLINK", key])?;
     }
     Ok(GateSample {
         client_per_s: said.reserves as f64 / said.seconds,
@@ -169,7 +169,7 @@ fn run_watched(context: &GateContext<'_>, mut command: Command, name: &str) -> a
 }
 
 fn count(redis: &mut Redis, hash: &str) -> anyhow::Result<u64> {
-    redis.ask(&["HLEN", hash])?.concat().parse().context("a length of Redis")
+    redis.ask(&["HLEN", hash])
 }
 
 /// The keys of one of the client's SKUs.
@@ -179,8 +179,10 @@ fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
 
 /// Which run of which master the state was made for: the first 40 characters of its packed field.
 fn run_of(redis: &mut Redis, state: &str) -> anyhow::Result<String> {
-    let gate = redis.ask(&["HGET", state, "gate"])?.concat();
-    gate.get(..40).map(str::to_owned).with_context(|| format!("the gate's state {state} has no run"))
+    let gate: Vec<u8> = redis.ask(&["HGET", state, "gate"])?;
+    gate.get(..40)
+        .map(|run| String::from_utf8_lossy(run).into_owned())
+        .with_context(|| format!("the gate's state {state} has no run"))
 }
 
 /// From the last line like `EVALSHA ...: 98765.43 requests per second, p50=...`, which follows lines of progress.

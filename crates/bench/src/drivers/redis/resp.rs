@@ -2,7 +2,7 @@
 //!
 //! Nothing is copied: a reply borrows the bytes it was read from. It knows no command and no meaning.
 
-/// Replies nest this deep at most: CLUSTER SLOTS has three levels.
+/// Replies nest this deep at most.
 const DEPTH_MAX: usize = 8;
 /// A line without an end after this is none.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -120,13 +120,6 @@ impl<'a> Iterator for Elements<'a> {
 impl Reply<'_> {
     pub fn integer(self) -> Option<i64> {
         if let Self::Integer(value) = self { Some(value) } else { None }
-    }
-
-    pub fn text(self) -> Option<String> {
-        match self {
-            Self::Simple(text) | Self::Bulk(text) => Some(String::from_utf8_lossy(text).into_owned()),
-            _ => None,
-        }
     }
 }
 

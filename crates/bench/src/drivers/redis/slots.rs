@@ -3,16 +3,14 @@
 //! The map is read once, before a load, by a blocking connection; MOVED corrects it. A master that was not known at
 //! the start can't be followed: the generator's connections are made by then.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::net::{SocketAddr, ToSocketAddrs};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
+use redis::Value;
 
-use super::resp::{self, Elements, Reply};
+use crate::engines::redis::Redis;
 
 pub const SLOTS: usize = 16_384;
-const TIMEOUT: Duration = Duration::from_secs(10);
 const NOBODY: u16 = u16::MAX;
 
 /// The lane of each slot. Lanes are the masters, in the order of their first slots.
@@ -28,32 +26,15 @@ impl SlotMap {
     /// # Errors
     /// If it can't be reached, is no cluster, or serves not all slots.
     pub fn read(member: SocketAddr, password: Option<&str>) -> anyhow::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&member, TIMEOUT)
-            .with_context(|| format!("connecting to Redis on {member}"))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        if let Some(password) = password {
-            let answer = ask(&mut stream, &[b"AUTH", password.as_bytes()])?;
-            ensure!(answer.starts_with(b"+OK"), "{member} refuses the password");
-        }
-        let answer = ask(&mut stream, &[b"CLUSTER", b"SLOTS"])?;
-        match resp::decode(&answer) {
-            Ok(Some((Reply::Array(ranges), _))) => Self::of(member, ranges),
-            Ok(Some((Reply::Error(error), _))) => bail!("{member}: {}", String::from_utf8_lossy(error)),
-            _ => bail!("{member} gave no slots"),
-        }
+        let mut redis = Redis::connect(member)?.authenticated(password)?;
+        Self::of(member, &redis.ask::<Vec<Value>>(&["CLUSTER", "SLOTS"]).with_context(|| member.to_string())?)
     }
 
-    fn of(member: SocketAddr, ranges: Elements<'_>) -> anyhow::Result<Self> {
+    fn of(member: SocketAddr, ranges: &[Value]) -> anyhow::Result<Self> {
         let mut map = Self { masters: Vec::new(), lanes: vec![NOBODY; SLOTS] };
         for range in ranges {
-            let Reply::Array(mut of) = range else { bail!("a range of slots is an array") };
-            let mut slot = || usize::try_from(of.next()?.integer()?).ok().filter(|slot| *slot < SLOTS);
-            let (first, last) = slot().zip(slot()).context("a range of slots")?;
-            ensure!(first <= last, "a range of slots from {first} to {last}");
-            let Some(Reply::Array(mut node)) = of.next() else { bail!("slots {first} have no master") };
-            let host = node.next().and_then(Reply::text).unwrap_or_default();
-            let port = node.next().and_then(Reply::integer).and_then(|port| u16::try_from(port).ok());
-            let master = address(member, &host, port.context("a port")?)?;
+            let (first, last, host, port) = range_of(range).context("a range of slots and their master")?;
+            let master = address(member, &host, port)?;
             let lane = match map.lane_at(master) {
                 Some(lane) => lane,
                 None => {
@@ -107,21 +88,20 @@ fn address(member: SocketAddr, host: &str, port: u16) -> anyhow::Result<SocketAd
     found.with_context(|| format!("{host} has no address"))
 }
 
-/// One command on a connection of its own; the bytes of the whole answer.
-fn ask(stream: &mut TcpStream, words: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    resp::encode(words, &mut request);
-    stream.write_all(&request)?;
-    let mut answer = Vec::new();
-    let mut buffer = [0; 16 << 10];
-    loop {
-        let count = stream.read(&mut buffer).context("reading Redis' answer")?;
-        ensure!(count > 0, "Redis closed the connection");
-        answer.extend_from_slice(&buffer[..count]);
-        if resp::decode(&answer).map_err(|malformed| anyhow::anyhow!(malformed.0))?.is_some() {
-            return Ok(answer);
-        }
-    }
+/// First and last slot, host and port of the master.
+fn range_of(range: &Value) -> Option<(usize, usize, String, u16)> {
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = range.as_sequence()? else {
+        return None;
+    };
+    let [host, Value::Int(port), ..] = &master[..] else { return None };
+    let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
+    let host: Option<String> = redis::from_redis_value_ref(host).ok()?;
+    (first <= last && last < SLOTS).then_some((
+        first,
+        last,
+        host.unwrap_or_default(),
+        u16::try_from(*port).ok()?,
+    ))
 }
 
 /// Of the part in the first pair of braces if there is something in it, else of the whole key.
@@ -183,8 +163,11 @@ pub(super) mod tests {
         let answer = b"*2\r\n\
             *4\r\n:0\r\n:8000\r\n*3\r\n$9\r\n127.0.0.1\r\n:7000\r\n$1\r\na\r\n*3\r\n$9\r\n127.0.0.1\r\n:7003\r\n$1\r\nd\r\n\
             *3\r\n:8001\r\n:16383\r\n*4\r\n$0\r\n\r\n:7001\r\n$1\r\nb\r\n*0\r\n";
-        let Ok(Some((Reply::Array(ranges), _))) = resp::decode(answer) else { panic!("an array") };
-        SlotMap::of("127.0.0.1:7001".parse().unwrap(), ranges).unwrap()
+        SlotMap::of("127.0.0.1:7001".parse().unwrap(), &ranges(answer)).unwrap()
+    }
+
+    fn ranges(answer: &[u8]) -> Vec<Value> {
+        redis::from_redis_value(redis::parse_redis_value(answer).unwrap()).unwrap()
     }
 
     #[test]
@@ -206,10 +189,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_cluster_with_a_hole_is_refused() {
-        let answer = b"*1\r\n*3\r\n:0\r\n:8000\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n";
-        let Ok(Some((Reply::Array(ranges), _))) = resp::decode(answer) else { panic!("an array") };
-        let refused = SlotMap::of("127.0.0.1:7000".parse().unwrap(), ranges).unwrap_err();
-        assert!(refused.to_string().contains("8383 slots"), "{refused}");
+    fn a_cluster_with_a_hole_or_without_masters_is_refused() {
+        for (answer, why) in [
+            (&b"*1\r\n*3\r\n:0\r\n:8000\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"[..], "8383 slots"),
+            (b"*1\r\n*3\r\n:9\r\n:8\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n", "a range of slots"),
+            (b"*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n", "a range of slots"),
+            (b"*1\r\n*2\r\n:0\r\n:16383\r\n", "a range of slots"),
+            (b"*1\r\n:0\r\n", "a range of slots"),
+        ] {
+            let refused = SlotMap::of("127.0.0.1:7000".parse().unwrap(), &ranges(answer)).unwrap_err();
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
     }
 }

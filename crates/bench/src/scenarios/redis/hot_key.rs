@@ -101,7 +101,7 @@ fn once(
     let session = Session::new(context, &[subject.address()], subject.watched());
     let key = format!("{}hot", subject.prefix());
     let mut redis = subject.client()?;
-    redis.ask(&["DEL", &key])?;
+    redis.tell(&["DEL", &key])?;
     let workload =
         Workload::of(vec![RedisCommand::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
     let before = processor(&mut redis)?;
@@ -113,9 +113,9 @@ fn once(
         || session.run(threads, workload, Schedule::closed(window), repeat),
     )?;
     let after = processor(&mut redis)?;
-    let value = redis.ask(&["GET", &key])?.concat().parse().context("the value of the hot key")?;
+    let value = redis.ask(&["GET", &key]).context("the value of the hot key")?;
     check_sum(value, trial.outcomes.served, trial.outcomes.unknown, driver.highest())?;
-    redis.ask(&["DEL", &key])?;
+    redis.tell(&["DEL", &key])?;
     let mut figures = vec![Figure::new(
         "time for 100 INCRs",
         "ms",

@@ -75,26 +75,26 @@ impl Nodes {
         let mut clients = self.servers.iter().map(Server::client).collect::<anyhow::Result<Vec<_>>>()?;
         let mut names = Vec::new();
         for (index, redis) in clients.iter_mut().enumerate() {
-            names.push(redis.ask(&["CLUSTER", "MYID"])?.concat());
+            names.push(redis.ask::<String>(&["CLUSTER", "MYID"])?);
             // Epochs that differ from the start spare the masters settling a conflict.
-            redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+            redis.tell(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
         }
         for (redis, [first, last]) in clients.iter_mut().zip(SLOTS) {
-            redis.ask(&["CLUSTER", "ADDSLOTSRANGE", first, last])?;
+            redis.tell(&["CLUSTER", "ADDSLOTSRANGE", first, last])?;
         }
         for server in &self.servers[1..] {
             let (port, bus) = (server.address().port(), server.address().port() + BUS);
-            clients[0].ask(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
+            clients[0].tell(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
         }
         for index in MASTERS..NODES {
             wait_for(context, "a replica knows its master", || {
                 // Refused until gossip has brought the master's name.
-                Ok(clients[index].ask(&["CLUSTER", "REPLICATE", &names[index - MASTERS]]).is_ok())
+                Ok(clients[index].tell(&["CLUSTER", "REPLICATE", &names[index - MASTERS]]).is_ok())
             })?;
         }
         for (index, redis) in clients.iter_mut().enumerate() {
             wait_for(context, "the cluster serves all slots", || {
-                let state = redis.ask(&["CLUSTER", "INFO"])?.concat();
+                let state: String = redis.ask(&["CLUSTER", "INFO"])?;
                 let whole = ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"];
                 let linked = index < MASTERS || redis.info("replication", "master_link_status")? == "up";
                 Ok(linked && whole.iter().all(|line| state.contains(line)))
@@ -131,7 +131,7 @@ impl Nodes {
         for server in &self.servers {
             let mut redis = server.client()?;
             for (name, wanted) in [("appendonly", appendonly), ("appendfsync", appendfsync)] {
-                redis.ask(&["CONFIG", "SET", name, wanted])?;
+                redis.tell(&["CONFIG", "SET", name, wanted])?;
                 let found = redis.setting(name)?;
                 ensure!(found == wanted, "Redis has {name} = {found}, not {wanted}");
             }
@@ -144,7 +144,7 @@ impl Nodes {
         for server in &self.servers {
             let mut redis = server.client()?;
             wait_for(context, "the log of the writes is begun", || {
-                let text = redis.ask(&["INFO", "persistence"])?.concat();
+                let text: String = redis.ask(&["INFO", "persistence"])?;
                 let over =
                     ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_bgrewrite_status:ok"];
                 Ok(over.iter().all(|line| text.contains(line)))
@@ -158,7 +158,7 @@ impl Nodes {
         for master in self.slots()?.masters() {
             let mut redis = self.client(*master)?;
             if self.ours() {
-                redis.ask(&["FLUSHALL", "SYNC"])?;
+                redis.tell(&["FLUSHALL", "SYNC"])?;
             } else {
                 forget(&mut redis)?;
             }

@@ -240,7 +240,7 @@ fn once(
         instants.look(redis)?;
         if !saved && keys_of(redis)? >= writes / 2 {
             // Refused while its own rule saves, which is as good.
-            saved = redis.ask(&["BGSAVE"]).is_ok();
+            saved = redis.tell(&["BGSAVE"]).is_ok();
         }
         Ok(())
     };
@@ -272,7 +272,7 @@ fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyho
     };
     over()?;
     if !saved {
-        redis.ask(&["BGSAVE"])?;
+        redis.tell(&["BGSAVE"])?;
         wait_for(context, "the snapshot is written", || {
             Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
         })?;

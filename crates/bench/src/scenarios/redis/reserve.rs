@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use super::case::{Figure, Point, Session, measure, rates};
 use super::server::{Subject, aof};
@@ -103,19 +103,18 @@ fn once(
     let mut redis = subject.client()?;
     let keys = gate.keys();
     for key in &keys {
-        redis.ask(&["UNLINK", key])?;
+        redis.tell(&["UNLINK", key])?;
     }
-    let sha = redis.ask(&["SCRIPT", "LOAD", SCRIPT])?.concat();
-    redis.ask_bytes(&gate.making())?;
+    let sha: String = redis.ask(&["SCRIPT", "LOAD", SCRIPT])?;
+    redis.tell(&gate.making())?;
     let workload =
         Workload { depth, ..Workload::of(vec![gate.order(&sha, 1)?], Keys::new("", 1, 1, Order::Random)?) };
     let session = Session::new(context, &[subject.address()], subject.watched());
     let (trial, _) = session.run(USERS, workload, Schedule::closed(window), repeat)?;
 
-    let number = |text: Vec<String>| text.concat().parse::<u64>().context("a number of Redis");
     let [state, marks, _, buyers] = &keys;
-    let remaining = number(redis.ask(&["HGET", state, "avail"])?)?;
-    let orders = number(redis.ask(&["HLEN", marks])?)?;
+    let remaining: u64 = redis.ask(&["HGET", state, "avail"])?;
+    let orders: u64 = redis.ask(&["HLEN", marks])?;
     let (won, unknown) = (trial.outcomes.won, trial.outcomes.unknown);
     ensure!(
         gate.units == remaining + orders && (won..=won + unknown).contains(&orders),
@@ -124,8 +123,7 @@ fn once(
     );
     if gate.buyers <= SALE.1 {
         let mut sum = 0;
-        for has in redis.ask(&["HVALS", buyers])? {
-            let has: u64 = has.parse()?;
+        for has in redis.ask::<Vec<u64>>(&["HVALS", buyers])? {
             ensure!(
                 has <= u64::from(gate.limit),
                 "AUDIT FAILED: a buyer has {has} units, over {}",
@@ -136,7 +134,7 @@ fn once(
         ensure!(sum == orders, "AUDIT FAILED: buyers have {sum} units of {orders} reserved");
     }
     for key in &keys {
-        redis.ask(&["UNLINK", key])?;
+        redis.tell(&["UNLINK", key])?;
     }
     audit.initial_units += gate.units;
     audit.remaining_units += remaining;

@@ -144,8 +144,8 @@ impl Server {
             if let Some(status) = self.guard.ended()? {
                 bail!("Redis ended with {status}: {}", log_tail(&self.log()));
             }
-            let answered = Redis::connect(self.address).and_then(|mut redis| redis.ask(&["PING"]));
-            if answered.is_ok_and(|answer| answer == ["PONG"]) {
+            let answered = Redis::connect(self.address).and_then(|mut redis| redis.ask::<String>(&["PING"]));
+            if answered.is_ok_and(|answer| answer == "PONG") {
                 return Ok(());
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
@@ -238,7 +238,7 @@ impl Subject {
                 let address =
                     addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
                 let password = addresses.redis_password.clone();
-                Redis::connect(address)?.authenticated(password.as_deref())?.ask(&["PING"])?;
+                Redis::connect(address)?.authenticated(password.as_deref())?.tell(&["PING"])?;
                 Ok(Self::Foreign { address, password, stop: context.stop.clone() })
             }
         }
@@ -306,7 +306,7 @@ impl Subject {
     pub(super) fn clear(&self) -> anyhow::Result<()> {
         let mut redis = self.client()?;
         match self {
-            Self::Own(_) => redis.ask(&["FLUSHALL", "SYNC"]).map(drop),
+            Self::Own(_) => redis.tell(&["FLUSHALL", "SYNC"]),
             Self::Foreign { .. } => forget(&mut redis),
         }
     }
@@ -316,11 +316,10 @@ impl Subject {
 pub(super) fn forget(redis: &mut Redis) -> anyhow::Result<()> {
     let (pattern, mut cursor) = (format!("{FOREIGN_PREFIX}*"), "0".to_owned());
     loop {
-        let found = redis.ask_all(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])?;
-        let (next, keys) = found.split_first().context("SCAN gives a cursor")?;
-        cursor.clone_from(next);
-        for key in keys {
-            redis.ask(&["UNLINK", key])?;
+        let keys: Vec<String>;
+        (cursor, keys) = redis.ask(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])?;
+        for key in &keys {
+            redis.tell(&["UNLINK", key])?;
         }
         if cursor == "0" {
             return Ok(());
