@@ -1,7 +1,8 @@
 //! Doorbuster measured from outside: exact load, honest clocks, and a proof after every run that no order was lost.
 //!
-//! This crate has its own wire types and depends on neither `engine` nor `server`: it must find a mistake in them,
-//! so it must not share one with them. The `doorbuster` program calls it; nothing that serves buyers does.
+//! This crate depends on neither `engine` nor `server`: it must find a mistake in them, so it shares no type of the API
+//! with them. Only RocketMQ's protocol is a crate of both, for there the brokers are real, and every message is counted
+//! (docs/decisions/028-rocketmq-crate.md). The `doorbuster` program calls it; nothing that serves buyers does.
 //!
 //! The path of a measurement: [`load`] says when a request is due and moves its bytes, a driver of [`drivers`] gives
 //! them and judges the answer, [`process`] reads what it cost, [`audit`] compares what was answered with what the

@@ -23,7 +23,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 const SECONDS_MAX: u64 = u32::MAX as u64;
 const HOLD_MS: u64 = 500;
 /// Messages in one answer, as RocketMQ's own consumers ask for.
-const PULL_MESSAGES_MAX: u32 = 32;
+const PULL_MESSAGES_MAX: usize = 32;
 const QUEUES: u32 = 8;
 /// `maxMessageSize`, as brokers come.
 const REQUEST_BYTES_MAX: usize = 4 << 20;

@@ -1,28 +1,25 @@
-//! As much of RocketMQ's remoting protocol as it takes to ask a broker for its settings and for the end of a queue.
-//!
-//! A frame is a length, a header's length (its top byte says how it is written: 0 is JSON), the header, the body.
-//! Written from RocketMQ's own sources of the protocol, not from the server's client. Never used to measure.
+//! A broker asked for its settings and for the end of a queue: one request, one answer. Never used to measure.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use rocketmq::OffsetFields;
+use rocketmq::codes::{GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO, GET_MAX_OFFSET, GET_MIN_OFFSET, SUCCESS};
+use rocketmq::frame::{self, Answer, Parsed};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const FRAME_BYTES_MAX: usize = 4 << 20;
-const GET_BROKER_CONFIG: u32 = 26;
-const GET_BROKER_RUNTIME_INFO: u32 = 28;
-const GET_MAX_OFFSET: u32 = 30;
-const GET_MIN_OFFSET: u32 = 31;
+const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct Broker {
     stream: TcpStream,
     address: SocketAddr,
-    requests: u32,
+    requests: i32,
 }
 
 impl Broker {
@@ -37,8 +34,8 @@ impl Broker {
 
     /// All settings, as the broker has them now.
     pub fn settings(&mut self) -> anyhow::Result<BTreeMap<String, String>> {
-        let (_, body) = self.ask(GET_BROKER_CONFIG, &json!({}))?;
-        let text = String::from_utf8_lossy(&body);
+        let answer = self.ask(GET_BROKER_CONFIG, &json!({}))?;
+        let text = String::from_utf8_lossy(&answer.body);
         Ok(text
             .lines()
             .filter_map(|line| line.split_once('='))
@@ -48,12 +45,15 @@ impl Broker {
 
     /// `V5_5_0`; the number of its protocol for a broker that started a moment ago, and does not answer that yet.
     pub fn version(&mut self) -> anyhow::Result<String> {
-        let Ok((_, body)) = self.ask(GET_BROKER_RUNTIME_INFO, &json!({})) else {
-            let (header, _) = self.ask(GET_BROKER_CONFIG, &json!({}))?;
-            return Ok(format!("protocol {}", header["version"]));
+        let Ok(info) = self.runtime_info() else {
+            return Ok(format!("protocol {}", self.ask(GET_BROKER_CONFIG, &json!({}))?.version));
         };
-        let info: Value = serde_json::from_slice(&body).context("the broker's runtime information")?;
         Ok(info["table"]["brokerVersionDesc"].as_str().unwrap_or("unknown").to_owned())
+    }
+
+    fn runtime_info(&mut self) -> anyhow::Result<Value> {
+        let answer = self.ask(GET_BROKER_RUNTIME_INFO, &json!({}))?;
+        serde_json::from_slice(&answer.body).context("the broker's runtime information")
     }
 
     /// The offset that the next message of the queue gets.
@@ -66,50 +66,51 @@ impl Broker {
         self.offset(GET_MIN_OFFSET, topic, queue)
     }
 
-    fn offset(&mut self, code: u32, topic: &str, queue: u32) -> anyhow::Result<u64> {
-        let fields = json!({"topic": topic, "queueId": queue.to_string()});
-        let (header, _) = self.ask(code, &fields)?;
-        let offset = &header["extFields"]["offset"];
-        let offset = offset.as_u64().or_else(|| offset.as_str()?.parse().ok());
-        offset.with_context(|| format!("no offset of {topic}/{queue} in {header}"))
+    fn offset(&mut self, code: i32, topic: &str, queue: u32) -> anyhow::Result<u64> {
+        let answer = self.ask(code, &OffsetFields { topic, queue_id: queue })?;
+        answer.number("offset").map_err(|why| anyhow!("{topic}/{queue}: {why}"))
     }
 
     /// Bytes of its log that its queues do not show yet: while there are any, the ends of queues are behind.
     pub(crate) fn dispatch_behind_bytes(&mut self) -> anyhow::Result<u64> {
-        let (_, body) = self.ask(GET_BROKER_RUNTIME_INFO, &json!({}))?;
-        let info: Value = serde_json::from_slice(&body).context("the broker's runtime information")?;
+        let info = self.runtime_info()?;
         let behind = info["table"]["dispatchBehindBytes"].as_str().and_then(|bytes| bytes.parse().ok());
         behind.with_context(|| format!("no dispatchBehindBytes in {info}"))
     }
 
-    /// One request that must succeed; the answer's header and body.
-    pub(crate) fn ask(&mut self, code: u32, fields: &Value) -> anyhow::Result<(Value, Vec<u8>)> {
-        let (header, body) = self.exchange(code, fields)?;
-        ensure!(header["code"] == 0, "the broker refused request {code}: {header}");
-        Ok((header, body))
+    /// One request that must succeed.
+    pub(crate) fn ask(&mut self, code: i32, fields: &impl Serialize) -> anyhow::Result<Answer> {
+        let answer = self.exchange(code, fields)?;
+        let Answer { code: found, remark, .. } = &answer;
+        ensure!(*found == SUCCESS, "the broker refused request {code} with code {found}: {remark}");
+        Ok(answer)
     }
 
     /// One request, whatever is answered.
-    pub(crate) fn exchange(&mut self, code: u32, fields: &Value) -> anyhow::Result<(Value, Vec<u8>)> {
+    pub(crate) fn exchange(&mut self, code: i32, fields: &impl Serialize) -> anyhow::Result<Answer> {
         self.requests += 1;
-        let header = json!({
-            "code": code, "flag": 0, "language": "OTHER", "opaque": self.requests,
-            "serializeTypeCurrentRPC": "JSON", "version": 0, "extFields": fields,
-        });
-        let (address, request) = (self.address, frame(header.to_string().as_bytes())?);
+        let address = self.address;
         let asking = || format!("asking {address}, a server of RocketMQ");
-        self.stream.write_all(&request).map_err(silent).with_context(asking)?;
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).map_err(silent).with_context(asking)?;
-        let bytes = usize::try_from(u32::from_be_bytes(length))?;
         let other =
             || format!("{address} is no RocketMQ name server or broker: its answer is no frame of theirs");
-        ensure!((4..=FRAME_BYTES_MAX).contains(&bytes), other());
-        let mut answer = vec![0; bytes];
-        self.stream.read_exact(&mut answer).map_err(silent).with_context(asking)?;
-        let (header, body) = split(&answer).with_context(other)?;
-        ensure!(header["opaque"] == self.requests, "{address} answered another request");
-        Ok((header, body.to_vec()))
+        let mut request = Vec::new();
+        frame::encode(&mut request, code, self.requests, fields, &[], None);
+        self.stream.write_all(&request).map_err(silent).with_context(asking)?;
+        let (mut received, mut read) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            match frame::parse(&received).with_context(other)? {
+                Parsed::Answer(answer, _) => {
+                    ensure!(answer.opaque == self.requests, "{address} answered another request");
+                    return Ok(answer);
+                }
+                Parsed::Other(bytes) => drop(received.drain(..bytes)),
+                Parsed::Partial => {
+                    let bytes = self.stream.read(&mut read).map_err(silent).with_context(asking)?;
+                    ensure!(bytes > 0, "{address} closed the connection");
+                    received.extend_from_slice(&read[..bytes]);
+                }
+            }
+        }
     }
 }
 
@@ -121,36 +122,9 @@ fn silent(error: io::Error) -> io::Error {
     }
 }
 
-fn frame(header: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let length = u32::try_from(header.len()).context("a header of a few hundred bytes")?;
-    let mut frame = Vec::with_capacity(header.len() + 8);
-    frame.extend_from_slice(&(length + 4).to_be_bytes());
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(header);
-    Ok(frame)
-}
-
-/// Header and body of what follows a frame's length.
-fn split(answer: &[u8]) -> Option<(Value, &[u8])> {
-    let (length, rest) = answer.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length) & 0x00ff_ffff).ok()?;
-    let (header, body) = rest.split_at_checked(length)?;
-    Some((serde_json::from_slice(header).ok()?, body))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_frame_is_two_lengths_header_and_body() {
-        let mut bytes = frame(br#"{"code":0}"#).unwrap();
-        assert_eq!(bytes[..8], [0, 0, 0, 14, 0, 0, 0, 10]);
-        bytes.extend_from_slice(b"a body");
-        let (header, body) = split(&bytes[4..]).unwrap();
-        assert_eq!((&header["code"], body), (&json!(0), &b"a body"[..]));
-        assert_eq!(split(&bytes[4..12]), None);
-    }
 
     #[test]
     fn another_server_is_reported_with_its_address() {

@@ -150,6 +150,25 @@ fn the_engine_knows_nothing() {
 }
 
 #[test]
+fn the_protocol_of_rocketmq_is_bytes_alone() {
+    let mut offenders = Vec::new();
+    for source in sources("crates/rocketmq/src") {
+        for (number, line) in source.code() {
+            for word in NOT_IN_THE_ENGINE.iter().filter(|word| line.contains(*word)) {
+                offenders.push(format!("{}:{number}: {word}", source.path));
+            }
+        }
+    }
+    let manifest = std::fs::read_to_string(repository().join("crates/rocketmq/Cargo.toml")).unwrap();
+    let ours = |line: &&str| ["engine", "server", "bench"].iter().any(|name| line.starts_with(name));
+    offenders.extend(manifest.lines().filter(ours).map(str::to_owned));
+    assert_none(
+        &offenders,
+        "server and bench share the protocol, and no socket, no clock and no other crate",
+    );
+}
+
+#[test]
 fn the_bench_does_not_know_the_server() {
     let manifest = std::fs::read_to_string(repository().join("crates/bench/Cargo.toml")).unwrap();
     let depends = |line: &&str| line.starts_with("server") || line.starts_with("engine");

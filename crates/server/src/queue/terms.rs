@@ -1,11 +1,8 @@
 //! On which terms name servers and brokers are spoken to: as whom, and whether the connection is encrypted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::hmac;
+use rocketmq::Signer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -32,18 +29,12 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Adds who asks, and the signature: HMAC-SHA1 over the values of all fields, in the order of their names, and the
-    /// body. Brokers of 4.x with `aclEnable` and of 5.x with `authenticationEnabled` check the same one.
-    pub(super) fn sign(&self, fields: &mut BTreeMap<String, String>, body: &[u8]) {
-        fields.insert("AccessKey".into(), self.access_key.clone());
-        if let Some(token) = &self.security_token {
-            fields.insert("SecurityToken".into(), String::from_utf8_lossy(token.as_bytes()).into_owned());
+    pub(super) fn signer(&self) -> Signer<'_> {
+        Signer {
+            access_key: &self.access_key,
+            secret_key: self.secret_key.as_bytes(),
+            security_token: self.security_token.as_ref().map(SecretBytes::as_bytes),
         }
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, self.secret_key.as_bytes());
-        let mut signature = hmac::Context::with_key(&key);
-        fields.values().for_each(|value| signature.update(value.as_bytes()));
-        signature.update(body);
-        fields.insert("Signature".into(), STANDARD.encode(signature.sign()));
     }
 }
 
@@ -121,32 +112,19 @@ impl Tls {
 mod tests {
     use super::*;
 
-    fn fields(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
     #[test]
-    fn the_signature_is_over_the_fields_by_name_and_the_body() {
-        // printf 'shop-keyorders3body' | openssl dgst -sha1 -hmac secret-key -binary | base64
+    fn what_requests_are_signed_with_is_not_shown() {
+        let secret = SecretBytes::from(&b"secret-key"[..]);
         let credentials = Credentials {
             access_key: "shop-key".into(),
-            secret_key: SecretBytes::from(&b"secret-key"[..]),
-            security_token: None,
+            secret_key: secret.clone(),
+            security_token: Some(secret),
         };
-        let mut signed = fields(&[("topic", "orders"), ("zone", "3")]);
-        credentials.sign(&mut signed, b"body");
-        assert_eq!(signed["AccessKey"], "shop-key");
-        assert_eq!(signed["Signature"], "npjXQQw2ZJfHhX4b6ZtAZE2Tkjg=");
-        assert!(!format!("{credentials:?}").contains("secret-key"));
-        // The token is signed as well: printf 'shop-keytokenorders' | ...
-        let credentials =
-            Credentials { security_token: Some(SecretBytes::from(&b"token"[..])), ..credentials };
-        let mut signed = fields(&[("topic", "orders")]);
-        credentials.sign(&mut signed, b"");
-        assert_eq!(
-            (signed["SecurityToken"].as_str(), signed["Signature"].as_str()),
-            ("token", "t9+Zu1QDozsfX28wJDFmC/CAh04=")
-        );
+        let shown = format!("{credentials:?} {:?}", credentials.signer());
+        assert!(shown.contains("shop-key") && !shown.contains("secret-key"), "{shown}");
+        assert!(!shown.contains(&format!("{:?}", b"secret-key")), "{shown}");
+        assert_eq!(credentials.signer().secret_key, b"secret-key");
+        assert_eq!(credentials.signer().security_token, Some(&b"secret-key"[..]));
     }
 
     #[test]

@@ -4,31 +4,22 @@
 //! a queue the broker holds the pull for a while, so an idle consumer costs it little. Offsets of a queue are dense:
 //! a gap is a loss, and is counted as one. Offsets are not committed: it leaves no trace at the broker but the name of its group.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
+use rocketmq::PullFields;
+use rocketmq::codes::{PULL_MESSAGE, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, SUCCESS};
+use rocketmq::frame::{self, Answer, Parsed};
+use rocketmq::stored::{self, Stored};
 
 use super::body::{Bodies, Numbers};
-use super::frame::{self, Parsed};
-use super::stored;
 use super::topic::Topic;
 use crate::load::distribution::times;
 use crate::load::record::Outcome;
 use crate::load::trial::Distribution;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
 use crate::token;
-
-const PULL_MESSAGE: u32 = 11;
-const VERSION: u32 = 513;
-/// It may be held, and it names its own subscription.
-const MAY_BE_HELD: u32 = 2;
-const SUBSCRIBES: u32 = 4;
-
-const SUCCESS: i32 = 0;
-const NOT_FOUND: i32 = 19;
-const RETRY_IMMEDIATELY: i32 = 20;
 
 /// What is pulled.
 #[derive(Debug, Clone)]
@@ -38,7 +29,7 @@ pub struct Pulling {
     /// The first offset of each queue, in the order of the topic's queues.
     pub offsets: Vec<u64>,
     /// Messages in one answer at most; RocketMQ's own clients ask for 32.
-    pub messages_max: u32,
+    pub messages_max: usize,
     /// How long the broker may hold a pull at the end of a queue.
     pub hold_ms: u64,
     /// If given, each message must be one of these.
@@ -116,9 +107,8 @@ impl Consumer {
     /// Takes the messages of one answer; `None` if they can't be read.
     fn take(&mut self, user: usize, body: &[u8], verdicts: &mut Verdicts) -> Option<()> {
         let now_ms = token::unix_ms();
-        let mut rest = body;
-        while !rest.is_empty() {
-            let message = stored::next(&mut rest).filter(|of| of.queue == self.queues[user].1)?;
+        for message in stored::messages(body) {
+            let message = message.ok().filter(|of| of.queue == self.queues[user].1)?;
             let wanted = &mut self.pulling.offsets[user];
             // Behind the offset that was asked for, a broker has nothing to give.
             self.consumed.lost += message.offset.checked_sub(*wanted)?;
@@ -132,17 +122,18 @@ impl Consumer {
         Some(())
     }
 
-    fn judge(&mut self, user: usize, code: i32, body: &[u8], remark: &str, verdicts: &mut Verdicts) -> bool {
-        match code {
+    /// Whether it could be read.
+    fn judge(&mut self, user: usize, answer: &Answer, verdicts: &mut Verdicts) -> bool {
+        match answer.code {
             SUCCESS => {
-                let taken = self.take(user, body, verdicts);
+                let taken = self.take(user, &answer.body, verdicts);
                 self.arrived.store(self.consumed.messages, Ordering::Relaxed);
                 return taken.is_some();
             }
-            NOT_FOUND | RETRY_IMMEDIATELY => {}
-            _ => {
+            PULL_NOT_FOUND | PULL_RETRY_IMMEDIATELY => {}
+            code => {
                 verdicts.add(Outcome::Failed);
-                verdicts.surprise(|| format!("code {code}: {remark}"));
+                verdicts.surprise(|| format!("code {code}: {}", answer.remark));
             }
         }
         true
@@ -163,7 +154,7 @@ impl Consumed {
         }
     }
 
-    fn add(&mut self, message: &stored::Stored<'_>, bodies: Option<&Bodies>, now_ms: u64) -> Outcome {
+    fn add(&mut self, message: &Stored<'_>, bodies: Option<&Bodies>, now_ms: u64) -> Outcome {
         self.messages += 1;
         self.bytes += message.body.len() as u64;
         let since_us = |then_ms: u64| now_ms.saturating_sub(then_ms).saturating_mul(1000);
@@ -186,15 +177,9 @@ impl Protocol for Consumer {
         let opaque = &mut self.opaques[user];
         *opaque = opaque.wrapping_add(1);
         let Pulling { topic, group, offsets, messages_max, hold_ms, .. } = &self.pulling;
-        let (topic, offset) = (&topic.name, offsets[user]);
-        let flag = SUBSCRIBES | if *hold_ms > 0 { MAY_BE_HELD } else { 0 };
-        let header = |out: &mut Vec<u8>| {
-            out.write_fmt(format_args!(
-                r#"{{"code":{PULL_MESSAGE},"extFields":{{"consumerGroup":"{group}","topic":"{topic}","queueId":"{queue}","queueOffset":"{offset}","maxMsgNums":"{messages_max}","sysFlag":"{flag}","commitOffset":"0","suspendTimeoutMillis":"{hold_ms}","subscription":"*","subVersion":"0","expressionType":"TAG"}},"flag":0,"language":"OTHER","opaque":{opaque},"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}"#
-            ))
-            .expect("a Vec takes whatever is written");
-        };
-        frame::append(out, header, |_| {});
+        let fields =
+            PullFields::new((group, &topic.name), (queue, offsets[user]), *messages_max, (*hold_ms).into());
+        frame::encode(out, PULL_MESSAGE, *opaque, &fields, &[], None);
         broker
     }
 
@@ -202,19 +187,18 @@ impl Protocol for Consumer {
         let mut consumed = 0;
         loop {
             match frame::parse(&bytes[consumed..]) {
-                Ok(Parsed::Part) => return Received::Part { consumed },
-                Ok(Parsed::Asked { bytes }) => consumed += bytes,
-                Ok(Parsed::Answer { header, body, bytes }) => {
-                    if header.opaque != self.opaques[connection.user] {
+                Ok(Parsed::Partial) => return Received::Part { consumed },
+                Ok(Parsed::Other(bytes)) => consumed += bytes,
+                Ok(Parsed::Answer(answer, bytes)) => {
+                    if answer.opaque != self.opaques[connection.user] {
                         return Received::Broken("an answer to another request");
                     }
-                    let remark = header.remark.unwrap_or_default();
-                    if !self.judge(connection.user, header.code, body, &remark, verdicts) {
+                    if !self.judge(connection.user, &answer, verdicts) {
                         return Received::Broken("messages that can't be read");
                     }
                     return Received::Whole { consumed: consumed + bytes, keep_alive: true };
                 }
-                Err(why) => return Received::Broken(why),
+                Err(_) => return Received::Broken("no frame of RocketMQ's"),
             }
         }
     }
@@ -232,7 +216,6 @@ mod tests {
     use super::super::topic::Master;
     use super::*;
 
-    const MAGIC: u32 = 0xdaa3_20a7;
     const CONNECTION: ConnectionId = ConnectionId { user: 1, lane: 0 };
 
     fn consumer() -> Consumer {
@@ -250,20 +233,36 @@ mod tests {
     }
 
     fn answer(code: i32, opaque: i32, body: &[u8]) -> Vec<u8> {
-        frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), body)
+        super::super::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), body)
     }
 
     fn message(queue: u32, offset: u64, number: u64) -> Vec<u8> {
         let mut body = Vec::new();
         Bodies::new(7, 20).append(number, &mut body);
-        stored::message(MAGIC, 0, (queue, offset), &body)
+        stored(queue, offset, &body)
+    }
+
+    /// As a broker stores it.
+    fn stored(queue: u32, offset: u64, body: &[u8]) -> Vec<u8> {
+        let mut message = 0xdaa3_20a7_u32.to_be_bytes().to_vec();
+        message.extend((crc32fast::hash(body) & 0x7fff_ffff).to_be_bytes());
+        message.extend(queue.to_be_bytes());
+        message.extend([0; 4]);
+        message.extend(offset.to_be_bytes());
+        // Place in the log, system flag, made at, by whom, stored at, where, times consumed, transaction.
+        message.extend([0; 8 + 4 + 8 + 8 + 8 + 8 + 4 + 8]);
+        message.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        message.extend(body);
+        // One letter of a topic, and no properties.
+        message.extend([1, b'T', 0, 0]);
+        [&u32::try_from(message.len() + 4).unwrap().to_be_bytes()[..], &message].concat()
     }
 
     #[test]
     fn messages_losses_duplicates_and_damage_are_counted() {
         let mut consumer = consumer();
         let mut verdicts = Verdicts::default();
-        let damaged = stored::message(MAGIC, 0, (1, 9), b"something else");
+        let damaged = stored(1, 9, b"something else");
         let body = [message(1, 5, 0), message(1, 6, 1), message(1, 8, 1), damaged].concat();
         let mut out = Vec::new();
         assert_eq!(consumer.request(1, &mut out), 0);

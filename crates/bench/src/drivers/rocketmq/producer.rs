@@ -3,27 +3,21 @@
 //! A message is what RocketMQ's own client makes of it, its unique key included: without that the broker would spare
 //! itself the work of indexing it, and look faster than it is to its users.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::time::Instant;
 
+use rocketmq::codes::{CodeMeaning, SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SYSTEM_BUSY, verdict};
+use rocketmq::frame::{self, FLAG_ANSWER, Frame, VERSION};
+use serde::Deserialize;
+
 use super::body::{Bodies, Numbers};
-use super::frame::{self, Header, Parsed};
 use super::topic::Topic;
 use crate::load::record::Outcome;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
 use crate::token;
 
-const SEND_MESSAGE_V2: u32 = 310;
-const SEND_BATCH_MESSAGE: u32 = 320;
 const GROUP: &str = "bench_producer";
-/// Of the protocol that is spoken, by RocketMQ's own count of its versions: 5.5.0.
-const VERSION: u32 = 513;
-
-const SUCCESS: i32 = 0;
-const SYSTEM_BUSY: i32 = 2;
-/// Found before the log is asked, or by the log before it begins: not supported, message illegal, not writable (full
-/// disk, shutting down), version, permission, no such topic, no such queue, going away.
-const REFUSALS: [i32; 8] = [3, 13, 14, 15, 16, 17, 29, 1500];
 
 /// What is sent.
 #[derive(Debug, Clone)]
@@ -74,6 +68,17 @@ struct Send {
     first: u64,
     broker: usize,
     queue: u32,
+}
+
+/// As much of an answer's header as the loop needs; nothing of it is copied.
+#[derive(Debug, Deserialize)]
+struct Header<'a> {
+    code: i32,
+    opaque: i32,
+    flag: i32,
+    /// What the broker says about a refusal.
+    #[serde(borrow, default)]
+    remark: Option<Cow<'a, str>>,
 }
 
 impl Sending {
@@ -165,9 +170,9 @@ impl Producer {
         self.properties(number, ("\x01", "\x02"), &mut properties);
         let body_bytes = self.sending.bodies.bytes();
         let length = 4 + 4 + 4 + 4 + 4 + body_bytes + 2 + properties.len();
-        out.extend_from_slice(&frame::to_u32(length).to_be_bytes());
+        out.extend_from_slice(&to_u32(length).to_be_bytes());
         out.extend_from_slice(&[0; 12]);
-        out.extend_from_slice(&frame::to_u32(body_bytes).to_be_bytes());
+        out.extend_from_slice(&to_u32(body_bytes).to_be_bytes());
         self.sending.bodies.append(number, out);
         let length = u16::try_from(properties.len()).expect("a key and a flag");
         out.extend_from_slice(&length.to_be_bytes());
@@ -261,18 +266,22 @@ impl Protocol for Producer {
     fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         let mut consumed = 0;
         loop {
-            match frame::parse(&bytes[consumed..]) {
-                Ok(Parsed::Part) => return Received::Part { consumed },
-                // What a broker asks its clients for is none of a benchmark's business.
-                Ok(Parsed::Asked { bytes }) => consumed += bytes,
-                Ok(Parsed::Answer { header, bytes, .. }) => {
-                    consumed += bytes;
-                    match self.take(connection.user, &header, verdicts) {
-                        Ok(false) => {}
-                        Ok(true) => return Received::Whole { consumed, keep_alive: true },
-                        Err(why) => return Received::Broken(why),
-                    }
-                }
+            let Frame { header, bytes, .. } = match frame::split(&bytes[consumed..]) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Received::Part { consumed },
+                Err(_) => return Received::Broken("no frame of RocketMQ's"),
+            };
+            let Ok(header) = serde_json::from_slice::<Header<'_>>(header) else {
+                return Received::Broken("a header of another form");
+            };
+            consumed += bytes;
+            // What a broker asks its clients for is none of a benchmark's business.
+            if header.flag & FLAG_ANSWER == 0 {
+                continue;
+            }
+            match self.take(connection.user, &header, verdicts) {
+                Ok(false) => {}
+                Ok(true) => return Received::Whole { consumed, keep_alive: true },
                 Err(why) => return Received::Broken(why),
             }
         }
@@ -283,15 +292,18 @@ impl Protocol for Producer {
     }
 }
 
-/// Flush and replication time-outs (10, 11, 12) say that the message is in the log, and may yet be lost; an error of
-/// the system (1) may have come after the append. Those, and codes that nobody knows, say nothing for certain.
+/// Busy is a refusal too, and one that a shop would try again after.
 fn meaning(code: i32) -> Outcome {
-    match code {
-        SUCCESS => Outcome::Queued,
-        SYSTEM_BUSY => Outcome::Busy,
-        code if REFUSALS.contains(&code) => Outcome::Failed,
-        _ => Outcome::Unknown,
+    match verdict(code) {
+        CodeMeaning::Stored => Outcome::Queued,
+        CodeMeaning::Refused if code == SYSTEM_BUSY => Outcome::Busy,
+        CodeMeaning::Refused => Outcome::Failed,
+        CodeMeaning::Unknown => Outcome::Unknown,
     }
+}
+
+fn to_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a request is far below 4 GiB")
 }
 
 fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
@@ -386,14 +398,14 @@ mod tests {
     fn answers_are_taken_only_by_the_request_that_they_answer() {
         let connection = ConnectionId { user: 0, lane: 0 };
         let answer = |opaque: i32, code: i32| {
-            frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
+            super::super::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
         };
         let mut producer = Producer::new(sending(2, false)).remembering();
         let mut verdicts = Verdicts::default();
         producer.request(0, &mut Vec::new());
         let wrong = producer.receive(connection, &answer(1, 0), &mut verdicts);
         assert_eq!(wrong, Received::Broken("an answer to another request"));
-        let mut both = frame::answer(r#"{"code":40,"flag":0,"opaque":5}"#, b"");
+        let mut both = super::super::answer(r#"{"code":40,"flag":0,"opaque":5}"#, b"");
         let first = both.len();
         both.extend(answer(0, 0));
         let part = producer.receive(connection, &both[..first + 5], &mut verdicts);
@@ -411,7 +423,7 @@ mod tests {
         let connection = ConnectionId { user: 0, lane: 0 };
         let answers = |answers: &[(i32, i32)]| -> Vec<u8> {
             let answer = |(opaque, code): &(i32, i32)| {
-                frame::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
+                super::super::answer(&format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#), b"")
             };
             answers.iter().flat_map(answer).collect()
         };

@@ -4,23 +4,21 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use serde_json::{Value, json};
+use rocketmq::codes::{
+    DELETE_TOPIC_IN_BROKER, DELETE_TOPIC_IN_NAME_SERVER, GET_ROUTEINFO_BY_TOPIC, SUCCESS, TOPIC_NOT_EXIST,
+    UPDATE_AND_CREATE_TOPIC,
+};
+use rocketmq::{BrokerRoute, RouteFields};
+use serde_json::json;
 
 use crate::engines::rocketmq::Broker;
 
-const UPDATE_AND_CREATE_TOPIC: u32 = 17;
-const GET_ROUTE: u32 = 105;
-const DELETE_TOPIC_IN_BROKER: u32 = 215;
-const DELETE_TOPIC_IN_NAME_SERVER: u32 = 216;
-const TOPIC_NOT_EXIST: u32 = 17;
 /// Every broker has it, so its route names all of them.
 const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";
 /// A broker that was just started may not have registered at the name server yet; a new topic is registered within a
 /// second.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
-/// Bit of a queue's permissions.
-const WRITE: u64 = 2;
 
 /// Where a topic's messages go: its writable queues on the brokers' masters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +42,17 @@ impl Topic {
     /// If the name server can't be asked, or names no master.
     pub fn look_up(name_server: SocketAddr, name: &str) -> anyhow::Result<Option<Self>> {
         let mut server = Broker::connect(name_server)?;
-        // Without the second field the keys of its maps are numbers without quotes, which is no JSON.
-        let fields = json!({"topic": name, "acceptStandardJsonOnly": "true"});
-        let (header, body) = server.exchange(GET_ROUTE, &fields)?;
-        if header["code"] == TOPIC_NOT_EXIST {
+        let answer = server.exchange(GET_ROUTEINFO_BY_TOPIC, &RouteFields::new(name))?;
+        if answer.code == TOPIC_NOT_EXIST {
             return Ok(None);
         }
         ensure!(
-            header["code"] == 0,
-            "the name server on {name_server} refused the route of {name}: {header}"
+            answer.code == SUCCESS,
+            "the name server on {name_server} refused the route of {name} with code {}: {}",
+            answer.code,
+            answer.remark
         );
-        let brokers = masters(&serde_json::from_slice(&body).context("a route")?)?;
+        let brokers = masters(rocketmq::route(&answer.body)?)?;
         Ok(Some(Self { name: name.to_owned(), brokers }))
     }
 
@@ -153,30 +151,15 @@ impl Topic {
     }
 }
 
-/// Masters with their writable queues, in the order of their names.
-fn masters(route: &Value) -> anyhow::Result<Vec<Master>> {
-    let list = |name: &str| {
-        route[name].as_array().cloned().with_context(|| format!("a route without {name}: {route}"))
-    };
+/// Masters with their writable queues. A broker without a master takes no messages.
+fn masters(route: Vec<BrokerRoute>) -> anyhow::Result<Vec<Master>> {
     let mut found = Vec::new();
-    let brokers = list("brokerDatas")?;
-    for queues in list("queueDatas")? {
-        let name = queues["brokerName"].as_str().context("a queue of no broker")?;
-        let broker = brokers.iter().find(|of| of["brokerName"] == name);
-        // Number 0 is the master; without one the broker takes no messages.
-        let Some(address) = broker.and_then(|of| of["brokerAddrs"]["0"].as_str()) else { continue };
-        let address = address.to_socket_addrs().with_context(|| address.to_owned())?.next();
-        let address = address.with_context(|| format!("no address of {name}"))?;
-        let writable = queues["perm"].as_u64().unwrap_or(0) & WRITE != 0;
-        let count = queues["writeQueueNums"].as_u64().filter(|_| writable).unwrap_or(0);
-        found.push(Master {
-            name: name.to_owned(),
-            address,
-            queues: u32::try_from(count).context("queues")?,
-        });
+    for BrokerRoute { broker, master, write_queues, .. } in route {
+        let Some(address) = master else { continue };
+        let address = address.to_socket_addrs().with_context(|| address.clone())?.next();
+        let address = address.with_context(|| format!("no address of {broker}"))?;
+        found.push(Master { name: broker, address, queues: write_queues });
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found.dedup_by(|a, b| a.name == b.name);
     Ok(found)
 }
 
@@ -211,6 +194,7 @@ mod tests {
                 {"brokerName": "c", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2},
             ],
         });
+        let masters = |route: &serde_json::Value| masters(rocketmq::route(route.to_string().as_bytes())?);
         let topic = Topic { name: "T".into(), brokers: masters(&route).unwrap() };
         assert_eq!(topic.addresses().iter().map(SocketAddr::port).collect::<Vec<_>>(), [1, 2]);
         assert_eq!((topic.queues(), topic.all_queues()), (3, vec![(0, 0), (1, 0), (0, 1)]));

@@ -58,7 +58,7 @@ const OWN_PRODUCER: &str = "64 threads, 128 bytes, RocketMQ's own producer";
 /// Messages of one request, where batches are measured.
 const BATCH: u32 = 32;
 /// RocketMQ's own consumers ask for so many at once.
-const PULL_MESSAGES_MAX: u32 = 32;
+const PULL_MESSAGES_MAX: usize = 32;
 /// What was acknowledged must arrive within this.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The rest of a topic is consumed in steps of this.
@@ -287,7 +287,7 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
         let around = brokers.surroundings(context, &watched);
         // As many pulls as it takes if each is full; what is left after them is taken without being timed.
-        let pulls = Schedule::closed_requests(there.div_ceil(PULL_MESSAGES_MAX.into()));
+        let pulls = Schedule::closed_requests(there.div_ceil(PULL_MESSAGES_MAX as u64));
         trials.push(trial(&mut puller, pulls, &mut consumer, repeat, around)?);
         drain(context, &mut puller, &mut consumer, acknowledged)?;
         check(consumer.consumed(), acknowledged, there)?;

@@ -5,17 +5,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-
-use super::codes::{
+use rocketmq::BrokerRoute;
+use rocketmq::codes::{
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_TOPIC_CONFIG, GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO,
     GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, REQUEST_CODE_NOT_SUPPORTED, SUBSCRIPTION_GROUP_NOT_EXIST,
     SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, UPDATE_AND_CREATE_TOPIC,
 };
+use rocketmq::frame::Answer;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
 use super::connection::{Connection, Lost};
-use super::frame::Answer;
 use super::route::{NameServers, RouteError};
 use crate::intake::{EngineSettings, Setting};
 use crate::queue::Options;
@@ -213,7 +214,7 @@ impl Admin {
             RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
             RouteError::Refused(_) => AdminError::Denied(error.to_string()),
         })?;
-        let master = |broker: super::route::BrokerRoute| Some((broker.broker, broker.master?));
+        let master = |broker: BrokerRoute| Some((broker.broker, broker.master?));
         Ok(route.into_iter().filter_map(master).collect())
     }
 }
@@ -350,8 +351,14 @@ mod tests {
     fn a_sync_master_shows_whether_it_waits_for_its_slave() {
         let shown = |settings: &str| {
             let body = settings.as_bytes().to_vec();
-            let answer =
-                Answer { code: SUCCESS, opaque: 0, remark: String::new(), fields: HashMap::new(), body };
+            let answer = Answer {
+                code: SUCCESS,
+                opaque: 0,
+                version: 0,
+                remark: String::new(),
+                fields: HashMap::new(),
+                body,
+            };
             let shown = broker_settings(Ok(answer));
             shown[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };

@@ -7,15 +7,15 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use rocketmq::codes::{NO_PERMISSION, SYSTEM_ERROR};
+use rocketmq::frame::{self, Answer, NotAFrame, Parsed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::codes::refusal;
-use super::frame::{self, Answer, NotAFrame, Parsed};
 use super::wire::Wire;
-use crate::queue::Terms;
+use crate::queue::{Credentials, Terms};
 
 /// Least space that a read from the socket has.
 const READ_BYTES: usize = 64 << 10;
@@ -100,8 +100,9 @@ impl Connection {
         body: &[u8],
         deadline: Instant,
     ) -> Result<(), NotWritten> {
-        let credentials = self.terms.credentials.as_deref();
-        frame::encode(&mut self.outgoing, code, opaque, fields, body, credentials);
+        let signer = self.terms.credentials.as_deref().map(Credentials::signer);
+        self.outgoing.clear();
+        frame::encode(&mut self.outgoing, code, opaque, fields, body, signer);
         self.wire.write_all(&self.outgoing, |stream| wait(stream, PollFlags::OUT, deadline))
     }
 
@@ -173,6 +174,19 @@ impl Connection {
     pub(super) fn wait(&self, what: PollFlags, deadline: Instant) -> Result<(), Lost> {
         wait(&self.wire, what, deadline)
     }
+}
+
+/// What a refusal of whoever asks means, and the key to change. Brokers of 4.x answer it as any error of theirs.
+fn refusal(code: i32, remark: &str, signed: bool) -> Option<String> {
+    if code != NO_PERMISSION && !(code == SYSTEM_ERROR && remark.contains("AclException")) {
+        return None;
+    }
+    let advice = if signed {
+        "check queue.access_key and queue.secret_key_file, and what that key may do"
+    } else {
+        "set queue.access_key and queue.secret_key_file"
+    };
+    Some(format!("it refuses us with code {code}: {remark}; {advice}"))
 }
 
 /// Begins to connect, without waiting.

@@ -9,12 +9,14 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET, PULL_MESSAGE, SUCCESS};
+use rocketmq::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET, PULL_MESSAGE, SUCCESS};
+use rocketmq::frame::Answer;
+use rocketmq::{BrokerRoute, OffsetFields, PullFields};
+
 use super::connection::Lost;
-use super::frame::Answer;
 use super::link::{Link, wait_any};
-use super::pull::{Found, OffsetFields, PullFields, read};
-use super::route::{ANSWER_TIMEOUT, BrokerRoute, NameServers};
+use super::pull::{Found, read};
+use super::route::{ANSWER_TIMEOUT, NameServers};
 use crate::queue::{Options, PullError, Pulled, Queue};
 
 /// Most messages asked for at once. The broker's own limit (`maxTransferCountOnMessageInMemory`, 32) is often lower.

@@ -1,7 +1,8 @@
 //! What fuzz/targets give bytes to. Built for them alone.
 
-use super::frame::{Parsed, parse};
-use super::stored;
+use rocketmq::frame::{Parsed, parse};
+use rocketmq::stored;
+
 use crate::queue::message;
 
 /// A broker's stream: every frame of it, and the messages that an answer may hold.

@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
+use rocketmq::codes::GET_MAX_OFFSET;
 use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 
-use super::codes::GET_MAX_OFFSET;
 use super::connection::{Connection, Lost, wait_for};
 use crate::queue::Terms;
 

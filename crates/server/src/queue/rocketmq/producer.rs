@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use rocketmq::codes::{CodeMeaning, SEND_BATCH_MESSAGE, is_unwilling, verdict};
+use rocketmq::frame::Answer;
+use rocketmq::{BrokerRoute, text};
 use rustix::event::PollFlags;
 use serde::Serialize;
 
-use super::codes::{CodeMeaning, SEND_BATCH_MESSAGE, is_unwilling, verdict};
 use super::connection::Lost;
-use super::frame::{Answer, text};
 use super::link::{Link, wait_any};
-use super::route::{ANSWER_TIMEOUT, BrokerRoute, NameServers, RouteError};
+use super::route::{ANSWER_TIMEOUT, NameServers, RouteError};
 use crate::clock::wall_clock;
 use crate::queue::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Options, Queue, SendError, Unavailable};
 

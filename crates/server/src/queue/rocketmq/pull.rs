@@ -1,4 +1,4 @@
-//! One request for messages of one queue, and what its answer means.
+//! What the answer to a request for messages of one queue means.
 //!
 //! Must not: pass over a gap. Places in a queue are dense, so a gap is a loss.
 //!
@@ -8,70 +8,11 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use rocketmq::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
+use rocketmq::frame::Answer;
+use rocketmq::stored::{self, Stored};
 
-use super::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
-use super::frame::{Answer, text};
-use super::stored::{self, Stored};
 use crate::queue::{PullError, Queue};
-
-/// Bits of the request: it names its subscription (no consumer has registered one), and it may be held.
-const FLAG_SUBSCRIPTION: u32 = 4;
-const FLAG_HOLD: u32 = 2;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PullFields<'a> {
-    consumer_group: &'a str,
-    topic: &'a str,
-    #[serde(serialize_with = "text")]
-    queue_id: u32,
-    #[serde(serialize_with = "text")]
-    queue_offset: u64,
-    #[serde(serialize_with = "text")]
-    max_msg_nums: usize,
-    #[serde(serialize_with = "text")]
-    sys_flag: u32,
-    commit_offset: &'static str,
-    #[serde(serialize_with = "text")]
-    suspend_timeout_millis: u128,
-    subscription: &'static str,
-    sub_version: &'static str,
-    expression_type: &'static str,
-}
-
-impl<'a> PullFields<'a> {
-    /// At most `messages` from this offset on; held for so long if there are none.
-    pub(super) fn new(
-        (group, topic): (&'a str, &'a str),
-        (queue, offset): (u32, u64),
-        messages: usize,
-        hold_ms: u128,
-    ) -> PullFields<'a> {
-        PullFields {
-            consumer_group: group,
-            topic,
-            queue_id: queue,
-            queue_offset: offset,
-            max_msg_nums: messages,
-            sys_flag: FLAG_SUBSCRIPTION | if hold_ms > 0 { FLAG_HOLD } else { 0 },
-            commit_offset: "0",
-            suspend_timeout_millis: hold_ms,
-            subscription: "*",
-            sub_version: "0",
-            expression_type: "TAG",
-        }
-    }
-}
-
-/// For the oldest and the newest offset.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OffsetFields<'a> {
-    pub(super) topic: &'a str,
-    #[serde(serialize_with = "text")]
-    pub(super) queue_id: u32,
-}
 
 /// Offset and body.
 type Message = (u64, Box<[u8]>);
@@ -174,7 +115,7 @@ mod tests {
 
     fn answer(code: i32, fields: &[(&str, &str)]) -> Answer {
         let fields: HashMap<String, String> = fields.iter().map(|&(k, v)| (k.into(), v.into())).collect();
-        Answer { code, opaque: 1, remark: "why".into(), fields, body: Vec::new() }
+        Answer { code, opaque: 1, version: 0, remark: "why".into(), fields, body: Vec::new() }
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use rocketmq::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET};
+use rocketmq::{BrokerRoute, OffsetFields};
 use serde::Deserialize;
 
 use super::admin::{Admin, AdminError, TOPIC, TOPIC_OF_ALL_BROKERS};
-use super::codes::{GET_MAX_OFFSET, GET_MIN_OFFSET};
-use super::pull::OffsetFields;
-use super::route::{BrokerRoute, RouteError};
+use super::route::RouteError;
 use crate::queue::Queue;
 
 /// For all requests to one broker. Less than a lease, so that who asks for it keeps its own.

@@ -4,18 +4,17 @@
 //! Must not: panic, or take memory, because of what a server sent: lengths are checked against a bound first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Display;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::queue::Credentials;
+use crate::Signer;
 
 /// Longest frame that is accepted: the same bound that brokers have.
-pub(super) const FRAME_BYTES_MAX: usize = 16 << 20;
+const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The version of the protocol that is spoken: RocketMQ 5.5.0 by its own count.
-const VERSION: i32 = 513;
+pub const VERSION: i32 = 513;
 /// Bit of `flag`: the frame answers a request.
-const FLAG_ANSWER: i32 = 1;
+pub const FLAG_ANSWER: i32 = 1;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +34,8 @@ struct AnswerHeader {
     opaque: i32,
     flag: i32,
     #[serde(default)]
+    version: i32,
+    #[serde(default)]
     remark: Option<String>,
     #[serde(default)]
     ext_fields: Option<HashMap<String, String>>,
@@ -42,17 +43,19 @@ struct AnswerHeader {
 
 /// A server's answer.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) code: i32,
-    pub(super) opaque: i32,
-    pub(super) remark: String,
-    pub(super) fields: HashMap<String, String>,
-    pub(super) body: Vec<u8>,
+pub struct Answer {
+    pub code: i32,
+    pub opaque: i32,
+    /// Of the server's protocol, by RocketMQ's own count; 0 if it does not say.
+    pub version: i32,
+    pub remark: String,
+    pub fields: HashMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 /// What was received can't be a frame; the connection is of no more use.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotAFrame {
+pub enum NotAFrame {
     #[error("a frame of {0} bytes")]
     Length(usize),
     #[error("a header of {0} bytes in a frame of {1}")]
@@ -63,38 +66,39 @@ pub(super) enum NotAFrame {
     Header(String),
 }
 
-/// A field as the text that the protocol wants for every value.
-pub(super) fn text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-/// Replaces `out` by the request, signed if there are credentials.
-pub(super) fn encode<F: Serialize>(
+/// Appends a request, signed if somebody signs.
+pub fn encode<F: Serialize>(
     out: &mut Vec<u8>,
     code: i32,
     opaque: i32,
     fields: &F,
     body: &[u8],
-    credentials: Option<&Credentials>,
+    signer: Option<Signer<'_>>,
 ) {
-    out.clear();
-    out.extend_from_slice(&[0; 8]);
-    match credentials {
+    let header = |out: &mut Vec<u8>| match signer {
         None => encode_header(out, code, opaque, fields),
-        Some(credentials) => {
+        Some(signer) => {
             let fields = serde_json::to_value(fields).and_then(serde_json::from_value);
             let mut fields: BTreeMap<String, String> = fields.expect("the protocol's fields are texts");
-            credentials.sign(&mut fields, body);
+            signer.sign(&mut fields, body);
             encode_header(out, code, opaque, &fields);
         }
-    }
-    let header_bytes = length(out.len() - 8);
+    };
+    append(out, header, |out| out.extend_from_slice(body));
+}
+
+/// Appends a frame; `header` and `body` append their parts.
+pub fn append(out: &mut Vec<u8>, header: impl FnOnce(&mut Vec<u8>), body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    header(out);
+    let header_bytes = length(out.len() - start - 8);
     assert!(header_bytes < 1 << 24, "a header has at most 16 MiB");
-    out.extend_from_slice(body);
-    assert!(out.len() <= FRAME_BYTES_MAX, "batches and names are bounded far below a frame's length");
-    let total_bytes = length(out.len() - 4);
-    out[..4].copy_from_slice(&total_bytes.to_be_bytes());
-    out[4..8].copy_from_slice(&header_bytes.to_be_bytes());
+    body(out);
+    let total = out.len() - start;
+    assert!(total <= FRAME_BYTES_MAX, "batches and names are bounded far below a frame's length");
+    out[start..start + 4].copy_from_slice(&length(total - 4).to_be_bytes());
+    out[start + 4..start + 8].copy_from_slice(&header_bytes.to_be_bytes());
 }
 
 fn encode_header<F: Serialize>(out: &mut Vec<u8>, code: i32, opaque: i32, fields: &F) {
@@ -107,27 +111,27 @@ fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a frame has at most 16 MiB")
 }
 
-/// What the first bytes of a stream hold.
-#[derive(Debug)]
-pub(super) enum Parsed {
-    /// Not all of a frame is there yet.
-    Partial,
-    /// A frame that answers nothing (a server may ask its clients things), of so many bytes.
-    Other(usize),
-    /// An answer, of so many bytes.
-    Answer(Answer, usize),
+/// A whole frame, of which only the lengths were looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// JSON.
+    pub header: &'a [u8],
+    pub body: &'a [u8],
+    /// Of all of it.
+    pub bytes: usize,
 }
 
-pub(super) fn parse(received: &[u8]) -> Result<Parsed, NotAFrame> {
+/// The frame that a stream begins with; `None` while it is not whole.
+pub fn split(received: &[u8]) -> Result<Option<Frame<'_>>, NotAFrame> {
     let Some((&total, rest)) = received.split_first_chunk::<4>() else {
-        return Ok(Parsed::Partial);
+        return Ok(None);
     };
     let total = usize::try_from(u32::from_be_bytes(total)).unwrap_or(usize::MAX);
     if !(4..=FRAME_BYTES_MAX).contains(&total) {
         return Err(NotAFrame::Length(total));
     }
     let Some((&[encoding, a, b, c], rest)) = rest.split_first_chunk::<4>() else {
-        return Ok(Parsed::Partial);
+        return Ok(None);
     };
     let header_bytes = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap_or(usize::MAX);
     if encoding != 0 {
@@ -137,27 +141,44 @@ pub(super) fn parse(received: &[u8]) -> Result<Parsed, NotAFrame> {
         return Err(NotAFrame::HeaderLength(header_bytes, total));
     }
     let Some(content) = rest.get(..total - 4) else {
-        return Ok(Parsed::Partial);
+        return Ok(None);
     };
     let (header, body) = content.split_at(header_bytes);
+    Ok(Some(Frame { header, body, bytes: total + 4 }))
+}
+
+/// What the first bytes of a stream hold.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Not all of a frame is there yet.
+    Partial,
+    /// A frame that answers nothing (a server may ask its clients things), of so many bytes.
+    Other(usize),
+    /// An answer, of so many bytes.
+    Answer(Answer, usize),
+}
+
+pub fn parse(received: &[u8]) -> Result<Parsed, NotAFrame> {
+    let Some(Frame { header, body, bytes }) = split(received)? else { return Ok(Parsed::Partial) };
     let header: AnswerHeader =
         serde_json::from_slice(header).map_err(|error| NotAFrame::Header(error.to_string()))?;
     if header.flag & FLAG_ANSWER == 0 {
-        return Ok(Parsed::Other(total + 4));
+        return Ok(Parsed::Other(bytes));
     }
     let answer = Answer {
         code: header.code,
         opaque: header.opaque,
+        version: header.version,
         remark: header.remark.unwrap_or_default(),
         fields: header.ext_fields.unwrap_or_default(),
         body: body.into(),
     };
-    Ok(Parsed::Answer(answer, total + 4))
+    Ok(Parsed::Answer(answer, bytes))
 }
 
 impl Answer {
     /// A field that must be a number.
-    pub(super) fn number(&self, name: &str) -> Result<u64, String> {
+    pub fn number(&self, name: &str) -> Result<u64, String> {
         let value = self.fields.get(name).map_or("", String::as_str);
         value.parse().map_err(|_not_a_number| format!("the answer's field {name} is {value:?}, not a number"))
     }
@@ -168,6 +189,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::text;
 
     #[derive(Serialize)]
     struct Fields {
@@ -187,7 +209,8 @@ mod tests {
         encode(&mut out, 30, -5, &Fields { number: 7 }, b"body", None);
         let header =
             r#"{"code":30,"language":"RUST","version":513,"opaque":-5,"flag":0,"extFields":{"number":"7"}}"#;
-        assert_eq!(out, frame(header, b"body"));
+        assert_eq!(out[..3], [9; 3]);
+        assert_eq!(out[3..], frame(header, b"body"));
     }
 
     #[test]

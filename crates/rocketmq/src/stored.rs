@@ -11,18 +11,21 @@ const STORE_HOST_V6: u32 = 1 << 5;
 const CHECKSUM_MASK: u32 = 0x7fff_ffff;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stored<'a> {
-    pub(super) queue: u32,
-    pub(super) offset: u64,
-    pub(super) body: &'a [u8],
+pub struct Stored<'a> {
+    pub queue: u32,
+    pub offset: u64,
+    /// By the producer's clock, and by the broker's.
+    pub born_ms: u64,
+    pub stored_ms: u64,
+    pub body: &'a [u8],
 }
 
 /// Why a message can't be read. The offset is known if it got that far.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub(super) struct Damaged {
-    pub(super) offset: Option<u64>,
-    pub(super) reason: &'static str,
+pub struct Damaged {
+    pub offset: Option<u64>,
+    pub reason: &'static str,
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -56,7 +59,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The messages of a pull's answer. An error is the last thing that it gives.
-pub(super) fn messages(body: &[u8]) -> impl Iterator<Item = Result<Stored<'_>, Damaged>> {
+pub fn messages(body: &[u8]) -> impl Iterator<Item = Result<Stored<'_>, Damaged>> {
     let mut rest = Reader(body);
     std::iter::from_fn(move || {
         if rest.0.is_empty() {
@@ -98,9 +101,9 @@ fn fields<'a>(message: &mut Reader<'a>, known_offset: &mut Option<u64>) -> Optio
     let _place_in_log = message.u64()?;
     let system_flag = message.u32()?;
     let address_bytes = |v6: u32| if system_flag & v6 == 0 { 8 } else { 20 };
-    let _born_at = message.u64()?;
+    let born_ms = message.u64()?;
     message.bytes(address_bytes(BORN_HOST_V6))?;
-    let _stored_at = message.u64()?;
+    let stored_ms = message.u64()?;
     message.bytes(address_bytes(STORE_HOST_V6))?;
     let _times_consumed = message.u32()?;
     let _prepared_transaction = message.u64()?;
@@ -113,7 +116,7 @@ fn fields<'a>(message: &mut Reader<'a>, known_offset: &mut Option<u64>) -> Optio
     message.bytes(topic_bytes)?;
     let properties_bytes = u16::from_be_bytes(message.array()?);
     message.bytes(usize::from(properties_bytes))?;
-    message.0.is_empty().then_some((Stored { queue, offset, body }, checksum))
+    message.0.is_empty().then_some((Stored { queue, offset, born_ms, stored_ms, body }, checksum))
 }
 
 #[cfg(test)]
@@ -131,9 +134,9 @@ mod tests {
         message.extend(offset.to_be_bytes());
         message.extend([0; 8]);
         message.extend(system_flag.to_be_bytes());
-        message.extend([0; 8]);
+        message.extend(1_000_u64.to_be_bytes());
         message.extend(vec![1; if system_flag & BORN_HOST_V6 == 0 { 8 } else { 20 }]);
-        message.extend([0; 8]);
+        message.extend(1_002_u64.to_be_bytes());
         message.extend(vec![1; if system_flag & STORE_HOST_V6 == 0 { 8 } else { 20 }]);
         message.extend([0; 12]);
         message.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
@@ -153,7 +156,9 @@ mod tests {
                     [stored(form, system_flag, 3, 8, b"one"), stored(form, system_flag, 3, 9, b"")].concat();
                 let read: Vec<_> = messages(&two).collect();
                 let expected = [(8, &b"one"[..]), (9, b"")];
-                assert_eq!(read, expected.map(|(offset, body)| Ok(Stored { queue: 3, offset, body })));
+                let stored =
+                    |(offset, body)| Stored { queue: 3, offset, born_ms: 1_000, stored_ms: 1_002, body };
+                assert_eq!(read, expected.map(|expected| Ok(stored(expected))));
             }
         }
     }
