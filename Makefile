@@ -61,12 +61,12 @@ bench: ## reproduce the published experiments on real engines: ./bench-report/ (
 	$(CARGO) build --release -p doorbuster
 	./target/release/doorbuster bench run --all --quick
 
-bench-embedded: ## measure the embedded profile beside nginx: medians of 5 interleaved rounds
+bench-embedded: ## measure the embedded profile beside nginx: medians of 5 interleaved repeats (a quarter of an hour)
 	./dev/install-test-packages
 	$(CARGO) build --release -p doorbuster
-	./target/release/doorbuster bench embedded --rounds 5
+	./target/release/doorbuster bench run order-embedded read-embedded --full --repeats 5
 
-bench-cluster: ## measure the cluster profile on real engines: medians of 5 rounds (half an hour)
+bench-cluster: ## measure the cluster profile on real engines: medians of 5 repeats (three quarters of an hour)
 	./dev/install-test-packages
 	$(CARGO) build --release -p doorbuster
-	./target/release/doorbuster bench cluster --rounds 5
+	./target/release/doorbuster bench run order-cluster gate edge submit-order --full --repeats 5

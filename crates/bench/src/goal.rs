@@ -2,25 +2,19 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::report::statistics;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Goal {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Goal {
     AtMost(f64),
     AtLeast(f64),
-    /// Shown, not judged.
-    None,
 }
 
 impl Goal {
-    pub(crate) fn met(self, value: f64) -> Option<bool> {
+    pub(crate) fn met(self, value: f64) -> bool {
         match self {
-            Self::AtMost(most) => Some(value <= most),
-            Self::AtLeast(least) => Some(value >= least),
-            Self::None => None,
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
         }
     }
 }
@@ -28,19 +22,9 @@ impl Goal {
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMost(most) => f.pad(&format!("<= {most}")),
-            Self::AtLeast(least) => f.pad(&format!(">= {least}")),
-            Self::None => f.pad(""),
+            Self::AtMost(most) => write!(f, "<= {most}"),
+            Self::AtLeast(least) => write!(f, ">= {least}"),
         }
-    }
-}
-
-/// For a table; empty where nothing is judged.
-pub(crate) fn verdict(met: Option<bool>) -> &'static str {
-    match met {
-        Some(true) => "met",
-        Some(false) => "MISSED",
-        None => "",
     }
 }
 
@@ -56,11 +40,10 @@ mod tests {
 
     #[test]
     fn goals_are_met_at_their_bound() {
-        assert_eq!(Goal::AtMost(2.0).met(2.0), Some(true));
-        assert_eq!(Goal::AtMost(2.0).met(2.01), Some(false));
-        assert_eq!(Goal::AtLeast(0.5).met(0.5), Some(true));
-        assert_eq!(Goal::AtLeast(0.5).met(0.49), Some(false));
-        assert_eq!(Goal::None.met(9.0), None);
+        assert!(Goal::AtMost(2.0).met(2.0));
+        assert!(!Goal::AtMost(2.0).met(2.01));
+        assert!(Goal::AtLeast(0.5).met(0.5));
+        assert!(!Goal::AtLeast(0.5).met(0.49));
     }
 
     #[test]

@@ -10,10 +10,8 @@
 
 pub mod address;
 pub mod audit;
-pub mod cluster;
 pub mod drivers;
 pub mod durability;
-pub mod embedded;
 pub mod engines;
 pub mod environment;
 mod goal;
@@ -36,7 +34,3 @@ pub mod token;
 pub mod tools;
 mod traffic;
 pub mod usage;
-
-pub use cluster::{ClusterOptions, ClusterReport, cluster};
-pub use embedded::{EmbeddedOptions, Report, embedded};
-pub use goal::Goal;

@@ -1,4 +1,4 @@
-//! `doorbuster bench gate-client`: the gate's own client, reserving as fast as it can, for `bench cluster`.
+//! `doorbuster bench gate-client`: the gate's own client, reserving as fast as it can, for the scenario `gate`.
 //!
 //! It makes two SKUs under the prefix `bench-gate`: it reserves of the first one, and leaves the second one to another
 //! program. What it prints, one line of JSON, is checked by the benchmark against what Redis has.

@@ -1,9 +1,12 @@
-//! The published experiments, each reproduced on real servers: the list, and what a scenario is given to run with.
+//! All experiments, the published ones and our own, on real servers: the list, and what a scenario is given to run with.
 //!
 //! A scenario starts what it needs (or goes to a running one), checks that each setting took effect, measures, audits
 //! where it placed orders, and gives its part of the report. It must not print: the caller does.
 
+mod beside;
 mod cases;
+mod cluster;
+pub mod embedded;
 mod http;
 pub mod limit;
 mod redis;
@@ -108,8 +111,15 @@ pub struct ScenarioContext {
 
 /// All scenarios, in the order of the path: gate, queue, ledger, pages, orders.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    const TABLES: &[&[Scenario]] =
-        &[redis::SCENARIOS, rocketmq::SCENARIOS, submit::SCENARIOS, http::SCENARIOS, self_check::SCENARIOS];
+    const TABLES: &[&[Scenario]] = &[
+        redis::SCENARIOS,
+        rocketmq::SCENARIOS,
+        submit::SCENARIOS,
+        http::SCENARIOS,
+        embedded::SCENARIOS,
+        cluster::SCENARIOS,
+        self_check::SCENARIOS,
+    ];
     TABLES.iter().copied().flatten()
 }
 
@@ -147,6 +157,22 @@ impl ScenarioContext {
 
     pub fn quick(&self) -> bool {
         self.size == Size::Quick
+    }
+}
+
+/// To be filled in. The suite writes the name and the reference of its table over those.
+fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
+    ScenarioReport {
+        name: String::new(),
+        title: title.to_owned(),
+        reference: reference.map(str::to_owned),
+        scaled_down: Vec::new(),
+        notes: Vec::new(),
+        engines: Vec::new(),
+        cases: Vec::new(),
+        shapes: Vec::new(),
+        audit: None,
+        limiter: None,
     }
 }
 

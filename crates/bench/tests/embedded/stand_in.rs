@@ -118,6 +118,7 @@ impl Shop {
         let (method_and_path, _) = line.rsplit_once(' ').expect("a request line");
         match method_and_path {
             "GET /readyz" => (200, b"ready".to_vec()),
+            "GET /metrics" => (200, b"doorbuster_build_info{version=\"0\"} 1\n".to_vec()),
             "GET /cache/stock?productId=29" => (200, b"9999999".to_vec()),
             "GET /seckill_3_29.html" if fields.contains_key("Accept-Encoding") => {
                 (200, vec![0x1f, 0x8b, 8, 0])

@@ -4,7 +4,6 @@
 
 mod compare;
 mod peak;
-mod profiles;
 mod report;
 mod signals;
 mod suite;
@@ -19,7 +18,6 @@ use server::config::Environment;
 
 use self::compare::CompareArguments;
 use self::peak::{DurabilityArguments, PeakArguments};
-use self::profiles::{ClusterArguments, EmbeddedArguments};
 use self::report::ReportArguments;
 use self::suite::RunArguments;
 use self::tools::{ConsumerArguments, ProducerArguments};
@@ -33,6 +31,7 @@ use crate::output;
 Start here:
   doorbuster bench list                      what can be measured, and which engines it needs
   doorbuster bench run --all --quick         everything in small, into ./bench-report/
+  doorbuster bench run order-embedded        this program's orders beside nginx
   doorbuster bench peak --quick              the load that this machine carries within 50 ms
   doorbuster bench durability --quick        what each flush setting costs, and what a crash loses under it
 
@@ -59,29 +58,7 @@ enum BenchCommand {
     Schema,
     Producer(ProducerArguments),
     Consumer(ConsumerArguments),
-    /// Measure the embedded profile beside nginx
-    #[command(after_help = "\
-Starts servers and an nginx (1 worker, empty replies) on loopback, in a directory that is removed, and sends both
-the same requests in turn. Every accepted answer is looked for in the ledger afterwards: no figure without a clean
-audit. The figures are medians; 5 rounds of 5 seconds take some twenty minutes.
-
-Examples:
-  doorbuster bench embedded --quick               does it work? A minute; figures not to be compared
-  doorbuster bench embedded --json result.json")]
-    Embedded(EmbeddedArguments),
-    /// Measure the cluster profile on real Redis, RocketMQ and MariaDB
-    #[command(after_help = "\
-Starts engines on loopback by dev/up, in a directory that is removed, and servers on them: orders end to end with both
-ways in which the broker flushes, the gate beside redis-benchmark, the published submit-order experiment, and the edge
-beside nginx. Orders are counted in the ledger. Run it in the folder of the sources.
-
-Examples:
-  doorbuster bench cluster --quick                does it work? Some minutes; figures not to be compared
-  doorbuster bench cluster --only submit          one part
-  doorbuster bench cluster --json result.json
-  doorbuster bench cluster --show result.json     an earlier result again, here as Markdown")]
-    Cluster(ClusterArguments),
-    /// What the cluster's benchmark measures the gate with
+    /// What the scenario `gate` measures the gate with
     #[command(hide = true)]
     GateClient(GateClientArguments),
 }
@@ -105,8 +82,6 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
         BenchCommand::Schema => output::print(::bench::report::json::JSON_SCHEMA),
-        BenchCommand::Embedded(arguments) => profiles::run_embedded(arguments),
-        BenchCommand::Cluster(arguments) => profiles::run_cluster(arguments),
         BenchCommand::GateClient(arguments) => gate_client::run(arguments),
     };
     signals::wait_for_end();

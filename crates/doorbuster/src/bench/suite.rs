@@ -1,4 +1,4 @@
-//! `doorbuster bench list` and `bench run`: the suite of published experiments.
+//! `doorbuster bench list` and `bench run`: the suite of all experiments.
 //!
 //! Raw arguments become checked options here. Must not: measure or judge; that is the bench crate's.
 
@@ -56,7 +56,7 @@ pub(super) struct RunArguments {
     /// Run all scenarios
     #[arg(long)]
     all: bool,
-    /// The same shapes in small, once: about ten minutes for all on 2 cores (the default)
+    /// The same shapes in small, once: about a quarter of an hour for all on 2 cores (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// The published sizes, six times
@@ -121,6 +121,9 @@ struct PlaceArguments {
     /// The folder of the scripts that start the engines
     #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
     scripts: PathBuf,
+    /// The doorbuster to measure, of another version say [default: this program]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
     /// folder for temporary files]
     #[arg(long, value_name = "DIR")]
@@ -237,7 +240,7 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         find_scripts(&arguments.place.scripts)
             .map_err(|error| Failure::usage(format!("{}: {error:#}", scenario.name)))?;
     }
-    let program = std::env::current_exe().map_err(Failure::unavailable)?;
+    let program = program(arguments.place.program.as_deref())?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
     let repeats = arguments.repeats.unwrap_or(if arguments.full { REPEATS_FULL } else { 1 });
     Ok(SuiteOptions {
@@ -257,6 +260,12 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         thresholds,
         stop: Arc::new(AtomicBool::new(false)),
     })
+}
+
+/// With its whole path: it is started in other folders.
+fn program(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let Some(given) = given else { return std::env::current_exe().map_err(Failure::unavailable) };
+    given.canonicalize().map_err(|error| Failure::usage(format!("--program {}: {error}", given.display())))
 }
 
 fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::testbed::{HttpTestbed, Profile, Shop};
-use super::{Engine, Scenario, ScenarioContext, cases, limit};
+use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
 use crate::address::is_local;
 use crate::audit::receipts::Kept;
 use crate::drivers::http::{Http, once};
@@ -222,21 +222,6 @@ fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioRep
     }
     report.limiter = limit::of(&report.cases);
     Ok(report)
-}
-
-fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
-    ScenarioReport {
-        name: String::new(),
-        title: title.to_owned(),
-        reference: reference.map(str::to_owned),
-        scaled_down: Vec::new(),
-        notes: Vec::new(),
-        engines: Vec::new(),
-        cases: Vec::new(),
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
-    }
 }
 
 fn scaled_down(context: &ScenarioContext, tier: &Tier) -> Vec<String> {

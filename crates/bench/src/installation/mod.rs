@@ -4,6 +4,8 @@
 //! The search for the peak and the price list of durability measure one. It must not: place an order, or keep the
 //! answers that buyers got; its user does both.
 
+pub(crate) mod cluster;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 
+use self::cluster::Shop;
 use crate::audit::invariants::{self, Rows, Stock};
 use crate::audit::receipts::Receipts;
 use crate::audit::{Answered, Ledger};
-use crate::cluster::shop::Shop;
 use crate::engines::{EngineSet, EngineSite, Flushes};
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};

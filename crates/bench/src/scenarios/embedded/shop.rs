@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde::Serialize;
 
 use crate::audit::{Answered, Ledger};
 use crate::drivers::http::{Driver, Settings};
-use crate::load::record::{Outcome, Record};
+use crate::load::record::{Outcome, Outcomes};
 use crate::load::schedule::Schedule;
 use crate::procfs;
 use crate::progress::Progress;
+use crate::report::model::{Better, Case, Metric};
 use crate::target::{Setup, Target};
 use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 
@@ -32,20 +32,38 @@ pub(super) struct Shop {
 }
 
 /// What the orders of the pre-fill cost in memory, on disk and at the next start.
-#[derive(Debug, Clone, Serialize)]
-pub struct Footprint {
-    pub orders: u64,
-    pub orders_per_s: f64,
+#[derive(Debug)]
+pub(super) struct Footprint {
+    orders: u64,
+    orders_per_s: f64,
     /// Growth of the resident memory, for each order.
-    pub memory_bytes_per_order: f64,
+    memory_bytes_per_order: f64,
     /// Written to storage while they were placed, for each order: log, checkpoints and all.
-    pub written_bytes_per_order: f64,
+    written_bytes_per_order: f64,
     /// Size of the ledger's file after a graceful stop, for each order.
-    pub ledger_bytes_per_order: f64,
+    ledger_bytes_per_order: f64,
     /// From the process's start until it was ready, with these orders in the ledger.
-    pub open_seconds: f64,
+    open_seconds: f64,
     /// Resident memory just after that.
-    pub reopened_memory_mib: f64,
+    reopened_memory_bytes: f64,
+}
+
+impl Footprint {
+    pub(super) fn case(&self) -> Case {
+        let name = "what an order costs";
+        let figures = [
+            ("orders", self.orders as f64, "orders", Better::Neither),
+            ("throughput", self.orders_per_s, "1/s", Better::Higher),
+            ("memory per order", self.memory_bytes_per_order, "bytes", Better::Lower),
+            ("written per order", self.written_bytes_per_order, "bytes", Better::Lower),
+            ("ledger per order", self.ledger_bytes_per_order, "bytes", Better::Lower),
+            ("start with these orders", self.open_seconds, "s", Better::Lower),
+            ("memory after the start", self.reopened_memory_bytes, "bytes", Better::Lower),
+        ];
+        let metric = |(name, value, unit, better)| Metric::new(name, unit, better, vec![value]);
+        let metrics = figures.map(metric).into();
+        Case { name: name.to_owned(), series: name.to_owned(), x: None, metrics, trials: Vec::new() }
+    }
 }
 
 impl Shop {
@@ -61,12 +79,13 @@ impl Shop {
         Ok(Self { target, ledger, answered: Answered::default() })
     }
 
-    pub(super) fn settle(&mut self, record: &Record) {
-        self.answered.add(record);
+    /// The ledger must hold what the buyers were answered, no order less and none more.
+    pub(super) fn settle(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
+        self.answered.add_outcomes(outcomes);
+        self.check()
     }
 
-    /// The ledger must hold what the buyers were answered, no order less and none more.
-    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+    fn check(&mut self) -> anyhow::Result<()> {
         let orders = self.ledger.orders().context("counting the ledger's orders")?;
         Ok(self.answered.check(orders)?)
     }
@@ -120,7 +139,7 @@ impl Shop {
             written_bytes_per_order: per_order(written.saturating_sub(written_before)),
             ledger_bytes_per_order: per_order(ledger_bytes),
             open_seconds: open.as_secs_f64(),
-            reopened_memory_mib: procfs::rss_bytes(self.target.pid())? as f64 / 1048576.0,
+            reopened_memory_bytes: procfs::rss_bytes(self.target.pid())? as f64,
         })
     }
 
@@ -138,7 +157,7 @@ impl Shop {
             progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
             let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.answered.accepted);
             let record = driver.run(Schedule::closed_requests(part), traffic, stop)?;
-            self.settle(&record);
+            self.answered.add(&record);
             elapsed += record.elapsed;
             if record.outcomes.of(Outcome::Won) * 2 < part {
                 let first = record.first_surprise.as_deref().unwrap_or("none");

@@ -20,9 +20,9 @@ use crate::traffic::{self, BUYER_FIRST, Traffic};
 use crate::usage::Watched;
 
 /// Made by every installation, so that one of them can't hurt another's.
-pub(super) const DATABASE: &str = "bench_cluster";
-pub(super) const TOPIC: &str = "bench";
-pub(super) const PREFIX: &str = "bench";
+pub(crate) const DATABASE: &str = "bench_cluster";
+pub(crate) const TOPIC: &str = "bench";
+pub(crate) const PREFIX: &str = "bench";
 /// The driver's buyers are numbered from 1,000,000,000; those who wait for their orders from here.
 const WAITING_BUYER_FIRST: u64 = 5_000_000_000;
 /// Numbers that one waiting buyer may use in one measurement.
@@ -36,7 +36,7 @@ pub(crate) struct Shop {
     servers: Vec<Target>,
     database: Database,
     pub(crate) answered: Answered,
-    pub(super) traffic: Traffic,
+    pub(crate) traffic: Traffic,
     waiting_buyer: u64,
     stop: Arc<AtomicBool>,
 }
@@ -102,19 +102,19 @@ impl Shop {
     }
 
     /// The first number of a buyer who waits for orders, not used before.
-    pub(super) fn waiting_buyer(&mut self) -> u64 {
+    pub(crate) fn waiting_buyer(&mut self) -> u64 {
         self.waiting_buyer += WAITING_BUYER_NUMBERS;
         self.waiting_buyer
     }
 
     /// The request for a server's metrics.
-    pub(super) fn metrics_request() -> Vec<u8> {
+    pub(crate) fn metrics_request() -> Vec<u8> {
         let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
         once::encode("GET", "/metrics", &[&authorization], &[])
     }
 
     /// Orders in the ledger.
-    pub(super) fn rows(&mut self) -> anyhow::Result<u64> {
+    pub(crate) fn rows(&mut self) -> anyhow::Result<u64> {
         self.database.orders()
     }
 
@@ -146,7 +146,7 @@ impl Shop {
     }
 
     /// The ledger must hold what the buyers were answered, no order less and none more.
-    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         self.answered.check(self.database.orders()?)?;
         let rejected = self.database.count("rejections")?;
         ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");

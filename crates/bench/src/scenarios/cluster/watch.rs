@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
 
 use crate::drivers::http::once;
 use crate::engines::EngineSet;
@@ -16,24 +15,20 @@ use crate::engines::mariadb::Database;
 use crate::engines::rocketmq::Broker;
 
 const EVERY: Duration = Duration::from_millis(100);
-/// All looks make the figures; so many of them are too many to keep.
-const POINTS_KEPT_EVERY: usize = 10;
 /// The server's own count of the orders that wait for the broker.
 const PUBLISHING: &str = "doorbuster_publish_queue";
 
 /// One look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
-    /// Since the first look.
-    pub ms: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Point {
     /// Orders answered with 202, since the measurement began.
-    pub accepted: u64,
+    pub(super) accepted: u64,
     /// Orders in the ledger, since then.
-    pub persisted: u64,
+    pub(super) persisted: u64,
     /// Messages that the broker has and the ledger has not.
-    pub in_broker: u64,
+    pub(super) in_broker: u64,
     /// Orders that wait in the servers for the broker; `None` if they do not say.
-    pub publishing: Option<u64>,
+    pub(super) publishing: Option<u64>,
 }
 
 impl Point {
@@ -43,23 +38,21 @@ impl Point {
 }
 
 /// What the looks came to.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Queues {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Queues {
     /// Accepted and not in the ledger.
-    pub backlog_mean: f64,
-    pub backlog_max: u64,
+    pub(super) backlog_mean: f64,
+    pub(super) backlog_max: u64,
     /// How much the backlog grew, for each order accepted: near 0 is flat, 0.5 is a ledger half as fast as the load.
-    pub backlog_growth: f64,
-    pub in_broker_mean: f64,
-    pub in_broker_max: u64,
-    pub publishing_mean: Option<f64>,
-    pub publishing_max: Option<u64>,
-    /// One look of each second.
-    pub points: Vec<Point>,
+    pub(super) backlog_growth: f64,
+    pub(super) in_broker_mean: f64,
+    pub(super) in_broker_max: u64,
+    pub(super) publishing_mean: Option<f64>,
+    pub(super) publishing_max: Option<u64>,
 }
 
 impl Queues {
-    pub(super) fn of(points: Vec<Point>) -> Self {
+    pub(super) fn of(points: &[Point]) -> Self {
         let mean = |values: &mut dyn Iterator<Item = u64>| {
             let (count, sum) = values.fold((0_u64, 0_u64), |(count, sum), value| (count + 1, sum + value));
             (count > 0).then(|| sum as f64 / count as f64)
@@ -71,13 +64,28 @@ impl Queues {
         Self {
             backlog_mean: mean(&mut backlog()).unwrap_or(0.0),
             backlog_max: most(&mut backlog()).unwrap_or(0),
-            backlog_growth: growth(&points),
+            backlog_growth: growth(points),
             in_broker_mean: mean(&mut in_broker()).unwrap_or(0.0),
             in_broker_max: most(&mut in_broker()).unwrap_or(0),
             publishing_mean: mean(&mut publishing()),
             publishing_max: most(&mut publishing()),
-            points: points.iter().step_by(POINTS_KEPT_EVERY).copied().collect(),
         }
+    }
+
+    /// Where the orders stood that were accepted or about to be.
+    pub(super) fn waiting(&self) -> String {
+        let publishing = self.publishing_mean.map_or(String::new(), |mean| {
+            format!("{mean:.0} waited for the broker (most {}), ", self.publishing_max.unwrap_or(0))
+        });
+        format!(
+            "on average {publishing}{:.0} were in the broker before the ledger (most {}), {:.0} accepted and not in \
+             the ledger (most {}, growing by {:.1}% of what is accepted).",
+            self.in_broker_mean,
+            self.in_broker_max,
+            self.backlog_mean,
+            self.backlog_max,
+            self.backlog_growth * 100.0
+        )
     }
 }
 
@@ -129,12 +137,12 @@ impl Watcher {
         while !over.load(Ordering::Relaxed) {
             let due = EVERY * u32::try_from(points.len()).context("a run of less than a year")?;
             std::thread::sleep(due.saturating_sub(begun.elapsed()));
-            points.push(self.look(begun, accepted)?);
+            points.push(self.look(accepted)?);
         }
         Ok(points)
     }
 
-    fn look(&mut self, begun: Instant, accepted: &AtomicU64) -> anyhow::Result<Point> {
+    fn look(&mut self, accepted: &AtomicU64) -> anyhow::Result<Point> {
         // In the order in which an order passes them from its end, so that no backlog is made up.
         let offsets = self.database.queue_offsets()?;
         let persisted = self.database.orders()? - self.already;
@@ -146,8 +154,7 @@ impl Watcher {
             in_broker += self.broker.max_offset(&self.topic, number)?.saturating_sub(next);
         }
         let publishing = self.publishing();
-        let ms = u64::try_from(begun.elapsed().as_millis()).context("a run of less than an age")?;
-        Ok(Point { ms, accepted, persisted, in_broker, publishing })
+        Ok(Point { accepted, persisted, in_broker, publishing })
     }
 
     /// A server that is too busy to answer this is no reason to end the measurement.
@@ -173,20 +180,23 @@ mod tests {
             .map(|n| {
                 let accepted = n * 500;
                 let persisted = accepted.saturating_sub(backlog(n));
-                Point { ms: n * 100, accepted, persisted, in_broker: 7, publishing: Some(n % 2 * 10) }
+                Point { accepted, persisted, in_broker: 7, publishing: Some(n % 2 * 10) }
             })
             .collect()
     }
 
     #[test]
     fn a_backlog_that_grows_is_distinct_from_one_that_only_moves() {
-        let flat = Queues::of(points(|n| 100 + n % 7 * 30));
+        let flat = Queues::of(&points(|n| 100 + n % 7 * 30));
         assert!(flat.backlog_growth.abs() < 0.02, "{flat:?}");
-        let behind = Queues::of(points(|n| n * 100));
+        let behind = Queues::of(&points(|n| n * 100));
         assert!((behind.backlog_growth - 0.2).abs() < 0.02, "{behind:?}");
         assert_eq!((behind.backlog_max, behind.in_broker_max), (4900, 7));
         assert_eq!((behind.publishing_mean, behind.publishing_max), (Some(5.0), Some(10)));
-        assert_eq!(Queues::of(Vec::new()).backlog_growth, 0.0);
+        assert_eq!(Queues::of(&[]).backlog_growth, 0.0);
+        assert!(
+            flat.waiting().starts_with("on average 5 waited for the broker (most 10), 7 were in the broker")
+        );
     }
 
     #[test]

@@ -1,0 +1,300 @@
+//! A server and nginx in turn: the same requests to both, on one machine, within one repeat.
+//!
+//! Ratios are taken within a repeat, where both had the same machine; which of them comes first changes from repeat to
+//! repeat. Bounds on their medians are shapes of the report.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::{ScenarioContext, cases};
+use crate::drivers::http::{Http, Workload};
+use crate::goal::{Goal, median};
+use crate::load::record::{Outcome, Outcomes};
+use crate::load::schedule::{Profile, Schedule, Think, Until};
+use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial};
+use crate::report::model::{Better, Case, Metric, Shape};
+
+pub(super) const CPU_BESIDE_NGINX: &str = "CPU beside nginx";
+pub(super) const THROUGHPUT_BESIDE_NGINX: &str = "throughput beside nginx";
+const CPU: &str = "CPU per answer";
+/// All figures of a comparison.
+pub(super) const METRICS: &[&str] =
+    &["throughput", "p50", "p99", "p99.9", CPU, CPU_BESIDE_NGINX, THROUGHPUT_BESIDE_NGINX];
+/// An open loop sends what is due, whoever still waits: so many may.
+const OPEN_LOOP_CAP: usize = 2000;
+/// Of the answers, at least this share must be the wanted outcome or an honest refusal for want of capacity: quick
+/// failures would look like quick answers.
+const SOUND_SHARE_MIN: f64 = 0.999;
+
+/// Whom to ask, and how hard.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    pub(super) address: SocketAddr,
+    pub(super) connections: usize,
+    /// Connections are open and caches warm after this; its answers count for the audit only.
+    pub(super) warm_up: Duration,
+    pub(super) schedule: Schedule,
+    /// The outcome that is counted.
+    pub(super) wanted: Outcome,
+    pub(super) repeat: usize,
+}
+
+/// One trial after a warm-up. `settle` is handed the outcomes of both: an order is an order.
+pub(super) fn sample<W: Workload>(
+    probe: Probe,
+    workload: &mut W,
+    around: Surroundings<'_>,
+    mut settle: impl FnMut(&Outcomes) -> anyhow::Result<()>,
+) -> anyhow::Result<Trial> {
+    let Probe { address, connections, warm_up, schedule, wanted, repeat } = probe;
+    let mut http = Http { workload };
+    let mut generator = Generator::connect(settings(vec![address], connections, schedule), &mut http)
+        .with_context(|| format!("connecting to {address}"))?;
+    let warmed = generator.run(warming(connections, warm_up), &mut http, around.stop)?;
+    settle(&warmed.outcomes)?;
+    let trial = trial(&mut generator, schedule, &mut http, repeat, around)?;
+    // The audit comes first: a measurement that says nothing may be the lesser news.
+    settle(&trial.outcomes)?;
+    ensure_sound(&trial, wanted)?;
+    Ok(trial)
+}
+
+/// Connections for a load after a warm-up by so many users.
+pub(super) fn settings(addresses: Vec<SocketAddr>, users: usize, schedule: Schedule) -> Settings {
+    let cap = if schedule.is_open() { OPEN_LOOP_CAP.max(users) } else { users };
+    Settings { opened: users, ..Settings::spread(addresses, cap) }
+}
+
+pub(super) fn warming(users: usize, time: Duration) -> Schedule {
+    Schedule::users(Profile::constant(users as f64), Think::NONE, Until::Elapsed(time))
+}
+
+fn ensure_sound(trial: &Trial, wanted: Outcome) -> anyhow::Result<()> {
+    let answered = trial.outcomes.of(wanted);
+    let total = trial.outcomes.total() + trial.unsent;
+    let share = (answered + trial.outcomes.busy + trial.outcomes.limited) as f64 / total.max(1) as f64;
+    ensure!(
+        answered > 0 && share >= SOUND_SHARE_MIN,
+        "wanted {wanted:?}, got {:?}, {} unsent; the first other answer was: {}",
+        trial.outcomes,
+        trial.unsent,
+        trial.first_surprise.as_deref().unwrap_or("none"),
+    );
+    ensure!(trial.stray_answers == 0, "answers were longer than their Content-Length");
+    Ok(())
+}
+
+/// The trials of one case: of the server, and of nginx in the same repeat.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    pub(super) name: String,
+    /// As it is watched: whose processor time is compared.
+    pub(super) process: &'static str,
+    pub(super) wanted: Outcome,
+    pub(super) server: Vec<Trial>,
+    pub(super) nginx: Vec<Trial>,
+}
+
+/// What is expected of the median of a figure of [`METRICS`].
+pub(super) type Bounds = &'static [(&'static str, Goal)];
+
+impl Comparison {
+    pub(super) fn new(name: String, process: &'static str, wanted: Outcome) -> Self {
+        Self { name, process, wanted, server: Vec::new(), nginx: Vec::new() }
+    }
+
+    /// Measures both, `first` said by the repeat's number.
+    pub(super) fn measure(
+        &mut self,
+        context: &ScenarioContext,
+        repeat: usize,
+        mut server: impl FnMut() -> anyhow::Result<Trial>,
+        mut nginx: impl FnMut() -> anyhow::Result<Trial>,
+    ) -> anyhow::Result<()> {
+        context.progress.doing(&format!("{}, {repeat} of {}", self.name, context.repeats));
+        let of_nginx = || format!("{}, nginx", self.name);
+        let (server, nginx) = if repeat % 2 == 1 {
+            let server = server().with_context(|| self.name.clone())?;
+            (server, nginx().with_context(of_nginx)?)
+        } else {
+            let nginx = nginx().with_context(of_nginx)?;
+            (server().with_context(|| self.name.clone())?, nginx)
+        };
+        context.progress.done(&format!(
+            "{}, {repeat} of {}: {:.0}/s, nginx {:.0}/s",
+            self.name,
+            context.repeats,
+            self.rate(&server),
+            rate(&nginx, Outcome::Served)
+        ));
+        self.server.push(server);
+        self.nginx.push(nginx);
+        Ok(())
+    }
+
+    /// Of the repeat that was measured last.
+    pub(super) fn last_rate(&self) -> Option<f64> {
+        self.server.last().map(|trial| self.rate(trial))
+    }
+
+    fn rate(&self, trial: &Trial) -> f64 {
+        rate(trial, self.wanted)
+    }
+
+    /// Of the server, and of nginx.
+    pub(super) fn cases(&self) -> [Case; 2] {
+        let pairs = || {
+            let pairs = self.server.iter().zip(&self.nginx);
+            pairs.filter(|(server, nginx)| server.is_valid() && nginx.is_valid())
+        };
+        let ratio = |name, better, of: &dyn Fn(&Trial, &Trial) -> Option<f64>| {
+            Metric::new(name, "x", better, pairs().filter_map(|(server, nginx)| of(server, nginx)).collect())
+        };
+        let mut metrics = figures(&self.server, self.process, self.wanted);
+        metrics.push(ratio(CPU_BESIDE_NGINX, Better::Lower, &|server, nginx| {
+            Some(cpu_us(server, self.process, self.wanted)? / cpu_us(nginx, "nginx", Outcome::Served)?)
+        }));
+        metrics.push(ratio(THROUGHPUT_BESIDE_NGINX, Better::Higher, &|server, nginx| {
+            Some(self.rate(server) / rate(nginx, Outcome::Served))
+        }));
+        let of_nginx = format!("{}, nginx", self.name);
+        [
+            Case {
+                name: self.name.clone(),
+                series: self.name.clone(),
+                x: None,
+                metrics,
+                trials: self.server.clone(),
+            },
+            Case {
+                series: of_nginx.clone(),
+                name: of_nginx,
+                x: None,
+                metrics: figures(&self.nginx, "nginx", Outcome::Served),
+                trials: self.nginx.clone(),
+            },
+        ]
+    }
+}
+
+fn figures(trials: &[Trial], process: &str, wanted: Outcome) -> Vec<Metric> {
+    let valid = || trials.iter().filter(|trial| trial.is_valid());
+    let cpu = valid().filter_map(|trial| cpu_us(trial, process, wanted)).collect();
+    vec![
+        cases::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted), None),
+        cases::response(trials, "p50", 0.5, None),
+        cases::response(trials, "p99", 0.99, None),
+        cases::response(trials, "p99.9", 0.999, None),
+        Metric::new(CPU, "us", Better::Lower, cpu),
+    ]
+}
+
+fn rate(trial: &Trial, wanted: Outcome) -> f64 {
+    trial.outcomes.of(wanted) as f64 / trial.seconds.max(1e-9)
+}
+
+/// All of the process's threads, user and system, for each wanted answer; none where the time was too short to be counted.
+fn cpu_us(trial: &Trial, process: &str, wanted: Outcome) -> Option<f64> {
+    let usage = trial.usage.as_ref()?.processes.iter().find(|of| of.name == process)?;
+    let answers = trial.outcomes.of(wanted);
+    (answers > 0 && usage.cpu_seconds > 0.0).then(|| usage.cpu_seconds * 1e6 / answers as f64)
+}
+
+/// What is expected of a case, and what its median is.
+pub(super) fn shapes(case: &Case, bounds: Bounds) -> Vec<Shape> {
+    let shape = |(name, goal): &(&str, Goal)| {
+        let metric = case.metrics.iter().find(|metric| metric.name == *name);
+        let value = metric.filter(|metric| !metric.values.is_empty());
+        let value = value.map(|metric| (median(metric.values.iter().copied()), &metric.unit));
+        Shape {
+            claim: format!("{}: {name} {goal}", case.name),
+            published: "not published: what we expect of ourselves".to_owned(),
+            measured: value
+                .map_or("no valid measurement".to_owned(), |(value, unit)| format!("{value:.2} {unit}")),
+            holds: value.map(|(value, _)| goal.met(value)),
+        }
+    };
+    bounds.iter().map(shape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::record::Record;
+    use crate::usage::{ProcessUsage, Usage};
+
+    fn trial(outcomes: &[(Outcome, u64)], process: &str, cpu_us: f64, seconds: f64) -> Trial {
+        let mut record = Record::default();
+        outcomes.iter().for_each(|(outcome, count)| record.outcomes.add(*outcome, *count));
+        record.elapsed = Duration::from_secs_f64(seconds);
+        let answers = record.outcomes.total() as f64;
+        let usage = Usage {
+            seconds,
+            processors: 2,
+            machine_busy: 0.5,
+            steal: 0.0,
+            others: 0.0,
+            disk_busy: None,
+            processes: vec![ProcessUsage {
+                name: process.to_owned(),
+                cpu_seconds: cpu_us * answers / 1e6,
+                processors: 0.5,
+                busiest_thread: process.to_owned(),
+                busiest_thread_share: 0.5,
+            }],
+        };
+        Trial::new(1, &Schedule::closed(record.elapsed), &record, Some(usage))
+    }
+
+    #[test]
+    fn failures_void_a_measurement_and_refusals_for_want_of_capacity_do_not() {
+        let sound = |outcomes: &[(Outcome, u64)]| {
+            ensure_sound(&trial(outcomes, "server", 1.0, 1.0), Outcome::Won).is_ok()
+        };
+        assert!(sound(&[(Outcome::Won, 1000)]));
+        assert!(sound(&[(Outcome::Won, 500), (Outcome::Busy, 300), (Outcome::Limited, 200)]));
+        assert!(sound(&[(Outcome::Won, 9990), (Outcome::Failed, 10)]));
+        assert!(!sound(&[(Outcome::Won, 9980), (Outcome::Failed, 20)]));
+        assert!(!sound(&[(Outcome::Won, 900), (Outcome::SoldOut, 100)]));
+        assert!(!sound(&[(Outcome::Busy, 1000)]));
+        assert!(!sound(&[]));
+        let mut unsent = trial(&[(Outcome::Won, 1000)], "server", 1.0, 1.0);
+        unsent.unsent = 10;
+        assert!(ensure_sound(&unsent, Outcome::Won).is_err());
+    }
+
+    #[test]
+    fn medians_are_of_ratios_within_a_repeat_and_are_judged() {
+        let mut comparison = Comparison::new("orders".to_owned(), "server", Outcome::Won);
+        // In the second repeat the whole machine was slow: the ratio does not show it.
+        for slow in [1.0, 3.0, 1.0] {
+            comparison.server.push(trial(&[(Outcome::Won, 40_000)], "server", 9.0 * slow, slow));
+            comparison.nginx.push(trial(&[(Outcome::Served, 100_000)], "nginx", 5.0 * slow, slow));
+        }
+        let [server, nginx] = comparison.cases();
+        let value = |case: &Case, name: &str| {
+            let metric = case.metrics.iter().find(|metric| metric.name == name).unwrap();
+            (metric.values.len(), (median(metric.values.iter().copied()) * 100.0).round() / 100.0)
+        };
+        assert_eq!(value(&server, CPU_BESIDE_NGINX), (3, 1.8));
+        assert_eq!(value(&server, THROUGHPUT_BESIDE_NGINX), (3, 0.4));
+        assert_eq!(value(&nginx, CPU), (3, 5.0));
+        let bounds: Bounds =
+            &[(CPU_BESIDE_NGINX, Goal::AtMost(2.0)), (THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.5))];
+        let shapes = shapes(&server, bounds);
+        assert_eq!(shapes[0].claim, "orders: CPU beside nginx <= 2");
+        assert_eq!((shapes[0].holds, shapes[1].holds), (Some(true), Some(false)));
+        assert_eq!(shapes[1].measured, "0.40 x");
+        // It is counted in hundredths of a second, and a share of none is no number.
+        comparison.nginx[1].usage.as_mut().unwrap().processes[0].cpu_seconds = 0.0;
+        assert_eq!(value(&comparison.cases()[0], CPU_BESIDE_NGINX), (2, 1.8));
+        assert_eq!(value(&comparison.cases()[0], THROUGHPUT_BESIDE_NGINX).0, 3);
+        // Nothing of an invalid pair counts.
+        comparison.nginx[0].unsent = 1;
+        comparison.nginx[0].flags.push(crate::load::trial::Flag::Unsent { requests: 1 });
+        assert_eq!(value(&comparison.cases()[0], THROUGHPUT_BESIDE_NGINX).0, 2);
+    }
+}
