@@ -23,6 +23,8 @@ mod ledger;
 mod load;
 mod proxy;
 mod report;
+#[path = "../../../server/tests/it/sent.rs"]
+mod sent;
 mod servers;
 mod shop;
 mod small_disk;

@@ -19,6 +19,7 @@ use crate::gate::redis_cli;
 use crate::load::{Load, Shape};
 use crate::proxy::{ADVERTISED_HOST, Mode, Proxy};
 use crate::report::{self, Row};
+use crate::sent::send;
 use crate::shop::{Caller, Round};
 use crate::small_disk::{Owner, SmallDisk};
 use crate::soak;
@@ -388,7 +389,7 @@ mod tests {
             assert!(Instant::now() < deadline, "{error}");
         }
         let mut producer = Producer::new(options);
-        producer.send("proxied", &["a"]).unwrap();
+        send(&mut producer, "proxied", &["a"]);
         network.broker.set(Mode::Cut);
         producer.send("proxied", &["b"]).unwrap_err();
         network.broker.set(Mode::Pass);

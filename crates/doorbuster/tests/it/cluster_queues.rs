@@ -10,6 +10,7 @@ use crate::cluster::{accepted, ask_once, audit, configure, sql, wipe_gates};
 use crate::cluster_gate::{get, logged, serve_logged, until, until_ready};
 use crate::engines::Engines;
 use crate::run;
+use crate::sent::send;
 use crate::serving::Serving;
 use crate::topic;
 
@@ -27,7 +28,7 @@ fn fill(topic: &str, queues: usize) {
     let options = Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() };
     let mut producer = Producer::new(options);
     for _ in 0..queues {
-        producer.send(topic, &[b"not an order"]).unwrap();
+        send(&mut producer, topic, &[b"not an order"]);
     }
 }
 

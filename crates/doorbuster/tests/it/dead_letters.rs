@@ -10,6 +10,7 @@ use server::queue::{Admin, Consumer, Options, Producer, Queue, Terms, Topics};
 
 use crate::engines::Engines;
 use crate::run;
+use crate::sent::send;
 
 struct Shop {
     directory: tempfile::TempDir,
@@ -47,7 +48,7 @@ impl Shop {
         let queue = Queue { broker: "broker-a".into(), number: 3 };
         let reason = format!("reason {offset}");
         let record = Record::Letter(DeadLetter::new(queue, offset, reason, UnixMs(at_ms), message)).encode();
-        Producer::new(self.options.clone()).send(&self.topics.dead_letters, &[record]).unwrap();
+        send(&mut Producer::new(self.options.clone()), &self.topics.dead_letters, &[record]);
     }
 
     #[track_caller]
@@ -109,7 +110,7 @@ broker-a/3/5   2026-11-18T11:07:40Z      5  no        reason 5
 fn what_cannot_be_replayed_or_read_is_reported() {
     let shop = Shop::new("unreadable");
     shop.put_aside(1, 1_795_000_000_000, &vec![7; BODY_BYTES_MAX + 1]);
-    Producer::new(shop.options.clone()).send(&shop.topics.dead_letters, &[b"not a record"]).unwrap();
+    send(&mut Producer::new(shop.options.clone()), &shop.topics.dead_letters, &[b"not a record"]);
     let (code, out, err) = shop.doorbuster(&["list"]);
     assert_eq!(code, 1, "{err}");
     assert!(out.contains("524289  no"), "{out}");

@@ -37,6 +37,8 @@ mod operators;
 mod payments;
 mod published;
 mod reload;
+#[path = "../../../server/tests/it/sent.rs"]
+mod sent;
 mod serve;
 mod serving;
 mod shop_calls;

@@ -23,4 +23,5 @@ mod net;
 mod outgoing;
 mod places;
 mod queue;
+mod sent;
 mod sqlite_files;

@@ -12,6 +12,7 @@ use super::{
     PATIENCE, UPDATE_BROKER_CONFIG, asked, beginnings, create_topic, operate, options, read, settings, topic,
 };
 use crate::engines::Engines;
+use crate::sent::send;
 
 /// Batches of 1 to 512 messages of 0 to 4 KB; each message begins with its number.
 fn batches(total: usize) -> Vec<Vec<Vec<u8>>> {
@@ -39,7 +40,7 @@ fn messages_arrive_once_each_and_in_the_order_of_their_queue_and_can_be_read_aga
     assert_eq!(wants.len(), 8);
     let batches = batches(5000);
     for batch in &batches {
-        producer.send("conformance", batch).unwrap();
+        send(&mut producer, "conformance", batch);
     }
     let count = batches.iter().map(Vec::len).sum();
     let bodies = read(&mut consumer, &wants, count);
@@ -76,7 +77,7 @@ fn two_consumers_share_the_queues() {
     let (_, mut second) = topic(engines, "shared");
     let wants = beginnings(&mut first);
     for number in 0..64_u32 {
-        producer.send("shared", &[number.to_be_bytes()]).unwrap();
+        send(&mut producer, "shared", &[number.to_be_bytes()]);
     }
     let mut seen = BTreeSet::new();
     for (consumer, wants) in [(&mut first, &wants[..3]), (&mut second, &wants[3..])] {
@@ -96,7 +97,7 @@ fn a_message_that_comes_while_a_consumer_waits_is_there_at_once() {
     for number in 0..20_u32 {
         let sender = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
-            producer.send("waiting", &[number.to_be_bytes()]).unwrap();
+            send(&mut producer, "waiting", &[number.to_be_bytes()]);
             (producer, Instant::now())
         });
         let pulled = consumer.pull(&wants, 100, PATIENCE).unwrap();
@@ -122,7 +123,7 @@ fn an_offset_that_is_not_there_is_an_error_of_its_queue_alone() {
     let engines = Engines::shared(&["rocketmq"]);
     let (mut producer, mut consumer) = topic(engines, "offsets");
     let wants = beginnings(&mut consumer);
-    producer.send("offsets", &[b"one"]).unwrap();
+    send(&mut producer, "offsets", &[b"one"]);
     let bodies = read(&mut consumer, &wants, 1);
     let (queue, _) = bodies.first_key_value().unwrap();
     // At the end there is nothing yet; behind it there is a gap.
@@ -156,8 +157,8 @@ fn a_missing_topic_and_an_oversized_batch_are_not_sent() {
 
     let error = producer.send("sizes", &[vec![0; BATCH_BYTES_MAX + 1]]).unwrap_err();
     assert!(matches!(error, SendError::NotSent(_)), "{error}");
-    producer.send("sizes", &[vec![0; BATCH_BYTES_MAX]]).unwrap();
-    producer.send("sizes", &vec![[0_u8; 1024]; 1024]).unwrap();
+    send(&mut producer, "sizes", &[vec![0; BATCH_BYTES_MAX]]);
+    send(&mut producer, "sizes", &vec![[0_u8; 1024]; 1024]);
     producer.send("sizes", &[[0_u8; 1]; 0]).unwrap();
     assert!(producer.look("sizes").is_ok());
 }
@@ -184,7 +185,7 @@ fn the_broker_says_what_its_messages_survive() {
 fn the_group_is_made_where_brokers_make_none_by_themselves() {
     let engines = Engines::shared(&["rocketmq"]);
     let (mut producer, _) = topic(engines, "groups");
-    producer.send("groups", &[b"x"]).unwrap();
+    send(&mut producer, "groups", &[b"x"]);
     // All tests have their group made for them, so that this one can't hurt them.
     operate(
         &engines.address("rocketmq-broker"),

@@ -9,6 +9,7 @@ use server::queue::{BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Que
 
 use super::{PATIENCE, UPDATE_BROKER_CONFIG, ask, beginnings, create_topic, operate, options, read, topic};
 use crate::engines::Engines;
+use crate::sent::send;
 
 /// A broker that serves again must be used within one second; the rest is for a busy machine.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
@@ -172,7 +173,7 @@ fn a_frozen_broker_makes_sends_unknown_in_time_and_is_used_again_when_it_thaws()
     let (mut patient, mut consumer) = topic(&engines, "frozen");
     topic(&engines, "yardstick");
     let mut wants = beginnings(&mut consumer);
-    patient.send("frozen", &[b"before"]).unwrap();
+    send(&mut patient, "frozen", &[b"before"]);
     let send_timeout = Duration::from_secs(2);
     let mut producer = Producer::new(Options { send_timeout, ..options(&engines) });
     let start = Instant::now();
@@ -256,9 +257,9 @@ fn without_a_name_server_the_known_brokers_serve_on() {
     let (mut producer, mut consumer) = topic(&engines, "unnamed");
     topic(&engines, "yardstick");
     let wants = beginnings(&mut consumer);
-    producer.send("unnamed", &[b"one"]).unwrap();
+    send(&mut producer, "unnamed", &[b"one"]);
     engines.kill("rocketmq-namesrv");
-    producer.send("unnamed", &[b"two"]).unwrap();
+    send(&mut producer, "unnamed", &[b"two"]);
     let bodies: usize = read(&mut consumer, &wants, 2).into_values().map(|bodies| bodies.len()).sum();
     assert_eq!(bodies, 2);
 
@@ -287,7 +288,7 @@ fn the_next_name_server_is_asked_when_one_is_away() {
     let mut options = options(engines);
     options.name_servers.insert(0, nobody);
     create_topic(&options, "second").unwrap();
-    Producer::new(options.clone()).send("second", &[b"x"]).unwrap();
+    send(&mut Producer::new(options.clone()), "second", &[b"x"]);
     let mut consumer = Consumer::new(options, "second");
     let wants = beginnings(&mut consumer);
     assert_eq!(read(&mut consumer, &wants, 1).len(), 1);
@@ -303,7 +304,7 @@ fn messages_that_the_broker_deleted_unread_are_a_loss_that_is_told() {
     // More than one file of the log, for the last one stays.
     let body = vec![7; BATCH_BYTES_MAX];
     for _ in 0..136 {
-        producer.send("deleted", &[&body]).unwrap();
+        send(&mut producer, "deleted", &[&body]);
     }
     let address = engines.address("rocketmq-broker");
     operate(&address, UPDATE_BROKER_CONFIG, b"fileReservedTime=0\n");
