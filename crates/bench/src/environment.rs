@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::rank;
 use crate::nginx;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Environment {
     pub load_before: String,
     /// Generator, server and reference share this machine's processors.
     pub co_located: bool,
+    /// Whether the generator outranks what it measures. Empty in reports of before it was recorded.
+    #[serde(default)]
+    pub generator: String,
     /// [`DEBUG`] or `release`: of this program, which is what is measured with, and as a server of ours what is measured.
     /// Empty in reports of before it was recorded.
     #[serde(default)]
@@ -67,6 +71,7 @@ impl Environment {
                 .unwrap_or_else(unknown),
             build: if cfg!(debug_assertions) { DEBUG } else { "release" }.to_owned(),
             co_located: true,
+            generator: rank::said(),
         }
     }
 

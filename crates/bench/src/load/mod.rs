@@ -13,6 +13,7 @@ pub(crate) mod distribution;
 mod generator;
 mod outcome;
 pub mod protocol;
+pub mod rank;
 pub mod record;
 pub mod schedule;
 mod series;

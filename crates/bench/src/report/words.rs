@@ -161,6 +161,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("program", report.program.clone()),
         ("build", said(&environment.build)),
+        ("generator", said(&environment.generator)),
         ("sources", report.git_revision.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),

@@ -4,6 +4,7 @@
 
 mod compare;
 mod peak;
+mod place;
 mod report;
 mod signals;
 mod suite;
@@ -12,7 +13,6 @@ mod tools;
 
 use std::path::Path;
 
-use ::bench::engines::find_scripts;
 use clap::{Args, Subcommand};
 use server::config::Environment;
 
@@ -90,27 +90,6 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
 
 const TOKEN_SECRET: &str = "DOORBUSTER_AUTH_TOKEN_SECRET";
 const REDIS_PASSWORD: &str = "DOORBUSTER_BENCH_REDIS_PASSWORD";
-/// The folder of the scripts, unless it is said otherwise. What starts no engines of a cluster does without.
-const SCRIPTS: &str = "dev";
-
-/// What is wrong with the folders of the arguments, before anything is made or started.
-fn check_folders(scripts: &Path, data: Option<&Path>) -> Result<(), Failure> {
-    if scripts != Path::new(SCRIPTS) {
-        find_scripts(scripts).map_err(|error| Failure::usage(format!("--scripts: {error:#}")))?;
-    }
-    let Some(data) = data else { return Ok(()) };
-    // Of a relative path with one part the parent is empty, and is where we are.
-    let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match parent {
-        Some(parent) if !data.is_dir() && !parent.is_dir() => Err(Failure::usage(format!(
-            "--folder {}: there is no folder {}",
-            data.display(),
-            parent.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Only what `bench run` wrote, of this version of it.
 fn read_report(file: &Path) -> Result<::bench::report::model::Report, Failure> {
     ::bench::report::json::read(file).map_err(|error| Failure::usage(format!("{error:#}")))

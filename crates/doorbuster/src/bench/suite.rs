@@ -16,8 +16,9 @@ use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
 
+use super::place::PlaceArguments;
 use super::thresholds::{self, ThresholdArguments};
-use super::{SCRIPTS, check_folders, report, signals};
+use super::{report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -80,6 +81,9 @@ pub(super) struct RunArguments {
     target: TargetArguments,
     #[command(flatten)]
     place: PlaceArguments,
+    /// The host may be made to swap, where a scenario is about that
+    #[arg(long)]
+    allow_swap: bool,
 }
 
 /// Of running servers; from the environment, so that no list of processes shows them.
@@ -112,27 +116,6 @@ struct TargetArguments {
     target_mysql: Option<String>,
 }
 
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Place")]
-struct PlaceArguments {
-    /// The servers take 200 ports from this one
-    #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
-    port_base: u16,
-    /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
-    scripts: PathBuf,
-    /// The doorbuster to measure, of another version say [default: this program]
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
-    /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
-    /// folder for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// The host may be made to swap, where a scenario is about that
-    #[arg(long)]
-    allow_swap: bool,
-}
-
 pub(super) fn list() -> Result<(), Failure> {
     let rows: Vec<[String; 4]> = scenarios::all()
         .map(|scenario| {
@@ -163,6 +146,7 @@ fn engine_name(engine: Engine) -> &'static str {
 pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Failure> {
     let options = options(arguments, secrets)?;
     let mut kept = report::folder(&arguments.out)?;
+    arguments.place.outrank()?;
     signals::begin(&options.stop)?;
     let (report, end) =
         suite::run(&options, &mut kept).map_err(|error| Failure::unavailable(format!("{error:#}")))?;
@@ -229,7 +213,7 @@ pub(super) fn invalid_trial() -> Failure {
 
 fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
     let scenarios = chosen(arguments)?;
-    check_folders(&arguments.place.scripts, arguments.place.folder.as_deref())?;
+    arguments.place.check()?;
     let thresholds = thresholds(arguments, &scenarios)?;
     let target = target(&arguments.target, secrets)?;
     // With --only it may be cases that need no engines.
@@ -240,7 +224,7 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         find_scripts(&arguments.place.scripts)
             .map_err(|error| Failure::usage(format!("{}: {error:#}", scenario.name)))?;
     }
-    let program = program(arguments.place.program.as_deref())?;
+    let program = arguments.place.program()?;
     let size = if arguments.full { Size::Full } else { Size::Quick };
     let repeats = arguments.repeats.unwrap_or(if arguments.full { REPEATS_FULL } else { 1 });
     Ok(SuiteOptions {
@@ -253,19 +237,13 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
         version: version(),
         command: command_line(std::env::args()),
         scripts: arguments.place.scripts.clone(),
-        folder: arguments.place.folder.clone().unwrap_or_else(std::env::temp_dir),
+        folder: arguments.place.data(),
         port_base: arguments.place.port_base,
         only: arguments.only.clone(),
-        allow_swap: arguments.place.allow_swap,
+        allow_swap: arguments.allow_swap,
         thresholds,
         stop: Arc::new(AtomicBool::new(false)),
     })
-}
-
-/// With its whole path: it is started in other folders.
-fn program(given: Option<&Path>) -> Result<PathBuf, Failure> {
-    let Some(given) = given else { return std::env::current_exe().map_err(Failure::unavailable) };
-    given.canonicalize().map_err(|error| Failure::usage(format!("--program {}: {error}", given.display())))
 }
 
 fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {

@@ -17,6 +17,7 @@ use mio::{Events, Poll, Token};
 
 use super::connection::Connection;
 use super::protocol::{ConnectionId, Protocol, Verdicts};
+use super::rank::Raised;
 use super::record::{Asking, Record};
 use super::schedule::{Next, Pace, Schedule, Until};
 use super::series::Series;
@@ -47,6 +48,7 @@ pub enum RunError {
     /// The stop flag was raised.
     Stopped,
     Poll(io::Error),
+    Rank(io::Error),
 }
 
 impl std::fmt::Display for RunError {
@@ -54,6 +56,7 @@ impl std::fmt::Display for RunError {
         match self {
             Self::Stopped => f.write_str("stopped by a signal"),
             Self::Poll(_) => f.write_str("waiting for sockets failed"),
+            Self::Rank(_) => f.write_str("outranking what is measured failed"),
         }
     }
 }
@@ -62,7 +65,7 @@ impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Stopped => None,
-            Self::Poll(error) => Some(error),
+            Self::Poll(error) | Self::Rank(error) => Some(error),
         }
     }
 }
@@ -294,6 +297,7 @@ impl Generator {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
+        let _raised = Raised::now().map_err(RunError::Rank)?;
         let mut run = self.start(schedule, protocol, watch);
         let started = run.started;
         if let (Until::Elapsed(duration), Some(_)) = (schedule.until, &windows) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ::bench::address::{is_local, resolve};
 use ::bench::audit;
 use ::bench::durability::{self, DurabilityOptions, Extent};
+use ::bench::installation::Site;
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
@@ -20,9 +21,10 @@ use ::bench::suite;
 use clap::{Args, ValueEnum};
 
 use super::compare::share;
+use super::place::PlaceArguments;
 use super::suite::{command_line, invalid_trial, version};
 use super::thresholds::{self, ThresholdArguments};
-use super::{SCRIPTS, TOKEN_SECRET, check_folders, report, signals};
+use super::{TOKEN_SECRET, report, signals};
 use crate::failure::Failure;
 use crate::output;
 
@@ -37,25 +39,17 @@ const DEMO: (u64, u64) = (3, 29);
 /// Of the sale that own orders are placed in at a running server, unless it is said otherwise.
 const OWN_SALE: u64 = 7;
 
-/// Where a measurement is made, and where its report goes.
+/// What a search and a price list have in common.
 #[derive(Args, Debug)]
-struct PlaceArguments {
+struct CommonArguments {
     /// A first impression: short loads, and fewer of them
     #[arg(long)]
     quick: bool,
     /// The folder of the report; one of an earlier run is replaced when something was measured
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
-    /// The engines take 100 ports from this one
-    #[arg(long, value_name = "PORT", default_value_t = 27000, value_parser = clap::value_parser!(u16).range(1024..=65000))]
-    port_base: u16,
-    /// The folder of the scripts that start the engines
-    #[arg(long, value_name = "DIR", default_value = SCRIPTS)]
-    scripts: PathBuf,
-    /// Where the servers keep their data meanwhile; on a real disk, or syncs cost nothing [default: the system's
-    /// folder for temporary files]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArguments,
     #[command(flatten)]
     thresholds: ThresholdArguments,
 }
@@ -120,7 +114,7 @@ pub(super) struct PeakArguments {
     #[arg(long, value_name = "ID", requires = "target_http")]
     product: Option<u64>,
     #[command(flatten)]
-    place: PlaceArguments,
+    common: CommonArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -172,7 +166,7 @@ pub(super) struct DurabilityArguments {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     users: u16,
     #[command(flatten)]
-    place: PlaceArguments,
+    common: CommonArguments,
 }
 
 /// Rows of the price list.
@@ -236,8 +230,8 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
         }
         (None, None) => PeakTarget::Embedded,
     };
-    let mut options = PeakOptions::new(program()?, target);
-    if arguments.place.quick {
+    let mut options = PeakOptions::new(arguments.common.place.program()?, target);
+    if arguments.common.quick {
         options = options.quick();
     }
     options.p99 = arguments.p99;
@@ -245,15 +239,13 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     options.users = arguments.users.into();
     options.trial = arguments.trial.unwrap_or(options.trial);
     options.seed = arguments.seed;
-    options.site.scripts.clone_from(&arguments.place.scripts);
-    options.site.folder = arguments.place.data();
-    options.site.port_base = arguments.place.port_base;
+    arguments.common.locate(&mut options.site);
     options.check().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let known = [(options.target.name(), figures::peak_metrics())];
-    let thresholds = arguments.place.thresholds.read_for("peak", &known)?;
-    let mut begun = arguments.place.begin(&options.site.stop)?;
+    let thresholds = arguments.common.thresholds.read_for("peak", &known)?;
+    let mut begun = arguments.common.begin(&options.site.stop)?;
     // How often each load was tried depends on what came of it, and is shown beside each.
-    let mut report = arguments.place.report(1, arguments.target_http.is_none_or(is_local));
+    let mut report = arguments.common.report(1, arguments.target_http.is_none_or(is_local));
     report.seed = arguments.seed;
     let found = peak::run(&options);
     options.site.progress.finish();
@@ -261,18 +253,24 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
         Ok(Searched { report: found, cut: None }) => found,
         Ok(Searched { report: found, cut: Some(why) }) => {
             report.peak = Some(found);
-            return arguments.place.give_up(report, begun, "peak", &why, &options.site.stop);
+            return arguments.common.give_up(report, begun, "peak", &why, &options.site.stop);
         }
         Err(error) => {
-            return arguments.place.give_up(report, begun, "peak", &format!("{error:#}"), &options.site.stop);
+            return arguments.common.give_up(
+                report,
+                begun,
+                "peak",
+                &format!("{error:#}"),
+                &options.site.stop,
+            );
         }
     };
     let verdict = verdict(&found);
     let admission = found.admission.as_ref().map(|admission| admission.config.clone());
     report.peak = Some(found);
     report.thresholds = judge(&thresholds, &report);
-    arguments.place.keep(&mut report, &mut begun)?;
-    let settings = arguments.place.out.join("admission.toml");
+    arguments.common.keep(&mut report, &mut begun)?;
+    let settings = arguments.common.out.join("admission.toml");
     if let Some(config) = admission {
         json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
         output::print(&format!("The settings that follow: {}\n", settings.display()))?;
@@ -320,40 +318,34 @@ fn verdict(found: &PeakReport) -> Result<(), Failure> {
 }
 
 pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Failure> {
-    let mut options = DurabilityOptions::new(program()?);
-    if arguments.place.quick {
+    let mut options = DurabilityOptions::new(arguments.common.place.program()?);
+    if arguments.common.quick {
         options = options.quick();
     }
     options.extent = arguments.extent.map_or(options.extent, Extent::from);
     options.only.clone_from(&arguments.only);
     options.repeats = arguments.repeats.map_or(options.repeats, usize::from);
     options.users = arguments.users.into();
-    options.site.scripts.clone_from(&arguments.place.scripts);
-    options.site.folder = arguments.place.data();
-    options.site.port_base = arguments.place.port_base;
+    arguments.common.locate(&mut options.site);
     let plan = options.plan();
     if plan.is_empty() {
         return Err(Failure::usage(
             "nothing would be measured: no row of this extent was asked for by --only",
         ));
     }
-    let thresholds = arguments.place.thresholds.read_for("durability", &plan)?;
-    let mut begun = arguments.place.begin(&options.site.stop)?;
-    let mut report = arguments.place.report(options.repeats, true);
+    let thresholds = arguments.common.thresholds.read_for("durability", &plan)?;
+    let mut begun = arguments.common.begin(&options.site.stop)?;
+    let mut report = arguments.common.report(options.repeats, true);
     let ended = durability::run(&options, &mut report.durability);
     options.site.progress.finish();
     if let Err(error) = ended {
         let error = format!("{error:#}");
-        return arguments.place.give_up(report, begun, "durability", &error, &options.site.stop);
+        return arguments.common.give_up(report, begun, "durability", &error, &options.site.stop);
     }
     report.thresholds = judge(&thresholds, &report);
-    arguments.place.keep(&mut report, &mut begun)?;
+    arguments.common.keep(&mut report, &mut begun)?;
     // Figures that can't be believed weigh more than thresholds that are missed.
     if report.is_valid() { thresholds::check(&report) } else { Err(invalid_trial()) }
-}
-
-fn program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::unavailable)
 }
 
 /// When a measurement began, and where its report will be.
@@ -362,18 +354,21 @@ struct Begun {
     folder: Folder,
 }
 
-impl PlaceArguments {
-    fn data(&self) -> PathBuf {
-        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+impl CommonArguments {
+    fn locate(&self, site: &mut Site) {
+        site.scripts.clone_from(&self.place.scripts);
+        site.folder = self.place.data();
+        site.port_base = self.place.port_base;
     }
 
     /// What can be found out before minutes of measuring is found out here.
     fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Begun, Failure> {
-        check_folders(&self.scripts, self.folder.as_deref())?;
-        let data = self.data();
+        self.place.check()?;
+        let data = self.place.data();
         std::fs::create_dir_all(&data)
             .map_err(|error| Failure::usage(format!("{}: can't be made: {error}", data.display())))?;
         let folder = report::folder(&self.out)?;
+        self.place.outrank()?;
         signals::begin(stop)?;
         Ok(Begun { at: Instant::now(), folder })
     }
@@ -389,7 +384,7 @@ impl PlaceArguments {
             seed: 0,
             co_located,
         };
-        Report { complete: true, ..suite::empty(about, &self.data()) }
+        Report { complete: true, ..suite::empty(about, &self.place.data()) }
     }
 
     /// An end before all was measured. What was is kept, but never after a broken audit.

@@ -58,19 +58,17 @@ fn a_peak_that_only_the_generator_limits_is_none() {
 #[test]
 fn an_early_end_keeps_what_was_measured_but_for_a_broken_audit() {
     let folder = tempfile::tempdir().unwrap();
-    let place = PlaceArguments {
+    let common = CommonArguments {
         quick: true,
         out: folder.path().to_owned(),
-        scripts: PathBuf::from("dev"),
-        folder: None,
-        port_base: 27000,
+        place: PlaceArguments::default(),
         thresholds: ThresholdArguments::default(),
     };
     let ends = |measured: Option<PeakReport>, error: &str, stopped: bool| {
-        let report = Report { peak: measured, ..place.report(1, true) };
-        let folder = Folder::open(&place.out).unwrap();
+        let report = Report { peak: measured, ..common.report(1, true) };
+        let folder = Folder::open(&common.out).unwrap();
         let begun = Begun { at: Instant::now(), folder };
-        place.give_up(report, begun, "peak", error, &AtomicBool::new(stopped)).unwrap_err()
+        common.give_up(report, begun, "peak", error, &AtomicBool::new(stopped)).unwrap_err()
     };
     let kept = folder.path().join("report.json");
     let some = || Some(peak(None, None, ""));
