@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::generator::{REST, RunError, SWEEP};
 use super::protocol::Verdicts;
+use super::rank::Raised;
 use super::record::{Asking, Clocks, Outcome, Record};
 use super::schedule::{Next, Pace, Schedule, Until};
 use super::series::Series;
@@ -58,6 +59,8 @@ pub fn run_clients<C: Client>(
     watch: &mut dyn FnMut(&Second),
 ) -> Result<Record, RunError> {
     assert!(schedule.is_unplanned(), "clients that block make a closed loop without think time");
+    // A thread has the rank of the one that made it.
+    let _raised = Raised::now().map_err(RunError::Rank)?;
     let run = Mutex::new(Run::start(schedule, clients.len()));
     thread::scope(|scope| {
         let (working, ended) = sync_channel::<()>(0);
