@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use ::time::OffsetDateTime;
+use ::time::format_description::well_known::Rfc3339;
+
 pub(crate) use server::calendar::format_utc;
 
 const DAY_S: u64 = 86_400;
@@ -73,72 +76,10 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, String> {
     })
 }
 
-/// Date, `T`, time, perhaps a fraction, and `Z` or an offset; from 1970 on. A leap second counts as the next one.
+/// From 1970 on.
 fn parse_rfc3339(text: &str) -> Option<u64> {
-    let digits = |from: usize, to: usize| -> Option<u64> {
-        let part = text.get(from..to)?;
-        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
-    };
-    let marks = [(4, "-"), (7, "-"), (13, ":"), (16, ":")];
-    if marks.iter().any(|(at, mark)| text.get(*at..at + 1) != Some(mark))
-        || !matches!(text.get(10..11)?, "T" | "t" | " ")
-    {
-        return None;
-    }
-    let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
-    let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
-    let date_exists = (1970..=9999).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=days_of(year, month)).contains(&day);
-    if !date_exists || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let mut rest = text.get(19..)?;
-    let mut ms = 0;
-    if let Some(fraction) = rest.strip_prefix('.') {
-        let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
-        let thousandths: String =
-            fraction.get(..length.min(3))?.chars().chain("000".chars()).take(3).collect();
-        ms = if length == 0 { return None } else { thousandths.parse().ok()? };
-        rest = &fraction[length..];
-    }
-    let days: u64 = (1970..year).map(days_of_year).sum::<u64>()
-        + (1..month).map(|month| days_of(year, month)).sum::<u64>()
-        + (day - 1);
-    let local_s = days * DAY_S + hour * 3_600 + minute * 60 + second;
-    Some(utc_of(local_s, rest)? * 1_000 + ms)
-}
-
-fn utc_of(local_s: u64, zone: &str) -> Option<u64> {
-    if matches!(zone, "Z" | "z") {
-        return Some(local_s);
-    }
-    let (sign, offset) = zone.split_at_checked(1)?;
-    let (hours, minutes) = offset.split_once(':')?;
-    let valid = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !valid(hours) || !valid(minutes) {
-        return None;
-    }
-    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let offset_s = (hours <= 23 && minutes <= 59).then_some(hours * 3_600 + minutes * 60)?;
-    match sign {
-        "+" => local_s.checked_sub(offset_s),
-        "-" => Some(local_s + offset_s),
-        _ => None,
-    }
-}
-
-fn days_of_year(year: u64) -> u64 {
-    337 + days_of(year, 2)
-}
-
-fn days_of(year: u64, month: u64) -> u64 {
-    let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
-    match month {
-        2 => 28 + u64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+    let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    u64::try_from(at.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
 }
 
 #[cfg(test)]
@@ -197,6 +138,7 @@ mod tests {
             "2026-01-00T00:00:00Z",
             "2026-12-01T24:00:00Z",
             "1969-12-31T23:59:59Z",
+            "1969-12-31T23:59:59.9999Z",
             "1970-01-01T00:00:00+01:00",
             "2026-12-01T10:00:00.Z",
             "2026-12-01T10:00:00+1:00",
