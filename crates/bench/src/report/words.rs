@@ -5,14 +5,15 @@
 use std::mem::discriminant;
 
 use super::figures;
-use super::format::{duration, figure, number, percent, time_us, times, utc};
+use super::format::{duration, figure, number, percent, time_us, utc};
 use super::model::{
-    Audit, Case, DurabilityRow, EngineSettings, Flag, Kill, Limiter, Overload, PeakPoint, PeakReport, Report,
+    Audit, DurabilityRow, EngineSettings, Flag, Kill, Limiter, Overload, PeakPoint, PeakReport, Report,
     ScenarioReport, Shape, Size, ThresholdResult, Trial, Verdict,
 };
 use super::statistics::{REPEATS_FOR_INTERVAL, median};
+use super::verdict;
 
-/// Begins the line of a trial whose figures say nothing.
+/// Begins the line of a trial of which nothing may be quoted.
 const INVALID: &str = "INVALID";
 /// Begins the line of one whose figures are to be read with care.
 const TO_NOTE: &str = "NOTE";
@@ -58,7 +59,7 @@ pub(super) fn flag(flag: &Flag) -> String {
             number(*of as f64)
         ),
         Flag::Disturbed { processors, most } => {
-            format!("work that is not ours used {processors:.1} processors, which is noted from {most:.1} on")
+            format!("other work used {processors:.1} processors, at most {most:.1} allowed")
         }
         Flag::Stray { answers } => {
             format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
@@ -68,14 +69,36 @@ pub(super) fn flag(flag: &Flag) -> String {
 }
 
 /// One line for each kind of flag of a scenario, with the cases that have it.
-pub(super) fn flags(scenario: &ScenarioReport) -> Vec<String> {
+pub(super) fn flags(scenario: &ScenarioReport, size: Size) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let trials = || scenario.cases.iter().flat_map(|case| &case.trials);
     if trials().any(|trial| trial.flags.contains(&Flag::CoLocated)) {
         lines.push(flag(&Flag::CoLocated));
     }
-    lines.extend(scenario.cases.iter().flat_map(|case| doubts(&case.name, &case.trials)));
+    lines.extend(doubts_of_scenario(scenario, size));
     lines
+}
+
+/// The same without what holds of all.
+pub(super) fn doubts_of_scenario(scenario: &ScenarioReport, size: Size) -> Vec<String> {
+    let mut lines: Vec<String> =
+        scenario.cases.iter().flat_map(|case| doubts(&case.name, &case.trials)).collect();
+    let loaded = scenario.cases.iter().map(|case| case.trials.as_slice()).filter(|trials| !trials.is_empty());
+    lines.extend(verdict::samples(&scenario.name, size, loaded));
+    lines
+}
+
+/// `6 x 3 s, 765,000 requests`.
+pub(super) fn sample(repeats: usize, seconds: f64, requests: u64) -> String {
+    let times = if repeats == 1 { String::new() } else { format!("{repeats} x ") };
+    let each = figure(seconds / repeats.max(1) as f64, "s");
+    format!("{times}{each}, {} requests", number(requests as f64))
+}
+
+/// The same of all repeats; a dash where no load was run.
+pub(super) fn sample_of(samples: &[(f64, u64)]) -> String {
+    let (seconds, requests) = (samples.iter().map(|of| of.0).sum(), samples.iter().map(|of| of.1).sum());
+    if samples.is_empty() { "-".to_owned() } else { sample(samples.len(), seconds, requests) }
 }
 
 /// The same of the loads of a search, and of its overload.
@@ -86,8 +109,9 @@ pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
 }
 
 /// The same of the price list.
-pub(super) fn durability_flags(rows: &[DurabilityRow]) -> Vec<String> {
-    rows.iter().flat_map(|row| doubts(&figures::combination(row), &row.trials)).collect()
+pub(super) fn durability_flags(rows: &[DurabilityRow], size: Size) -> Vec<String> {
+    let doubts = rows.iter().flat_map(|row| doubts(&figures::combination(row), &row.trials));
+    doubts.chain(verdict::samples("durability", size, rows.iter().map(|row| &*row.trials))).collect()
 }
 
 /// What is shown of a row beside its figures.
@@ -110,13 +134,13 @@ pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
     }
     let line = |(of, repeats): (&Flag, Vec<String>)| {
         let first = if repeats.len() > 1 { " (the first of them)" } else { "" };
-        let kind = if of.invalidates() { INVALID } else { TO_NOTE };
+        let kind = if of.forbids_quoting() { INVALID } else { TO_NOTE };
         format!("{kind}: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
     };
     kinds.into_iter().map(line).collect()
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict_of_load(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Fail => "fail",
@@ -197,51 +221,13 @@ fn repeats(repeats: usize) -> String {
     }
 }
 
-/// The cells of a row of figures, without marks.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) case: String,
-    pub(super) metric: String,
-    pub(super) published: String,
-    pub(super) dubious: Option<String>,
-    pub(super) measured: String,
-    pub(super) interval: String,
-    pub(super) ratio: String,
-    /// Trials that don't count.
-    pub(super) invalid: usize,
-}
-
-pub(super) fn rows(scenario: &str, case: &Case, figures: &[figures::Figure]) -> Vec<Row> {
-    let invalid = case.trials.iter().filter(|trial| !trial.is_valid()).count();
-    let of_case = figures.iter().filter(|figure| figure.scenario == scenario && figure.case == case.name);
-    of_case
-        .map(|of| Row {
-            case: of.case.clone(),
-            metric: of.metric.clone(),
-            published: of.published.as_ref().map(|of_it| figure(of_it.value, &of.unit)).unwrap_or_default(),
-            dubious: of.published.as_ref().and_then(|published| published.dubious.clone()),
-            measured: of
-                .median()
-                .map_or_else(|| "not measured".to_owned(), |median| figure(median, &of.unit)),
-            interval: of
-                .interval()
-                .map(|interval| {
-                    format!("{} to {}", figure(interval.low, &of.unit), figure(interval.high, &of.unit))
-                })
-                .unwrap_or_default(),
-            ratio: of.ratio().map(times).unwrap_or_default(),
-            invalid,
-        })
-        .collect()
-}
-
 /// The lists that stand below a scenario's tables: their titles, and their lines.
-pub(super) fn lists_of_scenario(of: &ScenarioReport) -> Vec<(String, Vec<String>)> {
+pub(super) fn lists_of_scenario(of: &ScenarioReport, size: Size) -> Vec<(String, Vec<String>)> {
     let mut lists: Vec<(String, Vec<String>)> = of.limiter.iter().map(limiter).collect();
     lists.extend([
         ("Scaled down".to_owned(), of.scaled_down.clone()),
         ("Notes".to_owned(), of.notes.clone()),
-        ("Validity".to_owned(), flags(of)),
+        ("Validity".to_owned(), flags(of, size)),
         ("Audit, clean".to_owned(), of.audit.iter().map(audit).collect()),
         ("Engines, as they said themselves".to_owned(), of.engines.iter().map(engine).collect()),
     ]);
@@ -310,10 +296,10 @@ pub(super) fn loads(peak: &PeakReport) -> Vec<&PeakPoint> {
     loads
 }
 
-pub(super) const LOAD_TITLES: [&str; 6] = ["offered", "phase", "verdict", "good", "p99", "trials"];
+pub(super) const LOAD_TITLES: [&str; 7] = ["offered", "phase", "verdict", "good", "p99", "sample", "trials"];
 
 /// Its figures are the medians of its valid trials.
-pub(super) fn load(point: &PeakPoint) -> [String; 6] {
+pub(super) fn load(point: &PeakPoint) -> [String; 7] {
     let median_of = |value: fn(&Trial) -> f64, unit| {
         median(&point.valid().map(value).collect::<Vec<_>>()).map(|of| figure(of, unit)).unwrap_or_default()
     };
@@ -322,9 +308,14 @@ pub(super) fn load(point: &PeakPoint) -> [String; 6] {
         offered(point),
         point.phase.clone(),
         // Of a closed loop nothing is to be decided.
-        if point.is_closed_loop() && valid > 0 { String::new() } else { verdict(point.verdict).to_owned() },
+        if point.is_closed_loop() && valid > 0 {
+            String::new()
+        } else {
+            verdict_of_load(point.verdict).to_owned()
+        },
         median_of(Trial::good_per_s, "1/s"),
         median_of(|trial| trial.response.at(0.99) as f64, "us"),
+        sample_of(&figures::samples(&point.trials)),
         if valid < made { format!("{made} ({} invalid)", made - valid) } else { made.to_string() },
     ]
 }
@@ -346,10 +337,11 @@ pub(super) fn overload(of: &Overload) -> String {
     }
 }
 
-pub(super) const DURABILITY_TITLES: [&str; 9] = [
+pub(super) const DURABILITY_TITLES: [&str; 10] = [
     "settings",
     "orders/s",
     "p99",
+    "sample",
     "killed",
     "acknowledged",
     "lost",
@@ -359,15 +351,15 @@ pub(super) const DURABILITY_TITLES: [&str; 9] = [
 ];
 
 /// A line for each kill, and one for a combination in which nothing was killed.
-pub(super) fn durability(row: &DurabilityRow) -> Vec<[String; 9]> {
+pub(super) fn durability(row: &DurabilityRow) -> Vec<[String; 10]> {
     let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
     let median_of = |values: &[f64], unit| {
         median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit))
     };
     let line = |[victim, acknowledged, lost, unknown, back]: [String; 5]| {
         let (rate, p99) = (median_of(&row.orders_per_s, "1/s"), median_of(&p99, "us"));
-        let settings = figures::combination(row);
-        [settings, rate, p99, victim, acknowledged, lost, unknown, back, row.power_cut.clone()]
+        let (settings, sample) = (figures::combination(row), sample_of(&figures::samples(&row.trials)));
+        [settings, rate, p99, sample, victim, acknowledged, lost, unknown, back, row.power_cut.clone()]
     };
     if row.kills.is_empty() {
         return vec![line(["nothing", "", "", "", ""].map(str::to_owned))];
