@@ -7,10 +7,10 @@ use std::mem::discriminant;
 use super::figures;
 use super::format::{duration, figure, number, percent, time_us, utc};
 use super::model::{
-    Audit, DurabilityRow, EngineSettings, Flag, Kill, Limiter, Overload, PeakPoint, PeakReport, Report,
-    ScenarioReport, Shape, Size, ThresholdResult, Trial, Verdict,
+    Audit, DurabilityRow, EngineSettings, Flag, Overload, PeakPoint, PeakReport, Report, ScenarioReport,
+    Size, Trial, Verdict,
 };
-use super::statistics::{REPEATS_FOR_INTERVAL, median};
+use super::statistics::REPEATS_FOR_INTERVAL;
 use super::verdict;
 
 /// Begins the line of a trial of which nothing may be quoted.
@@ -114,13 +114,6 @@ pub(super) fn durability_flags(rows: &[DurabilityRow], size: Size) -> Vec<String
     doubts.chain(verdict::samples("durability", size, rows.iter().map(|row| &*row.trials))).collect()
 }
 
-/// What is shown of a row beside its figures.
-pub(super) fn durability_notes(row: &DurabilityRow) -> Vec<String> {
-    let engines = row.engines.iter().map(|of| format!("as it said itself: {}", engine(of)));
-    let audits = row.audit.iter().map(|of| format!("audit, clean: {}", audit(of)));
-    row.notes.iter().cloned().chain(engines).chain(audits).collect()
-}
-
 /// Flags of one kind are shown once, by the first of them.
 pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
     let mut kinds: Vec<(&Flag, Vec<String>)> = Vec::new();
@@ -146,14 +139,6 @@ pub(super) fn verdict_of_load(verdict: Verdict) -> &'static str {
         Verdict::Fail => "fail",
         Verdict::Undecided => "undecided",
         Verdict::Invalid => "invalid",
-    }
-}
-
-pub(super) fn holds(holds: Option<bool>) -> &'static str {
-    match holds {
-        Some(true) => "found again",
-        Some(false) => "NOT found",
-        None => "can't be judged here",
     }
 }
 
@@ -221,105 +206,6 @@ fn repeats(repeats: usize) -> String {
     }
 }
 
-/// The lists that stand below a scenario's tables: their titles, and their lines.
-pub(super) fn lists_of_scenario(of: &ScenarioReport, size: Size) -> Vec<(String, Vec<String>)> {
-    let mut lists: Vec<(String, Vec<String>)> = of.limiter.iter().map(limiter).collect();
-    lists.extend([
-        ("Scaled down".to_owned(), of.scaled_down.clone()),
-        ("Notes".to_owned(), of.notes.clone()),
-        ("Validity".to_owned(), flags(of, size)),
-        ("Audit, clean".to_owned(), of.audit.iter().map(audit).collect()),
-        ("Engines, as they said themselves".to_owned(), of.engines.iter().map(engine).collect()),
-    ]);
-    lists
-}
-
-/// The same of a search.
-pub(super) fn lists_of_peak(of: &PeakReport) -> Vec<(String, Vec<String>)> {
-    let mut lists: Vec<(String, Vec<String>)> = of.limiter.iter().map(limiter).collect();
-    lists.extend([
-        ("Validity".to_owned(), peak_flags(of)),
-        ("Audit, clean".to_owned(), of.audit.iter().map(audit).collect()),
-        ("Notes".to_owned(), of.notes.clone()),
-    ]);
-    lists
-}
-
-/// What a search found is whole sentences, which can't go on from a title's words.
-fn limiter(of: &Limiter) -> (String, Vec<String>) {
-    if of.what.ends_with('.') {
-        return ("The limit".to_owned(), [std::slice::from_ref(&of.what), &of.evidence].concat());
-    }
-    (format!("Limited by {}", of.what), of.evidence.clone())
-}
-
-/// What nobody published is what we expect.
-pub(super) fn shape_titles(of: &ScenarioReport) -> [&'static str; 4] {
-    let beside = if of.reference.is_some() { "published" } else { "expected" };
-    ["shape", beside, "measured", "result"]
-}
-
-pub(super) fn shape(of: &Shape) -> [String; 4] {
-    [of.claim.clone(), of.published.clone(), of.measured.clone(), holds(of.holds).to_owned()]
-}
-
-pub(super) const THRESHOLD_TITLES: [&str; 3] = ["threshold", "measured", "result"];
-
-pub(super) fn threshold(of: &ThresholdResult) -> [String; 3] {
-    let measured = of.measured.map_or_else(|| "not measured".to_owned(), number);
-    [of.threshold.clone(), measured, if of.met { "met" } else { "MISSED" }.to_owned()]
-}
-
-/// What a search came to, as names and values.
-pub(super) fn peak_facts(peak: &PeakReport) -> [(&'static str, String); 7] {
-    let rate = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s"));
-    let limit = format!(
-        "p99 at most {}, errors at most {}",
-        time_us(peak.p99_limit_us as f64),
-        percent(peak.errors_limit)
-    );
-    [
-        ("limit", limit),
-        ("highest load that passed", rate(peak.highest_passed)),
-        ("lowest load that failed", rate(peak.lowest_failed)),
-        ("confirmed by interleaved repeats", if peak.confirmed { "yes" } else { "no" }.to_owned()),
-        ("closed-loop maximum", rate(peak.closed_loop_max)),
-        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
-        ("idle noise, p99", time_us(peak.idle_noise_us.at(0.99) as f64)),
-    ]
-}
-
-/// Every load of a search, the closed loop first and then by rate.
-pub(super) fn loads(peak: &PeakReport) -> Vec<&PeakPoint> {
-    let mut loads: Vec<&PeakPoint> = peak.curve.iter().collect();
-    loads.sort_by(|a, b| b.is_closed_loop().cmp(&a.is_closed_loop()).then(a.rate.total_cmp(&b.rate)));
-    loads
-}
-
-pub(super) const LOAD_TITLES: [&str; 7] = ["offered", "phase", "verdict", "good", "p99", "sample", "trials"];
-
-/// Its figures are the medians of its valid trials.
-pub(super) fn load(point: &PeakPoint) -> [String; 7] {
-    let median_of = |value: fn(&Trial) -> f64, unit| {
-        median(&point.valid().map(value).collect::<Vec<_>>()).map(|of| figure(of, unit)).unwrap_or_default()
-    };
-    let (made, valid) = (point.trials.len(), point.valid().count());
-    [
-        offered(point),
-        point.phase.clone(),
-        // Of a closed loop nothing is to be decided.
-        if point.is_closed_loop() && valid > 0 {
-            String::new()
-        } else {
-            verdict_of_load(point.verdict).to_owned()
-        },
-        median_of(Trial::good_per_s, "1/s"),
-        median_of(|trial| trial.response.at(0.99) as f64, "us"),
-        sample_of(&figures::samples(&point.trials)),
-        if valid < made { format!("{made} ({} invalid)", made - valid) } else { made.to_string() },
-    ]
-}
-
 pub(super) fn offered(point: &PeakPoint) -> String {
     if point.is_closed_loop() { "closed loop".to_owned() } else { figure(point.rate, "1/s") }
 }
@@ -335,39 +221,4 @@ pub(super) fn overload(of: &Overload) -> String {
     } else {
         format!("{offered} offered: INVALID, so without figures; {recovery}")
     }
-}
-
-pub(super) const DURABILITY_TITLES: [&str; 10] = [
-    "settings",
-    "orders/s",
-    "p99",
-    "sample",
-    "killed",
-    "acknowledged",
-    "lost",
-    "unknown",
-    "back after",
-    "a power cut may lose (not measured)",
-];
-
-/// A line for each kill, and one for a combination in which nothing was killed.
-pub(super) fn durability(row: &DurabilityRow) -> Vec<[String; 10]> {
-    let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
-    let median_of = |values: &[f64], unit| {
-        median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit))
-    };
-    let line = |[victim, acknowledged, lost, unknown, back]: [String; 5]| {
-        let (rate, p99) = (median_of(&row.orders_per_s, "1/s"), median_of(&p99, "us"));
-        let (settings, sample) = (figures::combination(row), sample_of(&figures::samples(&row.trials)));
-        [settings, rate, p99, sample, victim, acknowledged, lost, unknown, back, row.power_cut.clone()]
-    };
-    if row.kills.is_empty() {
-        return vec![line(["nothing", "", "", "", ""].map(str::to_owned))];
-    }
-    let of_kill = |kill: &Kill| {
-        let [acknowledged, lost, unknown] =
-            [kill.acknowledged, kill.acknowledged_lost, kill.unknown].map(|count| number(count as f64));
-        line([kill.victim.clone(), acknowledged, lost, unknown, figure(kill.back_after_s, "s")])
-    };
-    row.kills.iter().map(of_kill).collect()
 }

@@ -16,6 +16,8 @@ const BOTTOM: f64 = 44.0;
 const ROW: f64 = 34.0;
 /// For what is written beside the marks of a row.
 const ROW_RIGHT: f64 = 92.0;
+/// What is labelled on an axis of percentiles, as 1/(1-q): the median is 2, the 99th percentile 100.
+pub(super) const PERCENTILES: [f64; 7] = [2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 /// Lines that can be distinguished in one chart.
 pub(super) const COLOURS: usize = 6;
 /// The colour of what is measured and of what is published, in rows.
@@ -70,6 +72,8 @@ pub(super) struct Point {
     pub(super) title: String,
     /// An interval, drawn as a bar through it.
     pub(super) between: Option<(f64, f64)>,
+    /// The line bends in it, and has no mark there.
+    pub(super) unmarked: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -142,7 +146,7 @@ pub(super) fn lines(title: String, x: &Axis, y: &Axis, lines: &[Line]) -> Option
             if let Some((low, high)) = point.between {
                 elements.push(rule(&line.class(), (at, down(low)), (at, down(high))));
             }
-            if line.marks {
+            if line.marks && !point.unmarked {
                 elements.push(mark(line.colour, line.dashed, at, down(point.y), &point.title));
             }
         }
@@ -211,17 +215,13 @@ fn text(class: &str, x: f64, y: f64, text: String) -> Element {
     element("text", format!("class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\""), text)
 }
 
-/// Circle, square, diamond in turn, so that lines differ without colours; hollow on a dashed line.
+/// Circle, square, diamond in turn, so that lines differ without colours; hollow on a dashed line. The page has the
+/// shapes, once.
 fn mark(colour: usize, hollow: bool, x: f64, y: f64, title: &str) -> Element {
     let colour = colour % COLOURS;
     let class = if hollow { format!("mark hollow c{colour}") } else { format!("mark f{colour}") };
-    let path = match colour % 3 {
-        0 => "m-3.5,0a3.5,3.5 0 1,0 7,0a3.5,3.5 0 1,0 -7,0",
-        1 => "m-3.2,-3.2h6.4v6.4h-6.4z",
-        _ => "m0,-4.4l4.4,4.4l-4.4,4.4l-4.4,-4.4z",
-    };
-    let attributes = format!("class=\"{class}\" d=\"M{x:.1},{y:.1}{path}\"");
-    Element { title: title.to_owned(), ..element("path", attributes, String::new()) }
+    let attributes = format!("class=\"{class}\" href=\"#mark{}\" x=\"{x:.1}\" y=\"{y:.1}\"", colour % 3);
+    Element { title: title.to_owned(), ..element("use", attributes, String::new()) }
 }
 
 /// Where an axis begins and ends, and what is written at it.
@@ -277,11 +277,14 @@ impl Ticks {
         Self { log: true, from, to, at }
     }
 
-    /// 1/(1-q): the median is 2, the 99th percentile 100.
     fn percentiles(most: f64) -> Self {
         let to = most.max(100.0);
-        let ticks = [2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
-        Self { log: true, from: 1.0, to, at: ticks.into_iter().filter(|tick| *tick <= to * 1.001).collect() }
+        Self {
+            log: true,
+            from: 1.0,
+            to,
+            at: PERCENTILES.into_iter().filter(|tick| *tick <= to * 1.001).collect(),
+        }
     }
 
     /// 0 at the beginning of the axis, 1 at its end.
@@ -348,7 +351,7 @@ mod tests {
         let chart = rows("t".to_owned(), Scale::Log, |value| value.to_string(), &all).unwrap();
         let at = |title: &str| {
             let mark = chart.elements.iter().find(|of| of.title == title).unwrap();
-            let x = mark.attributes.split("d=\"M").nth(1).unwrap().split(',').next().unwrap();
+            let x = mark.attributes.split(" x=\"").nth(1).unwrap().split('"').next().unwrap();
             x.parse::<f64>().unwrap()
         };
         let (low, middle, high) =

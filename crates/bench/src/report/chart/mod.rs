@@ -115,14 +115,14 @@ fn measured(of: &Shown<'_>) -> Option<Point> {
     let y = of.figure.median()?;
     let between = of.figure.interval().map(|interval| (interval.low, interval.high));
     let title = format!("{}: {}", of.case.name, figure(y, &of.figure.unit));
-    Some(Point { x: of.case.x.as_ref()?.value, y, title, between })
+    Some(Point { title, between, ..plain(of.case.x.as_ref()?.value, y) })
 }
 
 fn published(of: &Shown<'_>) -> Option<Point> {
     let published = of.figure.published.as_ref()?;
     let doubt = published.dubious.as_ref().map(|why| format!(" (?) {why}")).unwrap_or_default();
     let title = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.figure.unit));
-    Some(Point { x: of.case.x.as_ref()?.value, y: published.value, title, between: None })
+    Some(Point { title, ..plain(of.case.x.as_ref()?.value, published.value) })
 }
 
 /// The response times of up to six cases, evenly taken from all of them.
@@ -147,8 +147,10 @@ fn percentiles(name: &str, colour: usize, trial: &Trial) -> Line {
     let samples = trial.outcomes.total().max(1) as f64;
     let known = trial.response.points.iter().filter(|of| of.q < 1.0 && 1.0 / (1.0 - of.q) <= samples);
     let points = known.map(|of| {
-        let title = format!("{name}: {} of the requests within {}", share(of.q), time_us(of.us as f64));
-        Point { title, ..plain(1.0 / (1.0 - of.q), of.us.max(1) as f64) }
+        let inverse = 1.0 / (1.0 - of.q);
+        let unmarked = !draw::PERCENTILES.iter().any(|tick| (tick / inverse - 1.0).abs() < 1e-6);
+        let title = format!("{}: {}", percentile(inverse), time_us(of.us as f64));
+        Point { title, unmarked, ..plain(inverse, of.us.max(1) as f64) }
     });
     Line::new(name, colour, points.collect())
 }
@@ -278,10 +280,6 @@ fn short(value: f64) -> String {
 /// `p99.9` of 1/(1-q).
 fn percentile(inverse: f64) -> String {
     format!("p{}", ((1.0 - 1.0 / inverse) * 1e6).round() / 1e4)
-}
-
-fn share(q: f64) -> String {
-    format!("{}%", (q * 1e6).round() / 1e4)
 }
 
 #[cfg(test)]

@@ -73,6 +73,9 @@ fn percentiles_beyond_the_samples_are_left_out() {
     let line = percentiles("x", 0, &trial);
     let shown: Vec<f64> = line.points.iter().map(|point| point.x.round()).collect();
     assert_eq!(shown, [1.0, 2.0, 10.0, 100.0]);
+    // Marks stand where the axis is labelled.
+    let marked = line.points.iter().filter(|point| !point.unmarked).map(|point| point.title.as_str());
+    assert_eq!(marked.collect::<Vec<_>>(), ["p50: 2 ms", "p90: 3 ms", "p99: 4 ms"]);
 }
 
 /// Three points were drawn as the course of a trial.

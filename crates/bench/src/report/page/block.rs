@@ -88,20 +88,14 @@ impl Block {
         Self::Text { class, text: text.into() }
     }
 
-    /// None without a chart; the next two likewise.
+    /// None without a chart; a list likewise without lines.
     pub(super) fn charts(charts: impl IntoIterator<Item = Chart>) -> Option<Self> {
         let charts: Vec<Chart> = charts.into_iter().collect();
         (!charts.is_empty()).then_some(Self::Charts { charts })
     }
 
-    pub(super) fn list(title: impl Into<String>, lines: Vec<String>) -> Option<Self> {
-        (!lines.is_empty()).then(|| Self::List { title: title.into(), lines })
-    }
-
-    pub(super) fn lists(
-        lists: impl IntoIterator<Item = (String, Vec<String>)>,
-    ) -> impl Iterator<Item = Self> {
-        lists.into_iter().filter_map(|(title, lines)| Self::list(title, lines))
+    pub(super) fn list(title: &str, lines: Vec<String>) -> Option<Self> {
+        (!lines.is_empty()).then(|| Self::List { title: title.to_owned(), lines })
     }
 
     /// A fence longer than any run of backticks in it can't be ended by it.
@@ -110,15 +104,17 @@ impl Block {
         Self::Code { text: text.trim_end().to_owned(), fence }
     }
 
-    /// A title stands over its figures, set as the first row is. Columns with nothing in them are left out.
-    pub(super) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
+    /// Titles as `case|metric`: each stands over its figures, set as the first row is. Columns with nothing in them are
+    /// left out.
+    pub(super) fn table(titles: &str, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
         let mut rows: Vec<Vec<Cell>> = rows.into_iter().collect();
-        let title = |(column, title): (usize, &&str)| {
+        let title = |(column, title): (usize, &str)| {
             let first = rows.first().and_then(|row| row.get(column));
             let is_figure = first.is_some_and(|cell| cell.class.starts_with("num"));
-            Cell::of(if is_figure { "num" } else { "" }, *title)
+            Cell::of(if is_figure { "num" } else { "" }, title)
         };
-        let mut titles: Vec<Cell> = titles.iter().enumerate().map(title).collect();
+        let mut titles: Vec<Cell> =
+            titles.split('|').filter(|of| !of.is_empty()).enumerate().map(title).collect();
         for column in (0..titles.len()).rev() {
             if !rows.is_empty() && rows.iter().all(|row| row[column].text.is_empty()) {
                 titles.remove(column);
