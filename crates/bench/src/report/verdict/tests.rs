@@ -208,6 +208,7 @@ fn too_short_a_sample_is_not_quoted() {
         ("mysql-commit", quick, 3.0, 900, Standing::Valid),
         ("mysql-commit", quick, 2.0, 900, Standing::NotToBeQuoted),
         ("mysql-commit", full, 2.0, 900, Standing::Invalid),
+        ("rocketmq-consumer", full, 0.5, 900, Standing::Valid),
     ] {
         let said = with(short(name, size, seconds, served));
         assert_eq!(said.standing, standing, "{name} {seconds}: {}", said.sentence);
