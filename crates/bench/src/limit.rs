@@ -1,19 +1,26 @@
 //! What limits a rate, said from the evidence of its measurement and from nothing else.
 //!
 //! Rules, in a fixed order: a thread that is used up, processors that are, a disk that is. If none of them holds, it
-//! says so. It knows no process by name.
+//! says so; between free and used up it names no limit. It knows no process by name.
 
-use crate::usage::{ProcessUsage, Usage};
+use crate::load::Trial;
+use crate::usage::{ProcessUsage, Usage, Watched};
 
 /// Of one processor: a thread above this can't do much more, whatever is free beside it.
 const THREAD_FULL: f64 = 0.85;
+/// Of one processor: from here on the generator's own thread may be what a closed loop levels off at.
+pub(crate) const GENERATOR_FULL: f64 = THREAD_FULL;
 /// Of all processors.
-pub(crate) const MACHINE_FULL: f64 = 0.9;
+pub(crate) const MACHINE_FULL: f64 = 0.85;
+/// Of all processors: only below this it may be said that nothing was used up.
+pub(crate) const MACHINE_FREE: f64 = 0.7;
 /// Of the time. Queues of a disk can go on beyond it, so it is said last.
 pub(crate) const DISK_FULL: f64 = 0.8;
 /// Of one processor: work beside ours from here on spoils a figure.
 pub(crate) const OTHERS_MAX: f64 = 0.1;
 const PROCESSES_NAMED: usize = 5;
+/// Begins the sentence of a machine that could have done more.
+pub(crate) const NOTHING_USED_UP: &str = "Nothing was used up";
 
 /// One or more sentences.
 pub(crate) fn limit(usage: &Usage) -> String {
@@ -31,7 +38,9 @@ pub(crate) fn limit(usage: &Usage) -> String {
         said.push(format!("the disk had work {:.0}% of the time", busy * 100.0));
     }
     let mut text = if said.is_empty() {
-        format!("{}, so the waiting of each stage for the next one limits it", idle(usage))
+        let waiting =
+            if is_free(usage) { ", so the waiting of each stage for the next one limits it" } else { "" };
+        idle(usage) + waiting
     } else {
         let mut text = said.join("; ");
         text[..1].make_ascii_uppercase();
@@ -41,11 +50,18 @@ pub(crate) fn limit(usage: &Usage) -> String {
     text
 }
 
+/// Nothing of the machine was used up, nor nearly so.
+pub(crate) fn is_free(usage: &Usage) -> bool {
+    let disk = usage.disk_busy.unwrap_or_default();
+    full_process(usage).is_none() && usage.machine_busy < MACHINE_FREE && disk < DISK_FULL
+}
+
 /// How far from used up the machine was.
 pub(crate) fn idle(usage: &Usage) -> String {
     let disk = usage.disk_busy.map_or("unknown".to_owned(), |busy| format!("{:.0}%", busy * 100.0));
+    let begin = if is_free(usage) { NOTHING_USED_UP } else { "No limit is clear" };
     format!(
-        "Nothing was used up (processors {:.0}% busy: {}; disk {disk} of the time)",
+        "{begin} (processors {:.0}% busy: {}; disk {disk} of the time)",
         usage.machine_busy * 100.0,
         shares(usage)
     )
@@ -58,6 +74,13 @@ pub(crate) fn full_process(usage: &Usage) -> Option<&ProcessUsage> {
         .iter()
         .max_by(|a, b| a.busiest_thread_share.total_cmp(&b.busiest_thread_share))
         .filter(|of| of.busiest_thread_share >= THREAD_FULL)
+}
+
+/// The share of a processor that the generator used, if it is what a closed loop levelled off at: the only thing, or
+/// the fullest one, that was used up.
+pub(crate) fn load_is_limit(trial: &Trial) -> Option<f64> {
+    let full = full_process(trial.usage.as_ref()?).filter(|full| full.name == Watched::load().name)?;
+    trial.arrivals.starts_with("closed loop").then_some(full.busiest_thread_share)
 }
 
 fn full_thread(usage: &Usage) -> Option<String> {
@@ -124,6 +147,25 @@ mod tests {
             let said = limit(&usage);
             assert!(said.starts_with(wanted), "{said}");
         }
+    }
+
+    /// A report once said: "nothing was used up, processors 86% busy".
+    #[test]
+    fn no_sentence_contradicts_its_figures() {
+        for percent in 0..=100_u32 {
+            let busy = f64::from(percent) / 100.0;
+            for (disk, thread) in [(0.2, 0.4), (0.79, 0.84), (0.8, 0.4), (0.2, 0.85)] {
+                let usage = usage(busy, disk, thread);
+                let said = limit(&usage);
+                let free = busy < MACHINE_FREE && disk < DISK_FULL && thread < THREAD_FULL;
+                assert_eq!(said.starts_with(NOTHING_USED_UP), free, "{said}");
+                assert_eq!(idle(&usage).starts_with(NOTHING_USED_UP), free, "{said}");
+                assert_eq!(said.contains("processors are used up"), busy >= MACHINE_FULL, "{said}");
+            }
+        }
+        let nearly = limit(&usage(0.84, 0.2, 0.4));
+        assert!(nearly.starts_with("No limit is clear (processors 84% busy: mariadb 60%"), "{nearly}");
+        assert!(nearly.ends_with("disk 20% of the time)."), "{nearly}");
     }
 
     #[test]

@@ -25,7 +25,8 @@ const GENERATOR_SHARE_MAX: f64 = 0.8;
 const STEAL_SHARE_MAX: f64 = 0.02;
 /// Of all requests: from here on the times of those that were not carried make the distribution another one.
 const NOT_CARRIED_MAX: f64 = 0.01;
-/// Of all processors, used by work that is not ours.
+/// Of all processors, used by work that is not ours. The kernel's threads count as others: on a quiet machine of two
+/// processors they took up to 22% beside a whole cluster.
 const OTHERS_MAX: f64 = 0.25;
 /// Processor time is counted in hundredths of a second: of a shorter trial it says nothing.
 const NOTED_MIN_S: f64 = 0.5;

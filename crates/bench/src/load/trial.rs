@@ -62,7 +62,7 @@ pub enum Flag {
     Steal { share: f64, most: f64 },
     /// So many were refused by admission, failed or are unknown: the times are of all answers, carried or not.
     NotCarried { requests: u64, of: u64 },
-    /// Work that is not ours used so many processors of this machine.
+    /// Work that is not ours used so many processors of this machine: the figures stay, and may not be quoted.
     Disturbed { processors: f64, most: f64 },
     /// Requests that were due and never sent, because nothing answered any more.
     Unsent { requests: u64 },
@@ -75,7 +75,12 @@ pub enum Flag {
 impl Flag {
     /// Its figures say nothing about the target. Other flags are to be read beside the figures.
     pub fn invalidates(&self) -> bool {
-        !matches!(self, Self::CoLocated | Self::NotCarried { .. } | Self::Disturbed { .. })
+        self.forbids_quoting() && !matches!(self, Self::Disturbed { .. })
+    }
+
+    /// Nothing of the report may be quoted as a result: its figures are left out, or stand there with a warning.
+    pub fn forbids_quoting(&self) -> bool {
+        !matches!(self, Self::CoLocated | Self::NotCarried { .. })
     }
 }
 

@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 
-use super::figures;
 use super::model::{Better, Report};
+use super::{figures, verdict};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 17] = [
     "scenario",
     "case",
     "series",
@@ -16,24 +16,26 @@ const COLUMNS: [&str; 15] = [
     "better",
     "repeat",
     "value",
+    "seconds",
+    "requests",
     "published",
     "published_dubious",
     "started_unix_s",
     "git_revision",
-    "unfit",
+    "verdict",
 ];
 
-/// `unfit` is empty, or says why the rows are no result. A metric without a valid measurement has one row, with no repeat and no value.
+/// `verdict` is the sentence that every form begins with. `seconds` and `requests` are of the repeat's load. A metric without a valid measurement has one row, with no repeat and no value.
 pub fn render(report: &Report) -> anyhow::Result<String> {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     let started = report.started_unix_s.to_string();
     let revision = report.git_revision.clone().unwrap_or_default();
-    let unfit = report.unfit().or_else(|| report.warning().map(str::to_owned)).unwrap_or_default();
+    let verdict = verdict::of(report).sentence;
     let figures = figures::all(report);
-    if figures.is_empty() && !unfit.is_empty() {
+    if figures.is_empty() {
         // Without figures the reason has a row of its own.
-        writer.write_record((1..COLUMNS.len()).map(|_| "").chain([unfit.as_str()]))?;
+        writer.write_record((1..COLUMNS.len()).map(|_| "").chain([verdict.as_str()]))?;
     }
     for figure in figures {
         let (x_label, x) =
@@ -42,11 +44,11 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
         let published_value =
             published.as_ref().map(|published| published.value.to_string()).unwrap_or_default();
         let dubious = published.and_then(|published| published.dubious).unwrap_or_default();
-        let repeats: Vec<(String, String)> = match figure.values.as_slice() {
-            [] => vec![Default::default()],
-            values => (1..).zip(values).map(|(n, value)| (i32::to_string(&n), value.to_string())).collect(),
-        };
-        for (repeat, value) in repeats {
+        // What was asked of the servers once, and not in each repeat, has one value and no load of its own.
+        let each = figure.samples.len() == figure.values.len();
+        for index in 0..figure.values.len().max(1) {
+            let value = figure.values.get(index);
+            let sample = figure.samples.get(index).filter(|_| each);
             writer.write_record([
                 figure.scenario.as_str(),
                 &figure.case,
@@ -56,13 +58,15 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
                 &figure.metric,
                 &figure.unit,
                 better(figure.better),
-                &repeat,
-                &value,
+                &value.map_or_else(String::new, |_| (index + 1).to_string()),
+                &value.map_or_else(String::new, f64::to_string),
+                &sample.map_or_else(String::new, |(seconds, _)| seconds.to_string()),
+                &sample.map_or_else(String::new, |(_, requests)| requests.to_string()),
                 &published_value,
                 &dubious,
                 &started,
                 &revision,
-                &unfit,
+                &verdict,
             ])?;
         }
     }
@@ -93,7 +97,7 @@ mod tests {
         };
         let throughput = of("set, 50 threads", "throughput");
         assert_eq!(throughput.len(), 6);
-        let fields: Vec<&str> = throughput[1].iter().take(11).collect();
+        let fields: Vec<&str> = throughput[1].iter().take(13).collect();
         assert_eq!(
             fields,
             [
@@ -107,6 +111,8 @@ mod tests {
                 "higher",
                 "2",
                 "41000",
+                "3",
+                "123000",
                 "42634"
             ]
         );

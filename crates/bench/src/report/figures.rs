@@ -22,6 +22,8 @@ pub struct Figure {
     pub better: Better,
     pub values: Vec<f64>,
     pub published: Option<Published>,
+    /// Seconds and requests of each repeat that counts, or of all if none does; none where no load was run.
+    pub samples: Vec<(f64, u64)>,
     /// Of the case's trials in which too many were not carried: how many were not, and of how many.
     pub not_carried: Option<(u64, u64)>,
 }
@@ -41,6 +43,13 @@ impl Figure {
         (published != 0.0).then_some(self.median()? / published)
     }
 
+    /// Of whatever scenario it is: its rate is one of orders.
+    pub fn counts_orders(&self) -> bool {
+        let orders =
+            self.scenario.contains("order") || ["durability", "peak"].contains(&self.scenario.as_str());
+        orders && self.unit == "1/s"
+    }
+
     /// `scenario/case: metric`
     pub fn name(&self) -> String {
         format!("{}/{}: {}", self.scenario, self.case, self.metric)
@@ -51,7 +60,7 @@ pub fn all(report: &Report) -> Vec<Figure> {
     let mut figures = Vec::new();
     for scenario in &report.scenarios {
         for case in &scenario.cases {
-            let not_carried = not_carried(&case.trials);
+            let (not_carried, samples) = (not_carried(&case.trials), samples(&case.trials));
             figures.extend(case.metrics.iter().map(|metric| Figure {
                 scenario: scenario.name.clone(),
                 case: case.name.clone(),
@@ -62,6 +71,7 @@ pub fn all(report: &Report) -> Vec<Figure> {
                 better: metric.better,
                 values: metric.values.clone(),
                 published: metric.published.clone(),
+                samples: samples.clone(),
                 not_carried,
             }));
         }
@@ -69,6 +79,13 @@ pub fn all(report: &Report) -> Vec<Figure> {
     figures.extend(report.peak.iter().flat_map(of_peak));
     figures.extend(report.durability.iter().flat_map(of_durability));
     figures
+}
+
+/// Seconds and requests of each trial that counts, or of all if none does.
+pub(super) fn samples<'a>(trials: impl IntoIterator<Item = &'a Trial> + Clone) -> Vec<(f64, u64)> {
+    let of = |trial: &Trial| (trial.seconds, trial.outcomes.total());
+    let valid: Vec<_> = trials.clone().into_iter().filter(|trial| trial.is_valid()).map(of).collect();
+    if valid.is_empty() { trials.into_iter().map(of).collect() } else { valid }
 }
 
 fn not_carried(trials: &[Trial]) -> Option<(u64, u64)> {
@@ -116,6 +133,7 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
         better,
         values: value.into_iter().collect(),
         published: None,
+        samples: samples(peak.curve.iter().flat_map(|point| &point.trials)),
         // Each load of a search was judged by what it carried.
         not_carried: None,
     };
@@ -134,7 +152,7 @@ pub fn combination_name(profile: &str, settings: &BTreeMap<String, String>) -> S
 }
 
 fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
-    let not_carried = not_carried(&row.trials);
+    let (not_carried, samples) = (not_carried(&row.trials), samples(&row.trials));
     let figure = |metric: &str, values: Vec<f64>, unit: &str, better| Figure {
         scenario: "durability".to_owned(),
         case: combination(row),
@@ -145,6 +163,7 @@ fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
         better,
         values,
         published: None,
+        samples: samples.clone(),
         not_carried,
     };
     let mut figures = vec![
@@ -153,8 +172,10 @@ fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
     ];
     for kill in &row.kills {
         let orders_lost = vec![kill.acknowledged_lost as f64];
-        figures.push(figure(&lost(&kill.victim), orders_lost, "orders", Better::Lower));
-        figures.push(figure(&back(&kill.victim), vec![kill.back_after_s], "s", Better::Lower));
+        let lost = figure(&lost(&kill.victim), orders_lost, "orders", Better::Lower);
+        let back = figure(&back(&kill.victim), vec![kill.back_after_s], "s", Better::Lower);
+        // Not of the trials: of one kill.
+        figures.extend([lost, back].map(|of| Figure { samples: Vec::new(), ..of }));
     }
     figures
 }

@@ -9,12 +9,14 @@ use anyhow::{Context, bail, ensure};
 use tempfile::NamedTempFile;
 
 use super::model::{Report, SCHEMA};
+use super::verdict;
 
 /// The published JSON schema (draft 2020-12) of what [`write()`] writes.
 pub const JSON_SCHEMA: &str = include_str!("schema.json");
 
 pub fn to_text(report: &Report) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string_pretty(report).context("the report as JSON")?;
+    let report = Report { verdict: verdict::of(report).sentence, ..report.clone() };
+    let mut text = serde_json::to_string_pretty(&report).context("the report as JSON")?;
     text.push('\n');
     // JSON has no infinities: they would be written as null, and found only by whoever reads the report.
     from_text(&text).context("the report holds something that can't be read again")?;
@@ -85,6 +87,13 @@ mod tests {
             assert_eq!(to_text(&read(&file).unwrap()).unwrap(), to_text(&report).unwrap());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn it_begins_with_its_verdict() {
+        let text = to_text(&sample::report()).unwrap();
+        let wanted = format!("  \"verdict\": \"{}", "INVALID in 2 of 7 cases");
+        assert!(text.lines().nth(2).unwrap().starts_with(&wanted), "{text}");
     }
 
     #[test]

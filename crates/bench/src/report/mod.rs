@@ -2,20 +2,21 @@
 //!
 //! [`model`] is written by the suite; everything else here reads it. Nothing here measures.
 
+mod chart;
 pub mod compare;
 pub mod csv;
 pub mod figures;
 pub mod folder;
 mod format;
-pub mod html;
 pub mod json;
-pub mod markdown;
 pub mod model;
+pub mod page;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod statistics;
 pub mod summary;
 pub mod thresholds;
+pub mod verdict;
 mod words;
 
 #[cfg(test)]

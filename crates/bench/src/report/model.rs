@@ -20,6 +20,9 @@ pub const SCHEMA: &str = "doorbuster-bench/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
+    /// Its first sentence, as [`super::verdict::of`] makes it: filled in when it is written.
+    #[serde(default)]
+    pub verdict: String,
     /// Version of this program, and the revision of the repository that it lies in, if it lies in one.
     pub program: String,
     pub git_revision: Option<String>,
@@ -57,7 +60,7 @@ impl Report {
     /// What must be read before any figure of it, though it is a result.
     pub fn warning(&self) -> Option<&'static str> {
         (self.environment.build == DEBUG)
-            .then_some("NOTE: a debug build was measured, and with a debug build: the figures say nothing")
+            .then_some("a debug build was measured, and with a debug build: the figures say nothing")
     }
 
     /// Some case of a scenario was measured.
@@ -72,12 +75,6 @@ impl Report {
         let nothing = |trial: &Trial| trial.not_carried().is_some_and(|(requests, of)| requests == of);
         let (scenario, case) = cases.into_iter().find(|(_, case)| case.trials.iter().any(nothing))?;
         Some(format!("{}/{}", scenario.name, case.name))
-    }
-
-    /// Every trial of its scenarios and of its price list says something about its target. A search judges its own.
-    pub fn is_valid(&self) -> bool {
-        let of_scenarios = self.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
-        of_scenarios.chain(self.durability.iter().flat_map(|row| &row.trials)).all(Trial::is_valid)
     }
 }
 

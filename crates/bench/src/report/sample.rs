@@ -13,6 +13,7 @@ pub(crate) const HOSTILE: &str = "<script>alert(\"1 & 2\")</script> | `a`";
 pub(crate) fn report() -> Report {
     Report {
         schema: SCHEMA.to_owned(),
+        verdict: String::new(),
         program: "doorbuster 0.1.0".to_owned(),
         git_revision: Some("abcdef0".to_owned()),
         command: ["doorbuster", "bench", "run", "--only", HOSTILE].map(str::to_owned).to_vec(),

@@ -1,4 +1,4 @@
-//! The summary that a terminal shows after a run: a line for each figure, and what must not be overlooked.
+//! The summary that a terminal shows after a run: the verdict, a line for each figure, and what must not be overlooked.
 //!
 //! Plain text, no escapes: it is read in logs too.
 
@@ -8,11 +8,12 @@ use super::compare::{Comparison, Judgement};
 use super::figures;
 use super::format::{figure, times};
 use super::model::Report;
-use super::{thresholds, words};
+use super::{thresholds, verdict, words};
 
 pub fn of_report(report: &Report) -> String {
     let figures = figures::all(report);
-    let mut rows = vec![["scenario", "case", "metric", "published", "measured", "ratio"].map(str::to_owned)];
+    let mut rows =
+        vec![["scenario", "case", "metric", "sample", "published", "measured", "ratio"].map(str::to_owned)];
     for of in &figures {
         let published = of.published.as_ref().map(|published| {
             let doubt = if published.dubious.is_some() { " ?" } else { "" };
@@ -24,15 +25,13 @@ pub fn of_report(report: &Report) -> String {
             plain(&of.scenario),
             plain(&of.case),
             plain(&of.metric),
+            words::sample_of(&of.samples),
             published.unwrap_or_default(),
             measured,
             of.ratio().map(times).unwrap_or_default(),
         ]);
     }
-    let mut text = report.unfit().map_or_else(String::new, |why| format!("*** {} ***\n", plain(&why)));
-    if let Some(warning) = report.warning() {
-        text += &format!("*** {warning} ***\n");
-    }
+    let mut text = plain(&verdict::of(report).sentence) + "\n\n";
     if figures.is_empty() {
         text.push_str("no figures\n");
     } else {
@@ -46,14 +45,14 @@ pub fn of_report(report: &Report) -> String {
         for shape in scenario.shapes.iter().filter(|shape| shape.holds == Some(false)) {
             say(format!("{}: shape not found: {}; measured: {}", scenario.name, shape.claim, shape.measured));
         }
-        for doubt in scenario.cases.iter().flat_map(|case| words::doubts(&case.name, &case.trials)) {
+        for doubt in words::doubts_of_scenario(scenario, report.size) {
             say(format!("{}: {doubt}", scenario.name));
         }
     }
     for flag in report.peak.iter().flat_map(words::peak_flags) {
         say(format!("peak: {flag}"));
     }
-    for flag in words::durability_flags(&report.durability) {
+    for flag in words::durability_flags(&report.durability, report.size) {
         say(format!("durability: {flag}"));
     }
     for failed in &report.failures {
@@ -143,6 +142,7 @@ mod tests {
             "28.9 MiB ?",
             "redis-threads: shape not found: reads are slower",
             "redis-threads: INVALID: set, 5000 threads, repeat 0",
+            "6 x 3 s, 765,000 requests",
             "peak: INVALID: 2,450/s, bisect, repeat 0",
             "durability: INVALID: cluster, redis appendfsync = everysec, repeat 0",
             "broken: NOT FINISHED",
@@ -153,11 +153,29 @@ mod tests {
     }
 
     #[test]
+    fn every_form_begins_with_the_verdict() {
+        use crate::report::{csv, json, page};
+        let report = sample::report();
+        let sentence = "INVALID in 2 of 7 cases, as redis-threads, set, 5000 threads: the generator was late: p99 of the \
+                        send lag 9 ms, at most 5 ms allowed; of the others: at most 2,400 orders/s with a p99 within 50 ms";
+        assert!(of_report(&report).starts_with(&format!("{sentence}\n")), "{}", of_report(&report));
+        let before = |text: &str, later: &str| {
+            let at = text.find(sentence).unwrap_or_else(|| panic!("{text}"));
+            assert!(text.find(later).is_some_and(|later| at < later), "{text}");
+        };
+        before(&page::markdown(&report), "doorbuster 0.1.0");
+        before(page::html(&report).split_once("<body>").unwrap().1, "doorbuster 0.1.0");
+        before(&json::to_text(&report).unwrap(), "doorbuster 0.1.0");
+        let rows = csv::render(&report).unwrap();
+        assert!(rows.lines().skip(1).all(|row| row.ends_with(&format!("\"{sentence}\""))), "{rows}");
+    }
+
+    #[test]
     fn a_report_that_is_no_result_says_so_first_in_every_form() {
-        use crate::report::{csv, html, markdown};
+        use crate::report::{csv, page};
         let mut report = sample::report();
         let forms = |report: &Report| {
-            [of_report(report), markdown::render(report), html::render(report), csv::render(report).unwrap()]
+            [of_report(report), page::markdown(report), page::html(report), csv::render(report).unwrap()]
         };
         for text in forms(&report) {
             assert!(!text.contains("NOT COMPLETE") && !text.contains("AUDIT FAILED"), "{text}");
@@ -170,19 +188,19 @@ mod tests {
         for text in forms(&report) {
             assert!(text.contains("AUDIT FAILED in broken: no figure of this run counts"), "{text}");
         }
-        assert!(of_report(&report).starts_with("*** AUDIT FAILED"));
+        assert!(of_report(&report).starts_with("INVALID: AUDIT FAILED"));
     }
 
     #[test]
     fn a_debug_build_is_named_first_in_every_form() {
-        use crate::report::{csv, html, markdown};
+        use crate::report::{csv, page};
         let mut report = sample::report();
         for (build, noted) in [("release", false), ("", false), ("debug", true)] {
             report.environment.build = build.to_owned();
             for text in [
                 of_report(&report),
-                markdown::render(&report),
-                html::render(&report),
+                page::markdown(&report),
+                page::html(&report),
                 csv::render(&report).unwrap(),
             ] {
                 assert_eq!(text.contains("a debug build was measured"), noted, "{text}");

@@ -2,18 +2,17 @@
 //!
 //! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone.
 
-use crate::limit::{DISK_FULL, MACHINE_FULL, full_process, idle, limit};
+use crate::limit::{DISK_FULL, GENERATOR_FULL, MACHINE_FULL, full_process, idle, is_free, limit};
 use crate::load::Trial;
 use crate::report::model::{Case, Limiter, Shape};
 use crate::usage::{Usage, Watched};
-
-/// Of one processor: from here on the generator's own thread may be what a closed loop levels off at.
-const GENERATOR_FULL: f64 = 0.85;
 
 /// [`Limiter::what`] where the load is what could not go on.
 const GENERATOR: &str = "the load generator";
 /// The same where nothing was used up: in a closed loop each stage waits for the next one.
 const WAITING: &str = "waiting: nothing was used up";
+/// The same where the processors were neither free nor used up.
+const UNCLEAR: &str = "no clear limit: the processors were nearly used up";
 
 /// Why a trial says nothing about where its target levels off: its generator may be what does. None if it isn't, or
 /// if nobody watched it.
@@ -56,14 +55,14 @@ pub fn of(cases: &[Case]) -> Option<Limiter> {
 pub fn of_open(cases: &[Case]) -> Option<Limiter> {
     let (case, trial) = plateau(cases)?;
     let mut of = of_trial(&case.name, trial)?;
-    if of.what != WAITING {
+    if of.what != WAITING && of.what != UNCLEAR {
         return Some(of);
     }
     let turned_away = trial.outcomes.limited + trial.outcomes.busy;
     of.what = if turned_away > 0 {
         "what the server admits".to_owned()
     } else if trial.outcomes.bad() + trial.unsent > 0 {
-        "unknown: nothing was used up, and not all was carried".to_owned()
+        format!("unknown: not all was carried, and {}", of.what)
     } else {
         "nothing: the offered load was carried".to_owned()
     };
@@ -107,7 +106,7 @@ fn what(usage: &Usage) -> String {
     if usage.disk_busy.is_some_and(|busy| busy >= DISK_FULL) {
         return "the disk".to_owned();
     }
-    WAITING.to_owned()
+    if is_free(usage) { WAITING } else { UNCLEAR }.to_owned()
 }
 
 #[cfg(test)]
@@ -178,7 +177,7 @@ pub(super) mod tests {
         for (trial, what) in [
             (trial(9, "redis", 0.1), "nothing: the offered load was carried"),
             (limited, "what the server admits"),
-            (failed, "unknown: nothing was used up, and not all was carried"),
+            (failed, "unknown: not all was carried, and waiting: nothing was used up"),
             (trial(9, "redis", 0.9), "the thread redis of redis"),
         ] {
             let of = of_open(&[case(trial)]).unwrap();
@@ -243,7 +242,8 @@ pub(super) mod tests {
             (usage(0.9, 0.9, "redis", "redis-server", 0.95), "the main thread of redis"),
             (usage(0.9, 0.9, "load", "doorbuster", 0.95), "the load generator"),
             (usage(0.9, 0.9, "redis", "bio_aof", 0.95), "the thread bio_aof of redis"),
-            (usage(0.95, 0.9, "redis", "redis-server", 0.5), "the processors"),
+            (usage(0.85, 0.9, "redis", "redis-server", 0.5), "the processors"),
+            (usage(0.84, 0.1, "redis", "redis-server", 0.5), UNCLEAR),
             (usage(0.5, 0.9, "redis", "redis-server", 0.5), "the disk"),
             (usage(0.5, 0.1, "redis", "redis-server", 0.5), "waiting: nothing was used up"),
         ] {

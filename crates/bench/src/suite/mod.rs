@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::report::folder::Folder;
 use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};
 use crate::report::thresholds::{self, Threshold};
+use crate::report::verdict;
 use crate::scenarios::{Scenario, ScenarioContext, Target};
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub enum End {
     Met,
     /// A threshold is missed.
     Missed,
-    /// A trial says nothing about its target: see its flags, and [`Report::carried_nothing`].
+    /// Nothing may be quoted of a case: see [`verdict::of`].
     Invalid,
     /// A scenario could not be run.
     Unavailable,
@@ -142,7 +143,7 @@ fn part_of(scenario: &Scenario, cases: Vec<Case>, error: &str) -> Option<Scenari
 fn end_of(report: &Report) -> End {
     if !report.failures.is_empty() {
         End::Unavailable
-    } else if !report.is_valid() || report.carried_nothing().is_some() {
+    } else if report.has_cases() && verdict::of(report).is_invalid() {
         End::Invalid
     } else if report.thresholds.iter().any(|threshold| !threshold.met) {
         End::Missed
@@ -169,6 +170,7 @@ pub fn empty(about: About, data: &Path) -> Report {
     let started = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
     Report {
         schema: SCHEMA.to_owned(),
+        verdict: String::new(),
         program: about.version,
         git_revision: environment::own_revision(),
         command: about.command,

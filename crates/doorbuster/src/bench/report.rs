@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ::bench::report::folder::Folder;
 use ::bench::report::model::Report;
-use ::bench::report::{csv, html, json, markdown, summary};
+use ::bench::report::{csv, json, page, summary};
 use clap::Args;
 
 use super::read_report;
@@ -78,8 +78,8 @@ enum Form {
 
 fn write(report: &Report, form: Form, file: &Path) -> Result<(), Failure> {
     let text = match form {
-        Form::Html => Ok(html::render(report)),
-        Form::Markdown => Ok(markdown::render(report)),
+        Form::Html => Ok(page::html(report)),
+        Form::Markdown => Ok(page::markdown(report)),
         Form::Csv => csv::render(report),
     };
     text.and_then(|text| json::write_text(&text, file)).map_err(|error| Failure::usage(format!("{error:#}")))

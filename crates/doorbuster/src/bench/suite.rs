@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use ::bench::address::{self, resolve};
 use ::bench::engines::find_scripts;
 use ::bench::report::model::{Report, ScenarioReport, Size};
-use ::bench::report::summary;
 use ::bench::report::thresholds::Threshold;
+use ::bench::report::{summary, verdict};
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
 use clap::{ArgGroup, Args};
@@ -41,8 +41,12 @@ The report is written after every scenario: the cases that were measured before 
 after their audit), and marked as not complete. A run that measures nothing leaves an earlier report as it is. After a
 broken audit no score is printed.
 
-Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 a
-trial is invalid (the report says why), or carried not one request; 64 wrong arguments; 69 a scenario could not be run.
+The report and what is printed begin with a sentence to be quoted: valid or INVALID, what was measured, and how sure.
+It is INVALID beside other work that took a quarter of the processors, where the load generator was the limit, and with
+--full on samples of less than 3 s or 10,000 requests; figures of such short samples with --quick are not to be quoted.
+
+Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, an audit failed or a signal came; 2 it is
+INVALID, as its first sentence says; 64 wrong arguments; 69 a scenario could not be run.
 
 Examples:
   doorbuster bench run --all --quick
@@ -160,11 +164,11 @@ pub(super) fn run(arguments: &RunArguments, secrets: Secrets) -> Result<(), Fail
         }
         output::print(&text)?;
     }
-    verdict(&report, end, arguments.only.as_deref(), &arguments.out)
+    exit(&report, end, arguments.only.as_deref(), &arguments.out)
 }
 
 /// The exit code, with the reason.
-fn verdict(report: &Report, end: End, only: Option<&str>, out: &Path) -> Result<(), Failure> {
+fn exit(report: &Report, end: End, only: Option<&str>, out: &Path) -> Result<(), Failure> {
     let file = out.join("report.json");
     let last = || {
         report.failures.last().map(|failed| format!("{}: {}", failed.name, failed.error)).unwrap_or_default()
@@ -175,11 +179,7 @@ fn verdict(report: &Report, end: End, only: Option<&str>, out: &Path) -> Result<
         End::Met | End::Missed if nothing => Err(nothing_measured(report, only)),
         End::Met => Ok(()),
         End::Missed => thresholds::check(report),
-        End::Invalid => Err(report.carried_nothing().map_or_else(invalid_trial, |case| {
-            Failure::Invalid(format!(
-                "{case}: not one request of a trial was carried, all were refused, failed or are unknown; see the report"
-            ))
-        })),
+        End::Invalid => Err(Failure::Invalid(verdict::of(report).sentence)),
         End::Unavailable => Err(Failure::unavailable(format!(
             "{} scenario(s) could not be run; the last: {}",
             report.failures.len(),
@@ -205,10 +205,6 @@ fn nothing_measured(report: &Report, only: Option<&str>) -> Failure {
     let asked = only.map(|text| format!("no case was asked for by --only '{}'", output::plain(text)));
     let why: Vec<String> = asked.map_or_else(|| notes.collect(), |asked| vec![asked]);
     Failure::usage(format!("nothing was measured: {}", why.join("; ")))
-}
-
-pub(super) fn invalid_trial() -> Failure {
-    Failure::Invalid("a trial is invalid, and its figures are left out; see the report".to_owned())
 }
 
 fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, Failure> {
@@ -367,12 +363,12 @@ mod tests {
             (End::Stopped, 1),
             (End::AuditFailed, 1),
         ] {
-            let ended = verdict(&report, end, None, Path::new("out"));
+            let ended = exit(&report, end, None, Path::new("out"));
             let ended = ended.map_or_else(|failure| failure.exit_code(), |()| ExitCode::SUCCESS);
             assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(code)), "{end:?}");
         }
         report.failures.clear();
-        assert!(matches!(verdict(&report, End::Met, None, Path::new("out")), Err(Failure::Usage(_))));
+        assert!(matches!(exit(&report, End::Met, None, Path::new("out")), Err(Failure::Usage(_))));
     }
 
     #[test]
@@ -400,10 +396,13 @@ mod tests {
             audit: None,
             limiter: None,
         });
-        let Err(Failure::Invalid(said)) = verdict(&report, End::Invalid, None, Path::new("out")) else {
+        let Err(Failure::Invalid(said)) = exit(&report, End::Invalid, None, Path::new("out")) else {
             panic!("it is invalid")
         };
-        assert!(said.starts_with("order-http/embedded: not one request of a trial was carried"), "{said}");
+        assert!(
+            said.starts_with("INVALID: order-http/embedded: not one request of a trial was carried"),
+            "{said}"
+        );
     }
 
     /// Nothing but a failure and a missed threshold in it.
@@ -411,6 +410,7 @@ mod tests {
         let environment = ::bench::environment::Environment::read(Path::new("/"));
         Report {
             schema: String::new(),
+            verdict: String::new(),
             program: String::new(),
             git_revision: None,
             command: Vec::new(),

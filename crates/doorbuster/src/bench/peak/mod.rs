@@ -16,13 +16,13 @@ use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
-use ::bench::report::{figures, json, summary};
+use ::bench::report::{figures, json, summary, verdict};
 use ::bench::suite;
 use clap::{Args, ValueEnum};
 
 use super::compare::share;
 use super::place::PlaceArguments;
-use super::suite::{command_line, invalid_trial, version};
+use super::suite::{command_line, version};
 use super::thresholds::{self, ThresholdArguments};
 use super::{TOKEN_SECRET, report, signals};
 use crate::failure::Failure;
@@ -345,7 +345,8 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     report.thresholds = judge(&thresholds, &report);
     arguments.common.keep(&mut report, &mut begun)?;
     // Figures that can't be believed weigh more than thresholds that are missed.
-    if report.is_valid() { thresholds::check(&report) } else { Err(invalid_trial()) }
+    let verdict = verdict::of(&report);
+    if verdict.is_invalid() { Err(Failure::Invalid(verdict.sentence)) } else { thresholds::check(&report) }
 }
 
 /// When a measurement began, and where its report will be.

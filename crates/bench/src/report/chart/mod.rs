@@ -1,0 +1,286 @@
+//! Which pictures a report has, and what is on them: cases and trials become lines and rows. `draw` draws them.
+
+mod draw;
+
+pub(super) use self::draw::Chart;
+use self::draw::{Axis, Line, Point, Row, Scale};
+use super::figures::Figure;
+use super::format::{bytes, figure, number, time_us, times};
+use super::model::{Case, PeakPoint, PeakReport, ScenarioReport, Second, Trial, Verdict};
+use super::{statistics, words};
+
+/// On a chart of all cases; more lines can't be distinguished.
+const LATENCY_LINES_MAX: usize = 6;
+/// Values that span more than this are shown on a logarithmic axis.
+const LINEAR_SPAN_MAX: f64 = 20.0;
+/// Fewer points show no course.
+const POINTS_OVER_TIME_MIN: usize = 20;
+
+/// What charts show of a case: its first metric.
+struct Shown<'a> {
+    case: &'a Case,
+    figure: &'a Figure,
+}
+
+/// Published rates against measured ones, of all tiers; none without a published rate.
+pub(super) fn overview(figures: &[&Figure]) -> Option<Chart> {
+    let pairs = figures.iter().filter(|of| of.unit == "1/s" && of.published.is_some());
+    let rows: Vec<Row> = pairs
+        .map(|of| Row {
+            name: format!("{}, {}", of.scenario, of.case),
+            label: of.ratio().map(times).unwrap_or_default(),
+            ..row(of)
+        })
+        .collect();
+    draw::rows("published against measured, per second".to_owned(), Scale::Log, short, &rows)
+}
+
+fn row(of: &Figure) -> Row {
+    Row {
+        name: of.case.clone(),
+        measured: of.median(),
+        between: of.interval().map(|interval| (interval.low, interval.high)),
+        published: of.published.as_ref().map(|published| published.value),
+        label: of.median().map(|median| figure(median, &of.unit)).unwrap_or_default(),
+    }
+}
+
+/// The first metric of each case: over x, or a row each where there is none.
+pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Chart> {
+    let shown = scenario.cases.iter().filter_map(|case| {
+        let of_case = |figure: &&Figure| figure.scenario == scenario.name && figure.case == case.name;
+        Some(Shown { case, figure: figures.iter().find(of_case)? })
+    });
+    let mut charts: Vec<(String, Vec<Shown<'_>>)> = Vec::new();
+    for of in shown {
+        let x = of.case.x.as_ref().map(|x| x.label.as_str()).unwrap_or_default();
+        let key = format!("{}\n{}\n{x}", of.figure.metric, of.figure.unit);
+        match charts.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, cases)) => cases.push(of),
+            None => charts.push((key, vec![of])),
+        }
+    }
+    let drawn = |(_, cases): &(String, Vec<Shown<'_>>)| {
+        if cases[0].case.x.is_some() {
+            return over_x(cases);
+        }
+        let (first, rows) = (cases[0].figure, cases.iter().map(|of| row(of.figure)).collect::<Vec<_>>());
+        let all: Vec<f64> = rows.iter().flat_map(|row| [row.measured, row.published]).flatten().collect();
+        draw::rows(first.metric.clone(), scale_of(&all), writer(&first.unit), &rows).into_iter().collect()
+    };
+    charts.iter().flat_map(drawn).collect()
+}
+
+/// So many series in a chart as there are colours; what is measured and what is published share one.
+fn over_x(cases: &[Shown<'_>]) -> Vec<Chart> {
+    let mut series: Vec<&str> = Vec::new();
+    for of in cases {
+        if !series.contains(&of.case.series.as_str()) {
+            series.push(&of.case.series);
+        }
+    }
+    let parts: Vec<Vec<Line>> = series.chunks(draw::COLOURS).map(|part| lines(cases, part)).collect();
+    let xs: Vec<f64> = parts.iter().flatten().flat_map(|line| &line.points).map(|point| point.x).collect();
+    let first = cases[0].figure;
+    let label = cases[0].case.x.as_ref().map(|x| x.label.clone()).unwrap_or_default();
+    let count = parts.len();
+    let chart = |(part, lines): (usize, Vec<Line>)| {
+        let which = if count > 1 { format!(" ({} of {count})", part + 1) } else { String::new() };
+        let ys: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
+        let title = format!("{} against {label}{which}", first.metric);
+        let x = Axis { label: label.clone(), scale: scale_of(&xs), write: short };
+        let y = Axis { label: first.metric.clone(), scale: scale_of(&ys), write: writer(&first.unit) };
+        draw::lines(title, &x, &y, &lines)
+    };
+    parts.into_iter().enumerate().filter_map(chart).collect()
+}
+
+fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (colour, name) in series.iter().enumerate() {
+        let of_series = || cases.iter().filter(|of| of.case.series == *name);
+        let measured = of_series().filter_map(measured).collect();
+        let published = of_series().filter_map(published).collect();
+        lines.push(Line::new(format!("{name}, measured"), colour, in_order(measured)));
+        lines.push(Line {
+            dashed: true,
+            ..Line::new(format!("{name}, published"), colour, in_order(published))
+        });
+    }
+    lines.retain(|line| !line.points.is_empty());
+    lines
+}
+
+fn measured(of: &Shown<'_>) -> Option<Point> {
+    let y = of.figure.median()?;
+    let between = of.figure.interval().map(|interval| (interval.low, interval.high));
+    let title = format!("{}: {}", of.case.name, figure(y, &of.figure.unit));
+    Some(Point { title, between, ..plain(of.case.x.as_ref()?.value, y) })
+}
+
+fn published(of: &Shown<'_>) -> Option<Point> {
+    let published = of.figure.published.as_ref()?;
+    let doubt = published.dubious.as_ref().map(|why| format!(" (?) {why}")).unwrap_or_default();
+    let title = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.figure.unit));
+    Some(Point { title, ..plain(of.case.x.as_ref()?.value, published.value) })
+}
+
+/// The response times of up to six cases, evenly taken from all of them.
+pub(super) fn latency(scenario: &ScenarioReport) -> Option<Chart> {
+    let cases: Vec<(&Case, &Trial)> =
+        scenario.cases.iter().filter_map(|case| Some((case, typical(&case.trials)?))).collect();
+    let count = LATENCY_LINES_MAX.min(cases.len());
+    let line = |n: usize| {
+        let (case, trial) = cases[if count > 1 { n * (cases.len() - 1) / (count - 1) } else { 0 }];
+        percentiles(&case.name, n, trial)
+    };
+    let lines: Vec<Line> = (0..count).map(line).collect();
+    let some =
+        if cases.len() > count { format!(" ({count} of {} cases)", cases.len()) } else { String::new() };
+    let x = Axis { label: "percentile".to_owned(), scale: Scale::Percentiles, write: percentile };
+    let y = Axis { label: "time".to_owned(), scale: Scale::Log, write: time_us };
+    draw::lines(format!("response time by percentile{some}"), &x, &y, &lines)
+}
+
+fn percentiles(name: &str, colour: usize, trial: &Trial) -> Line {
+    // A percentile beyond the number of samples is the greatest of them, and would look like a plateau.
+    let samples = trial.outcomes.total().max(1) as f64;
+    let known = trial.response.points.iter().filter(|of| of.q < 1.0 && 1.0 / (1.0 - of.q) <= samples);
+    let points = known.map(|of| {
+        let inverse = 1.0 / (1.0 - of.q);
+        let unmarked = !draw::PERCENTILES.iter().any(|tick| (tick / inverse - 1.0).abs() < 1e-6);
+        let title = format!("{}: {}", percentile(inverse), time_us(of.us as f64));
+        Point { title, unmarked, ..plain(inverse, of.us.max(1) as f64) }
+    });
+    Line::new(name, colour, points.collect())
+}
+
+/// The course of each case, or why there is no chart of it.
+pub(super) fn courses(scenario: &ScenarioReport) -> Result<Vec<Chart>, String> {
+    let trials = scenario.cases.iter().filter_map(|case| Some((case, typical(&case.trials)?)));
+    let mut longest = 0;
+    let mut charts = Vec::new();
+    for (case, trial) in trials {
+        longest = longest.max(trial.seconds_series.len());
+        if trial.seconds_series.len() >= POINTS_OVER_TIME_MIN {
+            charts.extend(by_second(&case.name, trial));
+        }
+    }
+    if charts.is_empty() {
+        return Err(format!("No chart over time: {longest} of at least {POINTS_OVER_TIME_MIN} seconds."));
+    }
+    Ok(charts)
+}
+
+fn by_second(name: &str, trial: &Trial) -> Vec<Chart> {
+    type Value = fn(&Second) -> u64;
+    let line = |(name, colour, dashed, value): (&str, usize, bool, Value)| {
+        let points = trial.seconds_series.iter().map(|of| plain(of.at_s, value(of) as f64)).collect();
+        Line { dashed, marks: false, ..Line::new(name, colour, points) }
+    };
+    let rates: [(&str, usize, bool, Value); 3] = [
+        ("good", 0, false, |of| of.good),
+        ("refused", 3, true, |of| of.refused),
+        ("failed or unknown", 1, true, |of| of.bad),
+    ];
+    let some = |value: Value| trial.seconds_series.iter().any(|of| value(of) > 0);
+    let rates: Vec<Line> = rates.into_iter().filter(|of| of.1 == 0 || some(of.3)).map(line).collect();
+    let times =
+        [("p99", 0, false, (|of| of.p99_us.max(1)) as Value), ("p50", 1, true, |of| of.p50_us.max(1))];
+    let times: Vec<Line> = times.into_iter().map(line).collect();
+    let axis = |label: &str, scale, write| Axis { label: label.to_owned(), scale, write };
+    let x = axis("seconds", Scale::Linear, short);
+    let rate = axis("1/s", Scale::Linear, short);
+    let time = axis("response time", Scale::Log, time_us);
+    let rates = draw::lines(format!("{name}: answers in each second"), &x, &rate, &rates);
+    let times = draw::lines(format!("{name}: response time in each second"), &x, &time, &times);
+    rates.into_iter().chain(times).collect()
+}
+
+/// p99 and throughput against the offered load, with what became of each load. The closed loop offers none, and a load
+/// that the generator could not make is none: they are in the table.
+pub(super) fn peak(peak: &PeakReport) -> Vec<Chart> {
+    let loads: Vec<&PeakPoint> =
+        peak.curve.iter().filter(|of| !of.is_closed_loop() && of.verdict != Verdict::Invalid).collect();
+    let points = |value: fn(&Trial) -> f64, unit: &str, verdict: Option<Verdict>| {
+        let of_verdict = loads.iter().filter(|of| verdict.is_none_or(|verdict| verdict == of.verdict));
+        let points = of_verdict.filter_map(|point| {
+            let y = statistics::median(&point.valid().map(value).collect::<Vec<_>>())?;
+            let became = words::verdict_of_load(point.verdict);
+            let title = format!("{}/s offered, {became}: {}", number(point.rate), figure(y, unit));
+            Some(Point { title, ..plain(point.rate, y) })
+        });
+        in_order(points.collect())
+    };
+    let p99 = |trial: &Trial| (trial.response.at(0.99) as f64).max(1.0);
+    // Loads of one verdict are no curve.
+    let line = |name: &str, colour, points| Line { joined: false, ..Line::new(name, colour, points) };
+    let of =
+        |verdict, colour| line(words::verdict_of_load(verdict), colour, points(p99, "us", Some(verdict)));
+    let mut lines = vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3)];
+    let rates = || loads.iter().map(|point| point.rate);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    if least < most {
+        let limit = [least, most].map(|rate| plain(rate, peak.p99_limit_us as f64)).to_vec();
+        lines.push(Line { marks: false, ..Line::new("the limit", 4, limit) });
+    }
+    lines.retain(|line| !line.points.is_empty());
+    let axis = |label: &str, scale, write| Axis { label: label.to_owned(), scale, write };
+    let x = axis("offered, 1/s", Scale::Linear, short);
+    let time = axis("p99", Scale::Log, time_us);
+    let good = axis("good, 1/s", Scale::Linear, short);
+    let rates = vec![line("good", 0, points(Trial::good_per_s, "1/s", None))];
+    let times = draw::lines("p99 against the offered load".to_owned(), &x, &time, &lines);
+    let rates = draw::lines("good answers against the offered load".to_owned(), &x, &good, &rates);
+    times.into_iter().chain(rates).collect()
+}
+
+/// The valid trial whose throughput is the median, or the one below it.
+fn typical(trials: &[Trial]) -> Option<&Trial> {
+    let mut valid: Vec<&Trial> = trials.iter().filter(|trial| trial.is_valid()).collect();
+    valid.sort_by(|left, right| left.good_per_s().total_cmp(&right.good_per_s()));
+    valid.get(valid.len().checked_sub(1)? / 2).copied()
+}
+
+fn plain(x: f64, y: f64) -> Point {
+    Point { x, y, ..Point::default() }
+}
+
+fn in_order(mut points: Vec<Point>) -> Vec<Point> {
+    points.sort_by(|left, right| left.x.total_cmp(&right.x));
+    points
+}
+
+fn scale_of(values: &[f64]) -> Scale {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if least > 0.0 && most / least > LINEAR_SPAN_MAX { Scale::Log } else { Scale::Linear }
+}
+
+fn writer(unit: &str) -> fn(f64) -> String {
+    match unit {
+        "us" => time_us,
+        "ms" => |ms| time_us(ms * 1e3),
+        "s" => |s| time_us(s * 1e6),
+        "bytes" => bytes,
+        _ => short,
+    }
+}
+
+/// `40k`, `1.2M`.
+fn short(value: f64) -> String {
+    let tenths = |value: f64| ((value * 10.0).round() / 10.0).to_string();
+    match value {
+        _ if value >= 1e6 => format!("{}M", tenths(value / 1e6)),
+        _ if value >= 1e3 => format!("{}k", tenths(value / 1e3)),
+        _ => number((value * 1000.0).round() / 1000.0),
+    }
+}
+
+/// `p99.9` of 1/(1-q).
+fn percentile(inverse: f64) -> String {
+    format!("p{}", ((1.0 - 1.0 / inverse) * 1e6).round() / 1e4)
+}
+
+#[cfg(test)]
+mod tests;

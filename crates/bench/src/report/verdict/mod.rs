@@ -1,0 +1,331 @@
+//! Whether a report may be relied upon, and the one sentence that says so: every form of a report begins with it.
+//!
+//! The rules and their bounds are in `docs/decisions/027-verdict.md`. Pure: it reads the report alone, so a report of
+//! last year is judged by the rules of today.
+
+use super::figures::{self, Figure, combination};
+use super::format::{figure, number, time_us};
+use super::model::{Flag, Limiter, PeakReport, Report, Size, Trial};
+use super::words;
+use crate::limit::{NOTHING_USED_UP, is_free, load_is_limit};
+
+/// A figure rests on a time and on a number of requests, in each repeat; of less than these it is not quoted.
+pub const SAMPLE_MIN_S: f64 = 3.0;
+pub const SAMPLE_MIN_REQUESTS: u64 = 10_000;
+
+/// Its generator is what it measures.
+const MEASURES_THE_GENERATOR: &str = "self-check";
+
+/// Why a short sample is one on purpose.
+const SHORT_ON_PURPOSE: [(&str, Short, &str); 15] = [
+    ("redis-get-set", Short::Published, AS_PUBLISHED),
+    ("redis-persistence", Short::Published, AS_PUBLISHED),
+    ("redis-cluster", Short::Published, AS_PUBLISHED),
+    ("static-page", Short::Published, AS_PUBLISHED),
+    ("product-page", Short::Published, AS_PUBLISHED),
+    ("stock", Short::Published, AS_PUBLISHED),
+    ("message-http", Short::Published, AS_PUBLISHED),
+    ("order-http", Short::Published, AS_PUBLISHED),
+    ("rocketmq-producer", Short::Few, SYNCED),
+    ("message-broker", Short::Few, SYNCED),
+    ("mysql-commit", Short::Few, SYNCED),
+    ("submit-order", Short::Few, SYNCED),
+    ("durability", Short::Few, SYNCED),
+    ("rocketmq-consumer", Short::Any, A_BACKLOG),
+    ("peak", Short::Any, "a load is judged by several trials"),
+];
+const AS_PUBLISHED: &str = "as many requests are sent as in the published experiment";
+const A_BACKLOG: &str = "a backlog ends when it is consumed; the other messages come at a fixed rate";
+const SYNCED: &str = "each request waits for a disk, so there are few of them in any time";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// At the published size the number of requests is given, whatever time they take.
+    Published,
+    /// Of any size: few requests, in time enough.
+    Few,
+    /// Of any length.
+    Any,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Valid,
+    /// Its figures are right in kind, and too weak to be quoted.
+    NotToBeQuoted,
+    /// Something was wrong with what was measured, or with how.
+    Invalid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub standing: Standing,
+    pub sentence: String,
+}
+
+impl Verdict {
+    pub fn is_invalid(&self) -> bool {
+        self.standing == Standing::Invalid
+    }
+}
+
+/// What was measured at one setting, wherever a report has it.
+struct Measured<'a> {
+    scenario: &'a str,
+    case: String,
+    trials: Vec<&'a Trial>,
+}
+
+impl Measured<'_> {
+    fn is(&self, figure: &Figure) -> bool {
+        figure.scenario == self.scenario && figure.case == self.case
+    }
+
+    /// As a sentence names it.
+    fn name(&self) -> String {
+        format!("{}, {}", self.scenario, self.case)
+    }
+}
+
+pub fn of(report: &Report) -> Verdict {
+    let mut verdict = judged(report);
+    if let Some(warning) = report.warning().filter(|_| verdict.is_invalid()) {
+        verdict.sentence += &format!("; {warning}");
+    }
+    verdict
+}
+
+fn judged(report: &Report) -> Verdict {
+    let invalid = |why: String| Verdict { standing: Standing::Invalid, sentence: format!("INVALID: {why}") };
+    if let Some(why) = report.unfit().or_else(|| contradiction(report)) {
+        return invalid(why);
+    }
+    if let Some(case) = report.carried_nothing() {
+        return invalid(format!(
+            "{case}: not one request of a trial was carried, all were refused, failed or are unknown"
+        ));
+    }
+    let figures = figures::all(report);
+    let measured = measured(report);
+    let doubts: Vec<(&Measured<'_>, String)> =
+        measured.iter().filter_map(|of| Some((of, doubt(of, report.size)?))).collect();
+    if let Some((first, why)) = doubts.first() {
+        if doubts.len() == measured.len() {
+            return invalid(why.clone());
+        }
+        let cases = format!("INVALID in {} of {} cases, as {}", doubts.len(), measured.len(), first.name());
+        // Of the others none that is too short, and none whose load nobody watched.
+        let weak =
+            measured.iter().filter(|of| doubt(of, report.size).is_some() || short(of, report.size).is_some());
+        let rest = headline(report, &figures, &weak.collect::<Vec<_>>());
+        let rest = rest.map(|rest| format!("; of the others: {rest}")).unwrap_or_default();
+        return Verdict { standing: Standing::Invalid, sentence: format!("{cases}: {why}{rest}") };
+    }
+    if let Some(peak) = report.peak.as_ref().filter(|peak| !peak.confirmed) {
+        return invalid(format!("the peak of {} was not confirmed", peak.target));
+    }
+    let Some(said) = headline(report, &figures, &[]) else {
+        return invalid("nothing was measured".to_owned());
+    };
+    let (standing, word) = match weakness(report, &measured) {
+        Some(why) => (Standing::NotToBeQuoted, format!("NOT TO BE QUOTED: {why}; ")),
+        None => (Standing::Valid, "valid, ".to_owned()),
+    };
+    let place = if report.environment.co_located { "co-located" } else { "the load from another machine" };
+    let repeats = match report.repeats {
+        _ if report.peak.is_some() => String::new(),
+        1 => ", 1 repeat".to_owned(),
+        repeats => format!(", {repeats} repeats"),
+    };
+    let unfinished: Vec<&str> = report.failures.iter().map(|failed| failed.name.as_str()).collect();
+    let unfinished = if unfinished.is_empty() {
+        String::new()
+    } else {
+        format!("; not finished: {}", unfinished.join(", "))
+    };
+    Verdict { standing, sentence: format!("{word}{place}{repeats}: {said}{unfinished}") }
+}
+
+/// Of a search only the loads that decided it, and of those what counted: it makes a spoiled trial again.
+fn measured(report: &Report) -> Vec<Measured<'_>> {
+    let scenarios = report.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
+    let cases = scenarios.map(|(of, case)| Measured {
+        scenario: &of.name,
+        case: case.name.clone(),
+        trials: case.trials.iter().collect(),
+    });
+    let rows = report.durability.iter().map(|row| Measured {
+        scenario: "durability",
+        case: combination(row),
+        trials: row.trials.iter().collect(),
+    });
+    let decided = |peak: &PeakReport, rate: f64| {
+        [peak.highest_passed, peak.lowest_failed].iter().flatten().any(|of| (of - rate).abs() < f64::EPSILON)
+    };
+    let loads = report.peak.iter().flat_map(|peak| {
+        peak.curve.iter().filter(|of| !of.is_closed_loop() && decided(peak, of.rate)).map(|point| Measured {
+            scenario: "peak",
+            case: format!("{}, {}", words::offered(point), point.phase),
+            trials: point.valid().collect(),
+        })
+    });
+    cases.chain(rows).chain(loads).collect()
+}
+
+/// Why nothing may be quoted of it, if anything may not.
+fn doubt(of: &Measured<'_>, size: Size) -> Option<String> {
+    let trials = || of.trials.iter().copied();
+    let spoiled = trials().flat_map(|trial| &trial.flags).find(|flag| flag.invalidates()).map(words::flag);
+    let disturbed = || trials().find_map(disturbed);
+    let generator = || {
+        let share = trials().filter(|_| of.scenario != MEASURES_THE_GENERATOR).find_map(load_is_limit)?;
+        Some(format!("the load generator was the limit: it used {:.0}% of a processor", share * 100.0))
+    };
+    let short = || {
+        let said = short(of, size).filter(|_| size == Size::Full)?;
+        Some(format!("too short a sample: {said}"))
+    };
+    spoiled.or_else(disturbed).or_else(generator).or_else(short)
+}
+
+fn disturbed(trial: &Trial) -> Option<String> {
+    let used = trial.flags.iter().find_map(|flag| match flag {
+        Flag::Disturbed { processors, .. } => Some(*processors),
+        _ => None,
+    })?;
+    Some(match trial.usage.as_ref() {
+        Some(usage) => {
+            format!("other work took {:.0}% of the processors", used / usage.processors as f64 * 100.0)
+        }
+        None => format!("other work took {used:.1} processors"),
+    })
+}
+
+/// What the first short sample of a case is, unless there is a reason for it.
+fn short(of: &Measured<'_>, size: Size) -> Option<String> {
+    let short = of.trials.iter().find(|trial| is_short(trial))?;
+    match reason(of.scenario) {
+        Some((Short::Published, _)) if size == Size::Full => None,
+        Some((Short::Few, _)) if has_time(short) => None,
+        Some((Short::Any, _)) => None,
+        _ => Some(words::sample(1, short.seconds, short.outcomes.total())),
+    }
+}
+
+/// Why samples of a scenario may be short.
+fn reason(scenario: &str) -> Option<(Short, &'static str)> {
+    let (_, kind, why) = SHORT_ON_PURPOSE.iter().find(|(name, ..)| *name == scenario)?;
+    Some((*kind, why))
+}
+
+fn is_short(trial: &Trial) -> bool {
+    trial.is_valid() && (!has_time(trial) || trial.outcomes.total() < SAMPLE_MIN_REQUESTS)
+}
+
+/// To a tenth of a second: an open loop ends with its last answer.
+fn has_time(trial: &Trial) -> bool {
+    (trial.seconds * 10.0).round() >= SAMPLE_MIN_S * 10.0
+}
+
+/// A line on the short samples of a scenario, if it has some.
+pub(super) fn samples<'a>(
+    scenario: &str,
+    size: Size,
+    cases: impl Iterator<Item = &'a [Trial]>,
+) -> Option<String> {
+    let (mut all, mut few) = (0, 0);
+    for trials in cases {
+        all += 1;
+        few += usize::from(trials.iter().any(is_short));
+    }
+    let why = match reason(scenario) {
+        Some((kind, why)) if kind != Short::Published || size == Size::Full => why,
+        _ => "not to be quoted",
+    };
+    let least = number(SAMPLE_MIN_REQUESTS as f64);
+    (few > 0).then(|| {
+        format!("samples of less than {SAMPLE_MIN_S} s or {least} requests in {few} of {all} cases: {why}")
+    })
+}
+
+/// Why what is right is too weak to be quoted.
+fn weakness(report: &Report, measured: &[Measured<'_>]) -> Option<String> {
+    if let Some(warning) = report.warning() {
+        return Some(warning.to_owned());
+    }
+    let few = measured.iter().filter(|of| short(of, report.size).is_some()).count();
+    let least = number(SAMPLE_MIN_REQUESTS as f64);
+    (few > 0).then(|| {
+        format!("{few} of {} cases rest on less than {SAMPLE_MIN_S} s or {least} requests", measured.len())
+    })
+}
+
+/// "Nothing was used up, processors 86% busy": by the trial of the highest rate, which a limiter is said of.
+fn contradiction(report: &Report) -> Option<String> {
+    let says = |limiter: &Option<Limiter>| {
+        let lines = limiter.iter().flat_map(|of| std::iter::once(&of.what).chain(&of.evidence));
+        lines.into_iter().any(|line| line.to_lowercase().contains(&NOTHING_USED_UP.to_lowercase()))
+    };
+    report.scenarios.iter().filter(|of| says(&of.limiter)).find_map(|of| {
+        let trials =
+            of.cases.iter().flat_map(|case| &case.trials).filter(|of| of.is_valid() && of.usage.is_some());
+        let usage = trials.max_by(|a, b| a.good_per_s().total_cmp(&b.good_per_s()))?.usage.as_ref()?;
+        (!is_free(usage)).then(|| {
+            format!(
+                "{} contradicts itself: nothing was used up, and the processors were {:.0}% busy",
+                of.name,
+                usage.machine_busy * 100.0
+            )
+        })
+    })
+}
+
+/// The figure that is quoted: the peak, or else the highest rate of the scenario that is nearest to an order.
+fn headline(report: &Report, figures: &[Figure], left_out: &[&Measured<'_>]) -> Option<String> {
+    if let Some(peak) = &report.peak {
+        if left_out.iter().any(|of| of.scenario == "peak") {
+            return None;
+        }
+        let limit = time_us(peak.p99_limit_us as f64);
+        return Some(format!("at most {} orders/s with a p99 within {limit}", number(peak.highest_passed?)));
+    }
+    let mut first_of_cases: Vec<&Figure> = Vec::new();
+    for of in figures {
+        if first_of_cases.iter().all(|first| (&first.scenario, &first.case) != (&of.scenario, &of.case)) {
+            first_of_cases.push(of);
+        }
+    }
+    let sound = || {
+        let is_in = |figure: &Figure| left_out.iter().all(|of| !of.is(figure));
+        let watched = |figure: &Figure| left_out.is_empty() || !figure.samples.is_empty();
+        first_of_cases.iter().copied().filter(move |of| of.median().is_some() && is_in(of) && watched(of))
+    };
+    let is_rate = |of: &&Figure| of.unit == "1/s";
+    let rates = || sound().filter(is_rate);
+    let scenario = rates().find(|of| of.counts_orders()).or_else(|| rates().next());
+    let quoted = match scenario {
+        Some(first) => rates()
+            .filter(|of| of.scenario == first.scenario)
+            .max_by(|a, b| a.median().unwrap_or_default().total_cmp(&b.median().unwrap_or_default())),
+        None => sound().next(),
+    }?;
+    let name = if first_of_cases.len() > 1 {
+        format!("{}, {}: ", quoted.scenario, quoted.case)
+    } else {
+        String::new()
+    };
+    Some(name + &quote(quoted))
+}
+
+/// `9,519 orders/s (9,400 to 9,640)`.
+fn quote(of: &Figure) -> String {
+    let median = of.median().unwrap_or_default();
+    let said =
+        if of.counts_orders() { format!("{} orders/s", number(median)) } else { figure(median, &of.unit) };
+    let short = |value| if of.unit == "1/s" { number(value) } else { figure(value, &of.unit) };
+    let interval = of.interval().map(|of| format!(" ({} to {})", short(of.low), short(of.high)));
+    said + &interval.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! Each rule by itself, on a report that is valid without it.
+
+use super::*;
+use crate::environment::DEBUG;
+use crate::report::model::{FailedScenario, Metric};
+use crate::report::sample;
+
+/// One case of an order path, 6 repeats of 3 s each, and nothing against it.
+fn valid() -> Report {
+    let mut report = sample::report();
+    report.scenarios.truncate(1);
+    let scenario = &mut report.scenarios[0];
+    scenario.name = "order-embedded".to_owned();
+    scenario.cases = vec![scenario.cases.remove(1)];
+    scenario.limiter = None;
+    report.failures.clear();
+    report.peak = None;
+    report.durability.clear();
+    report.environment.co_located = true;
+    report
+}
+
+fn with(change: impl FnOnce(&mut Report)) -> Verdict {
+    let mut report = valid();
+    change(&mut report);
+    of(&report)
+}
+
+fn trials(report: &mut Report) -> &mut [Trial] {
+    &mut report.scenarios[0].cases[0].trials
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut Report), standing: Standing, sentence: &str) {
+    let said = with(change);
+    assert_eq!((said.standing, said.sentence.as_str()), (standing, sentence));
+}
+
+#[test]
+fn an_engineer_can_quote_it() {
+    let quoted = "valid, co-located, 6 repeats: 42,500 orders/s (40,000 to 45,000)";
+    check(|_report| {}, Standing::Valid, quoted);
+    check(
+        |report| {
+            report.environment.co_located = false;
+            report.repeats = 1;
+            report.scenarios[0].name = "stock".to_owned();
+            report.scenarios[0].cases[0].metrics[0].values.truncate(1);
+        },
+        Standing::Valid,
+        "valid, the load from another machine, 1 repeat: 40,000/s",
+    );
+    check(
+        |report| {
+            report.failures = vec![FailedScenario { name: "edge".to_owned(), error: "no nginx".to_owned() }]
+        },
+        Standing::Valid,
+        &format!("{quoted}; not finished: edge"),
+    );
+    // The best case of the path of an order, whatever stands before it.
+    check(
+        |report| {
+            let mut pages = report.scenarios[0].clone();
+            pages.name = "static-page".to_owned();
+            pages.cases[0].metrics[0].values = vec![90_000.0; 6];
+            report.scenarios.insert(0, pages);
+        },
+        Standing::Valid,
+        "valid, co-located, 6 repeats: order-embedded, set, 50 threads: 42,500 orders/s (40,000 to 45,000)",
+    );
+    check(
+        |report| report.peak = sample::report().peak,
+        Standing::Valid,
+        "valid, co-located: at most 2,400 orders/s with a p99 within 50 ms",
+    );
+}
+
+#[test]
+fn what_is_no_result_is_invalid() {
+    check(|report| report.scenarios.clear(), Standing::Invalid, "INVALID: nothing was measured");
+    assert!(with(|report| report.complete = false).sentence.starts_with("INVALID: NOT COMPLETE"));
+    let unconfirmed = with(|report| {
+        report.peak = sample::report().peak.map(|peak| PeakReport { confirmed: false, ..peak });
+    });
+    assert_eq!(unconfirmed.sentence, "INVALID: the peak of embedded was not confirmed");
+    let refused = with(|report| trials(report)[2].flags.push(Flag::NotCarried { requests: 9, of: 9 }));
+    assert!(
+        refused.sentence.contains("order-embedded/set, 50 threads: not one request"),
+        "{}",
+        refused.sentence
+    );
+    check(
+        |report| trials(report)[2].flags.push(Flag::Unsent { requests: 9 }),
+        Standing::Invalid,
+        "INVALID: 9 requests were due and never sent",
+    );
+}
+
+/// 27% was called valid.
+#[test]
+fn other_work_beside_it_makes_it_invalid() {
+    let disturbed = |report: &mut Report| {
+        trials(report)[2].flags.push(Flag::Disturbed { processors: 0.54, most: 0.5 });
+    };
+    check(disturbed, Standing::Invalid, "INVALID: other work took 27% of the processors");
+    check(
+        |report| {
+            disturbed(report);
+            let mut other = report.scenarios[0].clone();
+            other.name = "stock".to_owned();
+            other.cases[0].trials[2].flags.clear();
+            report.scenarios.push(other);
+        },
+        Standing::Invalid,
+        "INVALID in 1 of 2 cases, as order-embedded, set, 50 threads: other work took 27% of the processors; of the \
+         others: stock, set, 50 threads: 42,500/s (40,000 to 45,000)",
+    );
+    // What is too short, or was watched by nobody, is not quoted instead.
+    for change in
+        [(|trial: &mut Vec<Trial>| trial[0].seconds = 0.1) as fn(&mut Vec<Trial>), |trials| trials.clear()]
+    {
+        let said = with(|report| {
+            report.size = Size::Quick;
+            disturbed(report);
+            let mut other = report.scenarios[0].clone();
+            other.name = "stock".to_owned();
+            other.cases[0].trials[2].flags.clear();
+            change(&mut other.cases[0].trials);
+            report.scenarios.push(other);
+        });
+        let whole = "INVALID in 1 of 2 cases, as order-embedded, set, 50 threads: other work took 27% of the processors";
+        assert_eq!(said.sentence, whole);
+    }
+    let peak = with(|report| {
+        let mut peak = sample::report().peak.unwrap();
+        let load = peak.curve.iter_mut().find(|of| of.phase == "confirm").unwrap();
+        load.trials[0].flags.push(Flag::Disturbed { processors: 0.54, most: 0.5 });
+        report.peak = Some(peak);
+    });
+    let wanted = "INVALID in 1 of 3 cases, as peak, 2,400/s, confirm: other work took 27% of the processors";
+    assert_eq!(peak.sentence, wanted);
+}
+
+#[test]
+fn a_generator_that_was_the_limit_makes_it_invalid() {
+    let busy = |name: &'static str, share: f64| {
+        move |report: &mut Report| {
+            report.scenarios[0].name = name.to_owned();
+            trials(report)[1].usage.as_mut().unwrap().processes[0].busiest_thread_share = share;
+        }
+    };
+    check(
+        busy("stock", 0.92),
+        Standing::Invalid,
+        "INVALID: the load generator was the limit: it used 92% of a processor",
+    );
+    assert_eq!(with(busy("stock", 0.84)).standing, Standing::Valid);
+    assert_eq!(with(busy(MEASURES_THE_GENERATOR, 1.0)).standing, Standing::Valid);
+    // Another thread was fuller, or the rate was given: then the generator limited nothing.
+    for change in [
+        (|trial: &mut Trial| {
+            let usage = trial.usage.as_mut().unwrap();
+            let mut redis = usage.processes[0].clone();
+            (redis.name, redis.busiest_thread_share) = ("redis".to_owned(), 0.97);
+            usage.processes.push(redis);
+        }) as fn(&mut Trial),
+        |trial| trial.arrivals = "5000/s, Poisson".to_owned(),
+    ] {
+        let said = with(|report| {
+            busy("stock", 0.92)(report);
+            change(&mut trials(report)[1]);
+        });
+        assert_eq!(said.standing, Standing::Valid, "{}", said.sentence);
+    }
+}
+
+/// 80 ms of requests were called a sample.
+#[test]
+fn too_short_a_sample_is_not_quoted() {
+    let short = |name: &'static str, size, seconds, served| {
+        move |report: &mut Report| {
+            report.size = size;
+            report.scenarios[0].name = name.to_owned();
+            let trial = &mut trials(report)[0];
+            (trial.seconds, trial.outcomes.served) = (seconds, served);
+        }
+    };
+    check(
+        short("redis-reserve", Size::Full, 0.08, 12_000),
+        Standing::Invalid,
+        "INVALID: too short a sample: 80 ms, 12,000 requests",
+    );
+    check(
+        short("redis-reserve", Size::Quick, 0.08, 12_000),
+        Standing::NotToBeQuoted,
+        "NOT TO BE QUOTED: 1 of 1 cases rest on less than 3 s or 10,000 requests; co-located, 6 repeats: 42,500/s (40,000 \
+         to 45,000)",
+    );
+    let (full, quick) = (Size::Full, Size::Quick);
+    for (name, size, seconds, served, standing) in [
+        ("redis-reserve", full, 3.0, 10_000, Standing::Valid),
+        ("redis-reserve", full, 2.96, 10_000, Standing::Valid),
+        ("redis-reserve", full, 2.94, 10_000, Standing::Invalid),
+        ("redis-reserve", full, 9.0, 9_999, Standing::Invalid),
+        // A number that was published excuses both at the published size, and a disk excuses few requests in time enough.
+        ("redis-get-set", full, 0.7, 100_000, Standing::Valid),
+        ("redis-get-set", quick, 0.07, 10_000, Standing::NotToBeQuoted),
+        ("mysql-commit", quick, 3.0, 900, Standing::Valid),
+        ("mysql-commit", quick, 2.0, 900, Standing::NotToBeQuoted),
+        ("mysql-commit", full, 2.0, 900, Standing::Invalid),
+        ("rocketmq-consumer", full, 0.5, 900, Standing::Valid),
+    ] {
+        let said = with(short(name, size, seconds, served));
+        assert_eq!(said.standing, standing, "{name} {seconds}: {}", said.sentence);
+    }
+}
+
+#[test]
+fn every_excuse_is_of_something_that_there_is() {
+    for (name, ..) in SHORT_ON_PURPOSE.iter().filter(|(name, ..)| !["durability", "peak"].contains(name)) {
+        assert!(crate::scenarios::find(name).is_some(), "{name}");
+    }
+    assert!(crate::scenarios::find(MEASURES_THE_GENERATOR).is_some());
+}
+
+#[test]
+fn a_contradiction_makes_it_invalid() {
+    let says = |what: &'static str, busy: f64| {
+        move |report: &mut Report| {
+            report.scenarios[0].limiter = Some(Limiter { what: what.to_owned(), evidence: Vec::new() });
+            for trial in trials(report) {
+                trial.usage.as_mut().unwrap().machine_busy = busy;
+            }
+        }
+    };
+    check(
+        says("waiting: nothing was used up", 0.86),
+        Standing::Invalid,
+        "INVALID: order-embedded contradicts itself: nothing was used up, and the processors were 86% busy",
+    );
+    assert_eq!(with(says("waiting: nothing was used up", 0.6)).standing, Standing::Valid);
+    assert_eq!(with(says("the processors", 0.86)).standing, Standing::Valid);
+}
+
+#[test]
+fn a_debug_build_is_not_quoted() {
+    let said = with(|report| report.environment.build = DEBUG.to_owned());
+    assert_eq!(said.standing, Standing::NotToBeQuoted);
+    assert!(said.sentence.starts_with("NOT TO BE QUOTED: a debug build was measured"), "{}", said.sentence);
+}
+
+#[test]
+fn what_is_no_rate_is_quoted_in_its_unit() {
+    let memory = |report: &mut Report| {
+        let case = &mut report.scenarios[0].cases[0];
+        case.trials.clear();
+        let values = [30.0, 31.0, 32.0, 33.0, 34.0, 35.0].map(|mib: f64| mib * 1_048_576.0).to_vec();
+        case.metrics = vec![Metric::new("used memory", "bytes", crate::report::model::Better::Lower, values)];
+    };
+    let sentence = "valid, co-located, 6 repeats: 32.5 MiB (30 MiB to 35 MiB)";
+    check(memory, Standing::Valid, sentence);
+}
