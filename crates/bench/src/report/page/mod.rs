@@ -27,7 +27,7 @@ const TIERS: [(&str, &str, &[&str]); 7] = [
     ("gate", "Gate: Redis", &["redis", "gate"]),
     ("queue", "Queue: RocketMQ", &["rocketmq", "message-broker"]),
     ("ledger", "Ledger: MariaDB", &["mysql", "submit"]),
-    ("pages", "Pages", &["static-page", "product-page", "stock"["static-page", "product-page", "stock", "read", "edge"]),
+    ("pages", "Pages", &["static-page", "product-page", "stock", "read", "edge"]),
     ("orders", "Orders", &["order", "message-http", "flash-crowd"]),
     ("generator", "The load generator", &["self-check"]),
     ("others", "Others", &[""]),
