@@ -1,7 +1,6 @@
 //! Goals and medians: how the figures of several rounds become one that is judged.
 
-use std::fmt;
-
+use crate::report::format::figure;
 use crate::report::statistics;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,13 +16,12 @@ impl Goal {
             Self::AtLeast(least) => value >= least,
         }
     }
-}
 
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Of a figure with this unit: `at most 10 ms`.
+    pub(crate) fn said(self, unit: &str) -> String {
         match self {
-            Self::AtMost(most) => write!(f, "<= {most}"),
-            Self::AtLeast(least) => write!(f, ">= {least}"),
+            Self::AtMost(most) => format!("at most {}", figure(most, unit)),
+            Self::AtLeast(least) => format!("at least {}", figure(least, unit)),
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Figure {
     pub samples: Vec<(f64, u64)>,
     /// Of the case's trials in which too many were not carried: how many were not, and of how many.
     pub not_carried: Option<(u64, u64)>,
+    /// Of loads that won no order: those of pages, and of a reference beside orders.
+    pub without_orders: bool,
 }
 
 impl Figure {
@@ -47,7 +49,7 @@ impl Figure {
     pub fn counts_orders(&self) -> bool {
         let orders =
             self.scenario.contains("order") || ["durability", "peak"].contains(&self.scenario.as_str());
-        orders && self.unit == "1/s"
+        orders && self.unit == "1/s" && !self.without_orders
     }
 
     /// `scenario/case: metric`
@@ -73,6 +75,8 @@ pub fn all(report: &Report) -> Vec<Figure> {
                 published: metric.published.clone(),
                 samples: samples.clone(),
                 not_carried,
+                without_orders: !case.trials.is_empty()
+                    && case.trials.iter().all(|trial| trial.outcomes.won == 0),
             }));
         }
     }
@@ -136,6 +140,7 @@ fn of_peak(peak: &PeakReport) -> Vec<Figure> {
         samples: samples(peak.curve.iter().flat_map(|point| &point.trials)),
         // Each load of a search was judged by what it carried.
         not_carried: None,
+        without_orders: false,
     };
     PEAK.into_iter().zip(values).map(figure).collect()
 }
@@ -165,6 +170,7 @@ fn of_durability(row: &DurabilityRow) -> Vec<Figure> {
         published: None,
         samples: samples.clone(),
         not_carried,
+        without_orders: false,
     };
     let mut figures = vec![
         figure("throughput", row.orders_per_s.clone(), "1/s", Better::Higher),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 /// In the unit of a metric: `12,345/s`, `1.25 ms`, `28.9 MiB`.
-pub(super) fn figure(value: f64, unit: &str) -> String {
+pub(crate) fn figure(value: f64, unit: &str) -> String {
     match unit {
         "1/s" => format!("{}/s", number(value)),
         "us" => time_us(value),

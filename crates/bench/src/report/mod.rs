@@ -7,7 +7,7 @@ pub mod compare;
 pub mod csv;
 pub mod figures;
 pub mod folder;
-mod format;
+pub(crate) mod format;
 pub mod json;
 pub mod model;
 pub mod page;

@@ -12,9 +12,11 @@ use super::{ScenarioContext, cases};
 use crate::drivers::http::{Http, Workload};
 use crate::goal::{Goal, median};
 use crate::load::record::{Outcome, Outcomes};
-use crate::load::schedule::{Profile, Schedule, Think, Until};
+use crate::load::schedule::Schedule;
+use crate::load::trial::Flag;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
+use crate::report::format::figure;
 use crate::report::model::{Better, Case, Metric, Shape};
 
 pub(super) const CPU_BESIDE_NGINX: &str = "CPU beside nginx";
@@ -23,8 +25,6 @@ const CPU: &str = "CPU per answer";
 /// All figures of a comparison.
 pub(super) const METRICS: &[&str] =
     &["throughput", "p50", "p99", "p99.9", CPU, CPU_BESIDE_NGINX, THROUGHPUT_BESIDE_NGINX];
-/// An open loop sends what is due, whoever still waits: so many may.
-const OPEN_LOOP_CAP: usize = 2000;
 /// Of the answers, at least this share must be the wanted outcome or an honest refusal for want of capacity: quick
 /// failures would look like quick answers.
 const SOUND_SHARE_MIN: f64 = 0.999;
@@ -51,25 +51,22 @@ pub(super) fn sample<W: Workload>(
 ) -> anyhow::Result<Trial> {
     let Probe { address, connections, warm_up, schedule, wanted, repeat } = probe;
     let mut http = Http { workload };
-    let mut generator = Generator::connect(settings(vec![address], connections, schedule), &mut http)
+    let mut generator = Generator::connect(Settings::keep_alive(address, connections), &mut http)
         .with_context(|| format!("connecting to {address}"))?;
-    let warmed = generator.run(warming(connections, warm_up), &mut http, around.stop)?;
+    let warmed = generator.run(Schedule::closed(warm_up), &mut http, around.stop)?;
     settle(&warmed.outcomes)?;
-    let trial = trial(&mut generator, schedule, &mut http, repeat, around)?;
+    let mut trial = trial(&mut generator, schedule, &mut http, repeat, around)?;
+    allow_waiting(&mut trial);
     // The audit comes first: a measurement that says nothing may be the lesser news.
     settle(&trial.outcomes)?;
     ensure_sound(&trial, wanted)?;
     Ok(trial)
 }
 
-/// Connections for a load after a warm-up by so many users.
-pub(super) fn settings(addresses: Vec<SocketAddr>, users: usize, schedule: Schedule) -> Settings {
-    let cap = if schedule.is_open() { OPEN_LOOP_CAP.max(users) } else { users };
-    Settings { opened: users, ..Settings::spread(addresses, cap) }
-}
-
-pub(super) fn warming(users: usize, time: Duration) -> Schedule {
-    Schedule::users(Profile::constant(users as f64), Think::NONE, Until::Elapsed(time))
+/// Of a case that is about so many connections: a request that waits for a free one waits from its planned send on, so
+/// that it is in the time of the answer, and no reason to doubt it.
+pub(super) fn allow_waiting(trial: &mut Trial) {
+    trial.flags.retain(|flag| !matches!(flag, Flag::InFlightCap { .. }));
 }
 
 fn ensure_sound(trial: &Trial, wanted: Outcome) -> anyhow::Result<()> {
@@ -207,14 +204,14 @@ fn cpu_us(trial: &Trial, process: &str, wanted: Outcome) -> Option<f64> {
 pub(super) fn shapes(case: &Case, bounds: Bounds) -> Vec<Shape> {
     let shape = |(name, goal): &(&str, Goal)| {
         let metric = case.metrics.iter().find(|metric| metric.name == *name);
-        let value = metric.filter(|metric| !metric.values.is_empty());
-        let value = value.map(|metric| (median(metric.values.iter().copied()), &metric.unit));
+        let unit = metric.map_or("", |metric| &metric.unit);
+        let measured = metric.filter(|metric| !metric.values.is_empty());
+        let value = measured.map(|metric| median(metric.values.iter().copied()));
         Shape {
-            claim: format!("{}: {name} {goal}", case.name),
+            claim: format!("{}: {name} {}", case.name, goal.said(unit)),
             published: "not published: what we expect of ourselves".to_owned(),
-            measured: value
-                .map_or("no valid measurement".to_owned(), |(value, unit)| format!("{value:.2} {unit}")),
-            holds: value.map(|(value, _)| goal.met(value)),
+            measured: value.map_or("no valid measurement".to_owned(), |value| figure(value, unit)),
+            holds: value.map(|value| goal.met(value)),
         }
     };
     bounds.iter().map(shape).collect()
@@ -285,16 +282,16 @@ mod tests {
         let bounds: Bounds =
             &[(CPU_BESIDE_NGINX, Goal::AtMost(2.0)), (THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.5))];
         let shapes = shapes(&server, bounds);
-        assert_eq!(shapes[0].claim, "orders: CPU beside nginx <= 2");
+        assert_eq!(shapes[0].claim, "orders: CPU beside nginx at most 2 x");
         assert_eq!((shapes[0].holds, shapes[1].holds), (Some(true), Some(false)));
-        assert_eq!(shapes[1].measured, "0.40 x");
+        assert_eq!(shapes[1].measured, "0.400 x");
         // It is counted in hundredths of a second, and a share of none is no number.
         comparison.nginx[1].usage.as_mut().unwrap().processes[0].cpu_seconds = 0.0;
         assert_eq!(value(&comparison.cases()[0], CPU_BESIDE_NGINX), (2, 1.8));
         assert_eq!(value(&comparison.cases()[0], THROUGHPUT_BESIDE_NGINX).0, 3);
         // Nothing of an invalid pair counts.
         comparison.nginx[0].unsent = 1;
-        comparison.nginx[0].flags.push(crate::load::trial::Flag::Unsent { requests: 1 });
+        comparison.nginx[0].flags.push(Flag::Unsent { requests: 1 });
         assert_eq!(value(&comparison.cases()[0], THROUGHPUT_BESIDE_NGINX).0, 2);
     }
 }

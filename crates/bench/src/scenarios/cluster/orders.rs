@@ -20,7 +20,7 @@ use crate::goal::{Goal, median};
 use crate::installation::cluster::{DATABASE, Shop, TOPIC};
 use crate::load::record::{LatencyUs, Outcome, points};
 use crate::load::schedule::Schedule;
-use crate::load::{Generator, Trial};
+use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport};
 use crate::scenarios::{ScenarioContext, beside, cases, empty_report, limit};
@@ -278,11 +278,10 @@ fn sample(
     repeat: usize,
 ) -> anyhow::Result<Sample> {
     stack.set.database(None)?.purge_binary_logs()?;
-    let settings = beside::settings(stack.shop.addresses(), CONNECTIONS, schedule);
-    let warm_up = beside::warming(CONNECTIONS, super::warm_up(context));
+    let settings = Settings::spread(stack.shop.addresses(), CONNECTIONS);
     let mut http = Http { workload: &mut stack.shop.traffic };
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
-    let warmed = generator.run(warm_up, &mut http, &context.stop)?;
+    let warmed = generator.run(Schedule::closed(super::warm_up(context)), &mut http, &context.stop)?;
     stack.shop.answered.add(&warmed);
     stack.shop.drain()?;
     let rows = stack.shop.rows()?;
@@ -303,7 +302,8 @@ fn sample(
     let drain_s = run.ended.elapsed().as_secs_f64();
     stack.shop.check()?;
     let rows = stack.shop.rows()? - rows;
-    let Run { trial, seen, queues, .. } = run;
+    let Run { mut trial, seen, queues, .. } = run;
+    beside::allow_waiting(&mut trial);
     Ok(Sample {
         persisted_per_s: rows as f64 / (trial.seconds + drain_s),
         drain_s,
