@@ -56,7 +56,7 @@ check: compiler ## format, lints, licences and sources of dependencies, document
 	./dev/check-dependencies
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps
 
-bench: ## reproduce the published experiments on real engines: ./bench-report/ (about ten minutes on 2 cores, once all is installed and built)
+bench: ## reproduce the published experiments on real engines: ./bench-report/ (a quarter of an hour on 2 cores, once all is installed and built)
 	./dev/install-test-packages
 	$(CARGO) build --release -p doorbuster
 	./target/release/doorbuster bench run --all --quick
