@@ -374,6 +374,7 @@ mod tests {
     #[test]
     fn a_run_that_carried_nothing_says_so() {
         let mut report = read();
+        report.failures.clear();
         let schedule = Schedule::closed_requests(9);
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
         trial.flags.push(Flag::NotCarried { requests: 9, of: 9 });

@@ -56,9 +56,11 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["refunds", "settle"], "<PAYMENT>..."),
         (&["token", "mint", "--member", "7"], "set auth.token_secret_file or DOORBUSTER_AUTH_TOKEN_SECRET"),
         (&["token", "mint", "--member", "7", "--expires-in", "soon"], "write it like 60s"),
-        (&["bench", "cluster", "--only", "everything"], "invalid value 'everything' for '--only <PART>'"),
-        (&["bench", "cluster", "--show", "/dev/null"], "error: /dev/null: can't be read: EOF while parsing"),
-        (&["bench", "cluster", "--show", "x", "--quick"], "cannot be used with"),
+        (
+            &["bench", "run", "read-embedded", "--program", "nowhere"],
+            "error: --program nowhere: No such file or directory",
+        ),
+        (&["bench", "run", "gate", "--full", "--quick"], "cannot be used with"),
     ] {
         let (code, stdout, stderr) = run(directory.path(), arguments);
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
