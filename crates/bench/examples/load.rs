@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bench::drivers::http::{Driver, Settings, Workload, once};
+use bench::host::procfs;
 use bench::load::record::{Outcome, Record};
 use bench::load::schedule::Schedule;
-use bench::nginx::Nginx;
-use bench::procfs;
+use bench::target::nginx::Nginx;
 
 struct Get(Vec<u8>);
 

@@ -5,32 +5,21 @@
 //! (docs/decisions/028-rocketmq-crate.md). The `doorbuster` program calls it; nothing that serves buyers does.
 //!
 //! The path of a measurement: [`load`] says when a request is due and moves its bytes, a driver of [`drivers`] gives
-//! them and judges the answer, [`process`] reads what it cost, [`audit`] compares what was answered with what the
+//! them and judges the answer, [`host`] reads what it cost, [`audit`] compares what was answered with what the
 //! ledger holds, [`scenarios`] says what is measured, and [`report`] what was found out.
 
-pub mod address;
 pub mod audit;
 pub mod drivers;
 pub mod durability;
-pub mod engines;
-pub mod environment;
 mod goal;
-pub mod installation;
-pub mod leftovers;
-mod limit;
+pub mod host;
 pub mod load;
 pub mod measure;
-pub mod nginx;
 pub mod peak;
-pub mod process;
-pub mod procfs;
 pub mod progress;
 pub mod reference;
 pub mod report;
 pub mod scenarios;
 pub mod suite;
 pub mod target;
-pub mod token;
 pub mod tools;
-mod traffic;
-pub mod usage;

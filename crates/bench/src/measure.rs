@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::host::usage::{Snapshot, Usage, Watched};
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::trial::Flag;
 use crate::load::{Client, Generator, Protocol, RunError, Second, Trial, run_clients};
 use crate::progress::Progress;
-use crate::usage::{Snapshot, Usage, Watched};
 
 /// The latency limit that is assumed where nobody gave one.
 pub const LATENCY_LIMIT: Duration = Duration::from_millis(50);
@@ -174,8 +174,8 @@ pub fn flags(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::usage::ProcessUsage;
     use crate::load::record::Asking;
-    use crate::usage::ProcessUsage;
 
     fn usage(generator: f64, steal: f64) -> Usage {
         let process = |name: &str, share| ProcessUsage {

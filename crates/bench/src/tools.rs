@@ -15,7 +15,7 @@ use crate::load::record::{Outcomes, Record};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Protocol, RunError};
-use crate::token;
+use crate::target::token;
 
 /// RocketMQ's own programs print a line each ten seconds; these print one of what is left at the end, too.
 const WINDOW: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bench::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
+use bench::target::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use ports::free_ports;
 
 #[test]

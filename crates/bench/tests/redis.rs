@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use bench::drivers::redis::command::{Expect, RedisCommand};
 use bench::drivers::redis::keys::{Keys, Order};
 use bench::drivers::redis::{Redis as Driver, Workload};
-use bench::engines::redis::Redis;
+use bench::host::process::{Guard, log_tail};
 use bench::load::record::{Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Settings};
-use bench::process::{Guard, log_tail};
+use bench::target::engines::redis::Redis;
 use ports::free_ports;
 
 const PATIENCE: Duration = Duration::from_secs(30);

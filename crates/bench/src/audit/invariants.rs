@@ -17,8 +17,8 @@ use anyhow::{Context, bail, ensure};
 use super::receipts::Receipts;
 use super::{Answered, Ledger};
 use crate::drivers::http::once;
-use crate::engines::mariadb::Database;
 use crate::report::model::Audit;
+use crate::target::engines::mariadb::Database;
 
 /// Ids in memory at once: some 100 MB of them.
 const PART_ORDERS_MAX: u64 = 2_000_000;

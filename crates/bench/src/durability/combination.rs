@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::engines::mariadb::{CommitFlush, InnoDbFlush};
-use crate::engines::{BrokerFlush, Flushes, RedisLog};
 use crate::report::figures;
+use crate::target::engines::mariadb::{CommitFlush, InnoDbFlush};
+use crate::target::engines::{BrokerFlush, Flushes, RedisLog};
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

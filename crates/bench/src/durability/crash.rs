@@ -11,14 +11,14 @@ use super::combination::Victim;
 use super::testbed::{DurabilityTestbed, surprise};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
+use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
 use crate::drivers::http::{Http, once};
-use crate::installation::Installation;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
 use crate::report::model::Kill;
 use crate::target::TOKEN_SECRET;
-use crate::traffic::{OWN_SALE, OwnOrders};
+use crate::target::installation::Installation;
 
 /// Of the load's length: where the kill falls.
 const KILL_AT: f64 = 0.5;

@@ -18,11 +18,11 @@ use anyhow::{Context, ensure};
 use self::combination::Combination;
 use self::testbed::DurabilityTestbed;
 use crate::audit::AUDIT_FAILED;
-use crate::engines::find_scripts;
-use crate::installation::Site;
 use crate::load::Trial;
 use crate::report::figures;
 use crate::report::model::{DurabilityRow, Kill};
+use crate::target::engines::find_scripts;
+use crate::target::installation::Site;
 
 pub use self::combination::Extent;
 

@@ -11,14 +11,14 @@ use crate::audit::Answered;
 use crate::audit::invariants::{self, Matched};
 use crate::audit::receipts::{Kept, Receipts};
 use crate::drivers::http::Http;
-use crate::installation::Installation;
+use crate::drivers::http::traffic::{BUYER_FIRST, Traffic};
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::Audit;
 use crate::target::TOKEN_SECRET;
-use crate::traffic::{BUYER_FIRST, Traffic};
+use crate::target::installation::Installation;
 
 /// The system under test, its buyers, and the answers that they got.
 pub(super) struct DurabilityTestbed {

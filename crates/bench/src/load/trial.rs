@@ -7,7 +7,7 @@ use super::outcome::Outcomes;
 use super::record::Record;
 use super::schedule::Schedule;
 pub use super::series::Second;
-use crate::usage::Usage;
+use crate::host::usage::Usage;
 
 /// One run of the load.
 #[derive(Debug, Clone, Serialize, Deserialize)]

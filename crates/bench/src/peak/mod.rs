@@ -27,10 +27,10 @@ use self::judge::{Limits, Plan, median_interval};
 use self::testbed::PeakTestbed;
 use self::trials::{Measured, Trials};
 use crate::audit::AUDIT_FAILED;
-use crate::installation::Site;
-use crate::limit::limit;
+use crate::host::limit::limit;
+use crate::host::usage::Usage;
 use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
-use crate::usage::Usage;
+use crate::target::installation::Site;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
 const CEILING_SHARE: f64 = 0.8;

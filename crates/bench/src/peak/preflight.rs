@@ -8,13 +8,13 @@ use anyhow::{Context, ensure};
 
 use super::trials::LAG_SHARE;
 use crate::drivers::http::Http;
+use crate::drivers::http::traffic::{Reference, Traffic};
 use crate::load::distribution::times;
 use crate::load::record::{Outcome, micros};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Settings};
-use crate::nginx::Nginx;
-use crate::traffic::{Reference, Traffic};
+use crate::target::nginx::Nginx;
 
 const NOISE_FOR: Duration = Duration::from_secs(1);
 const NOISE_STEP: Duration = Duration::from_millis(1);

@@ -8,18 +8,18 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, ensure};
 
 use super::{Order, PeakOptions, PeakTarget};
-use crate::address::is_local;
 use crate::audit::Answered;
 use crate::audit::gates::Gates;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::drivers::http::once;
-use crate::engines::{BrokerFlush, Flushes};
-use crate::installation::{Installation, Site};
+use crate::drivers::http::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
+use crate::host::usage::Watched;
 use crate::report::model::Audit;
+use crate::target::address::is_local;
+use crate::target::engines::{BrokerFlush, Flushes};
+use crate::target::installation::{Installation, Site};
 use crate::target::{OPERATOR_TOKEN, TOKEN_SECRET};
-use crate::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
-use crate::usage::Watched;
 
 /// The system under test, its buyers, and the answers that they got.
 pub(super) struct PeakTestbed {

@@ -11,7 +11,7 @@ use super::testbed::PeakTestbed;
 use super::{PeakOptions, PeakTarget};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
-use crate::environment;
+use crate::host::environment;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings};

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::AUDIT_FAILED;
-pub use crate::engines::EngineSettings;
-use crate::environment::{DEBUG, Environment};
+use crate::host::environment::{DEBUG, Environment};
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
+pub use crate::target::engines::EngineSettings;
 
 /// The version of this structure; a reader refuses another one.
 pub const SCHEMA: &str = "doorbuster-bench/1";

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::model::*;
-use crate::environment::Environment;
+use crate::host::environment::Environment;
+use crate::host::usage::{ProcessUsage, Usage};
 use crate::load::record::Outcomes;
-use crate::usage::{ProcessUsage, Usage};
 
 /// Text that must be escaped wherever it is shown.
 pub(crate) const HOSTILE: &str = "<script>alert(\"1 & 2\")</script> | `a`";

@@ -220,8 +220,8 @@ pub(super) fn shapes(case: &Case, bounds: Bounds) -> Vec<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::usage::{ProcessUsage, Usage};
     use crate::load::record::Record;
-    use crate::usage::{ProcessUsage, Usage};
 
     fn trial(outcomes: &[(Outcome, u64)], process: &str, cpu_us: f64, seconds: f64) -> Trial {
         let mut record = Record::default();

@@ -2,10 +2,10 @@
 //!
 //! By the rules of `limit.rs` in the folder above, from the evidence of the measurement alone.
 
-use crate::limit::{DISK_FULL, GENERATOR_FULL, MACHINE_FULL, full_process, idle, is_free, limit};
+use crate::host::limit::{DISK_FULL, GENERATOR_FULL, MACHINE_FULL, full_process, idle, is_free, limit};
+use crate::host::usage::{Usage, Watched};
 use crate::load::Trial;
 use crate::report::model::{Case, Limiter, Shape};
-use crate::usage::{Usage, Watched};
 
 /// [`Limiter::what`] where the load is what could not go on.
 const GENERATOR: &str = "the load generator";
@@ -112,11 +112,11 @@ fn what(usage: &Usage) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::host::usage::ProcessUsage;
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
     use crate::load::trial::Flag;
     use crate::scenarios::cases;
-    use crate::usage::ProcessUsage;
 
     fn trial(won: u64, name: &str, share: f64) -> Trial {
         let mut record = Record::default();

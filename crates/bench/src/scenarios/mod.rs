@@ -20,9 +20,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::address;
+use crate::host::usage::Watched;
+use crate::measure::Surroundings;
 use crate::progress::Progress;
 use crate::report::model::{Case, ScenarioReport, Size};
+use crate::target::address;
 
 /// One experiment. The table of all is [`all`].
 #[derive(Debug, Clone, Copy)]
@@ -158,14 +160,24 @@ impl ScenarioContext {
     pub fn quick(&self) -> bool {
         self.size == Size::Quick
     }
+
+    /// Of a trial of this scenario.
+    pub(crate) fn around<'a>(
+        &'a self,
+        watched: &'a [Watched],
+        disk: Option<&'a str>,
+        co_located: bool,
+    ) -> Surroundings<'a> {
+        Surroundings { watched, disk, co_located, stop: &self.stop, progress: Some(&self.progress) }
+    }
 }
 
 /// To be filled in. The suite writes the name and the reference of its table over those.
-fn empty_report(title: &str, reference: Option<&str>) -> ScenarioReport {
+fn empty_report(title: &str) -> ScenarioReport {
     ScenarioReport {
         name: String::new(),
         title: title.to_owned(),
-        reference: reference.map(str::to_owned),
+        reference: None,
         scaled_down: Vec::new(),
         notes: Vec::new(),
         engines: Vec::new(),

@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Engine, Scenario, ScenarioContext, cases};
+use super::{Engine, Scenario, ScenarioContext, cases, empty_report};
 use crate::drivers::http::Http;
+use crate::drivers::http::traffic::Traffic;
 use crate::goal::median;
+use crate::host::process;
+use crate::host::procfs;
+use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
-use crate::measure::{Surroundings, trial};
-use crate::nginx::Nginx;
-use crate::process;
-use crate::procfs;
+use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
-use crate::traffic::Traffic;
-use crate::usage::Watched;
+use crate::target::nginx::Nginx;
 
 const WRK_CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -56,10 +56,6 @@ struct Said {
 fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     let rounds = context.repeats.max(ROUNDS_MIN);
     let mut report = ScenarioReport {
-        name: String::new(),
-        title: "The generator beside wrk".to_owned(),
-        reference: None,
-        scaled_down: Vec::new(),
         notes: vec![
             format!("{rounds} rounds, the tools in turn, which comes first changes."),
             "When nginx is busy all the time, the times of the two tools differ by what they count: wrk's clock stands \
@@ -69,11 +65,7 @@ fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
             "The same with redis-benchmark is in redis-get-set (its busy script is the target of known behaviour), and with RocketMQ's own producer in message-broker."
                 .to_owned(),
         ],
-        engines: Vec::new(),
-        cases: Vec::new(),
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
+        ..empty_report("The generator beside wrk")
     };
     for (name, delay) in [("empty 200", None), ("empty 200 after 5 ms", Some(DELAY))] {
         if context.wants(name) {
@@ -111,13 +103,7 @@ impl Pair {
         let settings = Settings::keep_alive(nginx.address(), WRK_CONNECTIONS);
         let mut generator = Generator::connect(settings, &mut http)?;
         let watched = [Watched::new("nginx", nginx.pid())];
-        let around = Surroundings {
-            watched: &watched,
-            disk: None,
-            co_located: true,
-            stop: &context.stop,
-            progress: Some(&context.progress),
-        };
+        let around = context.around(&watched, None, true);
         let mut pair = Self { ours: Vec::new(), theirs: Vec::new() };
         trial(&mut generator, Schedule::closed(WARM_UP), &mut http, 0, around)?;
         let schedule = Schedule::closed(Duration::from_secs(seconds));

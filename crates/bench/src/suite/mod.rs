@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 
 use crate::audit::AUDIT_FAILED;
-use crate::environment::{self, Environment};
+use crate::host::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::report::folder::Folder;
 use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};

@@ -14,7 +14,7 @@ use bench::drivers::http::{Driver, Http, Reuse, RunError, Settings, Workload, on
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::trial::{Distribution, Flag};
-use bench::nginx::Nginx;
+use bench::target::nginx::Nginx;
 
 use fake::{Answer, Fake};
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 
-use bench::engines::PORTS_PER_SET;
+use bench::target::engines::PORTS_PER_SET;
 
 /// Ports that no other test has, and the lock that keeps them: the server's tests lock the same files, from the other end.
 pub(super) fn free_ports() -> (u16, File) {

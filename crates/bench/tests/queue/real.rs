@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use bench::drivers::mysql::{MySql, Statement, Workload};
 use bench::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
-use bench::engines::mariadb;
-use bench::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Protocol, Settings, run_clients};
+use bench::target::engines::mariadb;
+use bench::target::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
 use bench::tools::{self, ConsumerOptions, ProducerOptions};
 
 use crate::ports::free_ports;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ::bench::engines::find_scripts;
 use ::bench::load::rank;
+use ::bench::target::engines::find_scripts;
 use clap::Args;
 
 use crate::failure::Failure;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::bench::leftovers;
-use ::bench::procfs;
+use ::bench::host::leftovers;
+use ::bench::host::procfs;
 use ::bench::progress::say;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

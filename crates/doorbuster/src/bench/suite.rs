@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::bench::address::{self, resolve};
-use ::bench::engines::find_scripts;
 use ::bench::report::model::{Report, ScenarioReport, Size};
 use ::bench::report::thresholds::Threshold;
 use ::bench::report::{summary, verdict};
 use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
+use ::bench::target::address::{self, resolve};
+use ::bench::target::engines::find_scripts;
 use clap::{ArgGroup, Args};
 
 use super::place::PlaceArguments;
@@ -408,7 +408,7 @@ mod tests {
 
     /// Nothing but a failure and a missed threshold in it.
     fn read() -> Report {
-        let environment = ::bench::environment::Environment::read(Path::new("/"));
+        let environment = ::bench::host::environment::Environment::read(Path::new("/"));
         Report {
             schema: String::new(),
             verdict: String::new(),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::bench::address::resolve;
+use ::bench::target::address::resolve;
 use ::bench::tools::{self, ConsumerOptions, ProducerOptions};
 use clap::{ArgAction, Args};
 

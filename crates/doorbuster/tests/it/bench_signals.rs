@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bench::procfs::children;
+use bench::host::procfs::children;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::engines::{free_ports, freeze};

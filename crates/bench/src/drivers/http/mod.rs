@@ -2,6 +2,7 @@
 
 pub mod once;
 pub(crate) mod response;
+pub(crate) mod traffic;
 
 use std::io;
 use std::sync::atomic::AtomicBool;

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use anyhow::{Context, ensure};
 use redis::Value;
 
-use crate::engines::redis::Redis;
+use crate::target::engines::redis::Redis;
 
 pub const SLOTS: usize = 16_384;
 const NOBODY: u16 = u16::MAX;

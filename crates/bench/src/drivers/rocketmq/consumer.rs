@@ -19,7 +19,7 @@ use crate::load::distribution::times;
 use crate::load::record::Outcome;
 use crate::load::trial::Distribution;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
-use crate::token;
+use crate::target::token;
 
 /// What is pulled.
 #[derive(Debug, Clone)]

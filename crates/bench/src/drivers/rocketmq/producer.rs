@@ -15,7 +15,7 @@ use super::body::{Bodies, Numbers};
 use super::topic::Topic;
 use crate::load::record::Outcome;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
-use crate::token;
+use crate::target::token;
 
 const GROUP: &str = "bench_producer";
 

@@ -11,7 +11,7 @@ use rocketmq::codes::{
 use rocketmq::{BrokerRoute, RouteFields};
 use serde_json::json;
 
-use crate::engines::rocketmq::Broker;
+use crate::target::engines::rocketmq::Broker;
 
 /// Every broker has it, so its route names all of them.
 const TOPIC_OF_ALL_BROKERS: &str = "SELF_TEST_TOPIC";

@@ -7,7 +7,7 @@ use super::figures::{self, Figure, combination};
 use super::format::{figure, number, time_us};
 use super::model::{Flag, Limiter, PeakReport, Report, Size, Trial};
 use super::words;
-use crate::limit::{NOTHING_USED_UP, is_free, load_is_limit};
+use crate::host::limit::{NOTHING_USED_UP, is_free, load_is_limit};
 
 /// A figure rests on a time and on a number of requests, in each repeat; of less than these it is not quoted.
 pub const SAMPLE_MIN_S: f64 = 3.0;

@@ -1,7 +1,7 @@
 //! Each rule by itself, on a report that is valid without it.
 
 use super::*;
-use crate::environment::DEBUG;
+use crate::host::environment::DEBUG;
 use crate::report::model::{FailedScenario, Metric};
 use crate::report::sample;
 

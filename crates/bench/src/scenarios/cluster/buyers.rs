@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::drivers::http::once::Answer;
 use crate::drivers::http::response;
+use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
 use crate::load::distribution::times;
 use crate::load::record::micros;
 use crate::target::TOKEN_SECRET;
-use crate::token::{self, Minter};
-use crate::traffic::{OWN_SALE, OwnOrders};
+use crate::target::token::{self, Minter};
 
 pub(super) const BUYERS: u64 = 16;
 /// Between two orders of one buyer: all of them are a load of about 150 orders a second at most.

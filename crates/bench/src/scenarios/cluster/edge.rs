@@ -6,20 +6,19 @@ use anyhow::{Context, ensure};
 
 use super::Stack;
 use crate::drivers::http::once;
-use crate::engines::BrokerFlush;
-use crate::environment;
+use crate::drivers::http::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
 use crate::goal::Goal;
-use crate::installation::cluster::PREFIX;
+use crate::host::environment;
+use crate::host::procfs;
+use crate::host::usage::Watched;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
-use crate::measure::Surroundings;
-use crate::nginx::Nginx;
-use crate::procfs;
 use crate::report::model::ScenarioReport;
 use crate::scenarios::beside::{self, Bounds, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
 use crate::scenarios::{ScenarioContext, empty_report, limit};
-use crate::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
-use crate::usage::Watched;
+use crate::target::engines::BrokerFlush;
+use crate::target::installation::cluster::PREFIX;
+use crate::target::nginx::Nginx;
 
 const CONNECTIONS: usize = 100;
 const CACHE_MS: u64 = 100;
@@ -90,7 +89,7 @@ impl Row {
 
 pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
-    let mut report = empty_report("Pages of the edge beside nginx with a file of the same size", None);
+    let mut report = empty_report("Pages of the edge beside nginx with a file of the same size");
     let mut rows: Vec<(Row, Comparison)> = ROWS
         .into_iter()
         .filter(|row| context.wants(&row.name()))
@@ -166,13 +165,7 @@ fn measure(
     ];
     watched.extend(stack.shop.watched());
     watched.extend(stack.set.all_watched().into_iter().filter(|of| of.name != "nginx"));
-    let around = Surroundings {
-        watched: &watched,
-        disk,
-        co_located: true,
-        stop: &context.stop,
-        progress: Some(&context.progress),
-    };
+    let around = context.around(&watched, disk, true);
     let probe = Probe {
         address,
         connections: CONNECTIONS,

@@ -12,16 +12,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::engines::redis::Redis;
-use crate::engines::{BrokerFlush, EngineSet};
-use crate::environment;
 use crate::goal::Goal;
-use crate::leftovers;
-use crate::limit::limit;
-use crate::process::{self, Guard};
+use crate::host::environment;
+use crate::host::leftovers;
+use crate::host::limit::limit;
+use crate::host::process::{self, Guard};
+use crate::host::usage::{Snapshot, Usage, Watched};
 use crate::report::model::{Better, Case, Metric, ScenarioReport};
 use crate::scenarios::{ScenarioContext, beside, empty_report};
-use crate::usage::{Snapshot, Usage, Watched};
+use crate::target::engines::redis::Redis;
+use crate::target::engines::{BrokerFlush, EngineSet};
 
 pub(super) const METRICS: &[&str] = &["throughput", "redis-benchmark", RATIO];
 const RATIO: &str = "beside redis-benchmark";
@@ -74,7 +74,7 @@ struct Gate<'a> {
 
 pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
-    let mut report = empty_report("The gate's client beside redis-benchmark", None);
+    let mut report = empty_report("The gate's client beside redis-benchmark");
     if !context.wants(NAME) {
         return Ok(report);
     }

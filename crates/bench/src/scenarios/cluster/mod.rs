@@ -14,9 +14,9 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use super::{Engine, Scenario, ScenarioContext, Target, beside};
-use crate::engines::{BrokerFlush, EngineSet, EngineSettings, EngineSite, PORTS_PER_SET};
-use crate::installation::cluster::Shop;
-use crate::usage::Watched;
+use crate::host::usage::Watched;
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSettings, EngineSite, PORTS_PER_SET};
+use crate::target::installation::cluster::Shop;
 
 /// A set of engines that has written more than this in one run has a fault, or the run is too long for this machine.
 const DISK_BYTES_MAX: u64 = 12 << 30;

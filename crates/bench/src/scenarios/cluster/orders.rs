@@ -14,17 +14,17 @@ use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
 use super::{Stack, check_disk};
 use crate::drivers::http::{Http, Workload};
-use crate::engines::BrokerFlush;
-use crate::environment;
 use crate::goal::{Goal, median};
-use crate::installation::cluster::{DATABASE, Shop, TOPIC};
+use crate::host::environment;
+use crate::host::usage::Watched;
 use crate::load::record::{LatencyUs, Outcome, points};
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport};
 use crate::scenarios::{ScenarioContext, beside, cases, empty_report, limit};
-use crate::usage::Watched;
+use crate::target::engines::BrokerFlush;
+use crate::target::installation::cluster::{DATABASE, Shop, TOPIC};
 
 /// Accepted orders per second of the published order tier (`reference/seckill-tiers.csv`).
 const PUBLISHED_PER_S: f64 = 4055.0;
@@ -147,7 +147,7 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
     };
     let mut rows: Vec<(Row, Vec<Sample>)> =
         ROWS.into_iter().filter(|row| wanted(*row)).map(|row| (row, Vec::new())).collect();
-    let mut report = empty_report("Orders of the cluster profile, end to end", None);
+    let mut report = empty_report("Orders of the cluster profile, end to end");
     if rows.is_empty() {
         return Ok(report);
     }
@@ -288,13 +288,7 @@ fn sample(
     let mut watched = stack.shop.watched();
     watched.extend(stack.set.all_watched());
     watched.extend(beside);
-    let around = Surroundings {
-        watched: &watched,
-        disk,
-        co_located: true,
-        stop: &context.stop,
-        progress: Some(&context.progress),
-    };
+    let around = context.around(&watched, disk, true);
     let run = load(stack, &mut generator, schedule, repeat, around)?;
     stack.shop.answered.add_outcomes(&run.trial.outcomes);
     stack.shop.answered.accepted += run.seen.placed;

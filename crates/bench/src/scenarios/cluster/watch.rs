@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::drivers::http::once;
-use crate::engines::EngineSet;
-use crate::engines::mariadb::Database;
-use crate::engines::rocketmq::Broker;
+use crate::target::engines::EngineSet;
+use crate::target::engines::mariadb::Database;
+use crate::target::engines::rocketmq::Broker;
 
 const EVERY: Duration = Duration::from_millis(100);
 /// The server's own count of the orders that wait for the broker.

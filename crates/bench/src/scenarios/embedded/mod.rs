@@ -14,16 +14,15 @@ use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
 use super::beside::{self, Bounds, CPU_BESIDE_NGINX, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
 use super::{Engine, Scenario, ScenarioContext, Target, empty_report, limit};
 use crate::drivers::http::once;
-use crate::environment;
+use crate::drivers::http::traffic::{BUYER_FIRST, Reference, Traffic};
 use crate::goal::Goal;
+use crate::host::environment;
+use crate::host::usage::Watched;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
-use crate::measure::Surroundings;
-use crate::nginx::Nginx;
 use crate::report::model::ScenarioReport;
 use crate::target::TOKEN_SECRET;
-use crate::traffic::{BUYER_FIRST, Reference, Traffic};
-use crate::usage::Watched;
+use crate::target::nginx::Nginx;
 
 /// The demo's sale page and stock, as published.
 const PAGE: &str = "seckill_3_29.html";
@@ -214,7 +213,7 @@ fn run(
         context.wants(&row.case()) || table.iter().any(of_half)
     };
     let rows: Vec<&Row> = table.iter().filter(wanted).collect();
-    let mut report = empty_report(title, None);
+    let mut report = empty_report(title);
     if rows.is_empty() {
         return Ok(report);
     }
@@ -306,13 +305,7 @@ impl Bench {
         };
         let shop = if row.load == Load::Own { &mut self.own } else { &mut self.demo };
         let watched = [Watched::new("server", shop.target.pid()), Watched::new("nginx", self.nginx.pid())];
-        let around = Surroundings {
-            watched: &watched,
-            disk: self.disk.as_deref(),
-            co_located: true,
-            stop: &context.stop,
-            progress: Some(&context.progress),
-        };
+        let around = context.around(&watched, self.disk.as_deref(), true);
         let probe = Probe {
             address: shop.target.address(),
             connections: row.connections,

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::audit::{Answered, Ledger};
+use crate::drivers::http::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 use crate::drivers::http::{Driver, Settings};
+use crate::host::procfs;
 use crate::load::record::{Outcome, Outcomes};
 use crate::load::schedule::Schedule;
-use crate::procfs;
 use crate::progress::Progress;
 use crate::report::model::{Better, Case, Metric};
 use crate::target::{Setup, Target};
-use crate::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 
 const PREFILL_CONNECTIONS: usize = 200;
 /// The pre-fill is sent in this many parts, so that a person sees it move.

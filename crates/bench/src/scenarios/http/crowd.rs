@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use super::testbed::{HttpTestbed, Profile, Shop};
 use crate::audit::receipts::{Kept, Receipts};
+use crate::drivers::http::traffic::{self, Traffic};
 use crate::drivers::http::{Http, response};
-use crate::environment;
+use crate::host::environment;
 use crate::load::choice::{Buyer, Choice, Crowd, Random};
 use crate::load::record::Outcome;
 use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
 use crate::load::{ConnectionId, Generator, Protocol, Received, Settings, Trial, Verdicts};
-use crate::measure::{Surroundings, trial};
+use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
 use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
-use crate::token::{self, Minter};
-use crate::traffic::{self, Traffic};
+use crate::target::token::{self, Minter};
 
 const SALE: u64 = 8;
 const PRODUCTS: u64 = 10;
@@ -95,7 +95,7 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
         context.target == Target::Spawn,
         "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
     );
-    let mut report = super::empty_report("Flash crowd", None);
+    let mut report = super::empty_report("Flash crowd");
     let plan = Plan::of(context);
     report.notes.push(format!(
         "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
@@ -139,13 +139,7 @@ fn once(
     let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut testbed.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let disk = environment::disk(&context.folder);
-    let around = Surroundings {
-        watched: &watched,
-        disk: disk.as_deref(),
-        co_located: true,
-        stop: &context.stop,
-        progress: Some(&context.progress),
-    };
+    let around = context.around(&watched, disk.as_deref(), true);
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
     testbed.add_orders(&trial.outcomes);
@@ -373,7 +367,7 @@ mod tests {
 
     #[test]
     fn its_times_are_judged_though_many_are_turned_away() {
-        let mut report = super::super::empty_report("Flash crowd", None);
+        let mut report = super::super::empty_report("Flash crowd");
         let schedule = Schedule::closed(Duration::from_secs(1));
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
         trial.flags.push(Flag::NotCarried { requests: 7, of: 9 });

@@ -13,16 +13,16 @@ use anyhow::{Context, ensure};
 
 use self::testbed::{HttpTestbed, Profile, Shop};
 use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
-use crate::address::is_local;
 use crate::audit::receipts::Kept;
+use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, once};
-use crate::environment;
+use crate::host::environment;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Reuse, Settings, Trial};
-use crate::measure::{Surroundings, trial};
+use crate::measure::trial;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Case, ScenarioReport};
-use crate::traffic::Traffic;
+use crate::target::address::is_local;
 
 const REFERENCE: Option<&str> = Some("seckill-tiers.csv");
 const NEEDS: &[Engine] =
@@ -184,7 +184,7 @@ impl Tier {
 }
 
 fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioReport> {
-    let mut report = empty_report(tier.title, REFERENCE);
+    let mut report = empty_report(tier.title);
     report.scaled_down = scaled_down(context, tier);
     report.notes.push(
         "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine."
@@ -250,13 +250,7 @@ fn measure(
     let address = if matches!(tier.kind, Kind::Page(_)) { testbed.pages } else { testbed.orders };
     let watched = testbed.watched();
     let disk = environment::disk(&context.folder);
-    let around = Surroundings {
-        watched: &watched,
-        disk: disk.as_deref(),
-        co_located: is_local(address),
-        stop: &context.stop,
-        progress: Some(&context.progress),
-    };
+    let around = context.around(&watched, disk.as_deref(), is_local(address));
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
     let sample = tier.sample(address)?;
     let mut generator = None;

@@ -15,12 +15,12 @@ use crate::audit::invariants::{self, Rows};
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::audit::{Answered, Ledger};
-use crate::engines::{BrokerFlush, EngineSet, EngineSite};
+use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
 use crate::scenarios::{ScenarioContext, Target as Aim};
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSite};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
-use crate::usage::Watched;
 
 const DATABASE: &str = "bench_http";
 const PREFIX: &str = "bench";

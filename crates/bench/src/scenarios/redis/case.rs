@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::address::is_local;
 use crate::drivers::redis::{Redis as Driver, Workload};
-use crate::engines::redis::Redis;
-use crate::environment;
 use crate::goal::median;
+use crate::host::environment;
+use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
-use crate::measure::{Surroundings, trial};
+use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, Published, Shape, X};
 use crate::scenarios::{ScenarioContext, Target, cases, limit};
-use crate::usage::Watched;
+use crate::target::address::is_local;
+use crate::target::engines::redis::Redis;
 
 /// The deepest pipeline to a disk that is synced always has its answer by then.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -178,13 +178,11 @@ impl<'a> Session<'a> {
         let workload = Workload { seed, password, ..workload };
         let mut driver = Driver::new(workload)?;
         let mut generator = Generator::connect(settings, &mut driver).context("connecting to Redis")?;
-        let around = Surroundings {
-            watched: &self.watched,
-            disk: self.disk.as_deref(),
-            co_located: self.addresses.iter().copied().all(is_local),
-            stop: &self.context.stop,
-            progress: Some(&self.context.progress),
-        };
+        let around = self.context.around(
+            &self.watched,
+            self.disk.as_deref(),
+            self.addresses.iter().copied().all(is_local),
+        );
         let trial = trial(&mut generator, schedule, &mut driver, repeat, around)?;
         Ok((trial, driver))
     }

@@ -17,8 +17,8 @@ use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, RedisCluster};
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit::{self, bound};
+use crate::scenarios::{ScenarioContext, empty_report};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /// As asked for; the published program sent more: see [`sent_bytes`].
@@ -93,16 +93,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     nodes.clear(context)?;
     let Bench { notes, scaled_down, .. } = bench;
     Ok(ScenarioReport {
-        name: "redis-cluster".to_owned(),
-        title: "Redis Cluster: threads, values, keys, persistence, swap".to_owned(),
-        reference: Some("redis-cluster.csv".to_owned()),
         scaled_down,
         notes,
         engines,
         shapes: shapes(&cases, sizes),
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("Redis Cluster: threads, values, keys, persistence, swap")
     })
 }
 

@@ -15,13 +15,13 @@ use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
 use crate::drivers::redis::keys::{Keys, Order};
+use crate::host::process;
+use crate::host::procfs;
 use crate::load::schedule::Schedule;
-use crate::process;
-use crate::procfs;
 use crate::reference::{self, SeckillTier};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
+use crate::scenarios::{ScenarioContext, empty_report};
 
 const VALUE_BYTES: usize = 8;
 /// `key:` and 12 digits, as the published tool has it.
@@ -109,16 +109,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     );
     notes.extend(second_host());
     Ok(ScenarioReport {
-        name: "redis-get-set".to_owned(),
-        title: "Redis: SET and GET of 8 bytes".to_owned(),
-        reference: Some("seckill-tiers.csv".to_owned()),
         scaled_down: scaled_down(sizes),
         notes,
         engines,
         limiter: limit::of(&cases),
         shapes: shapes(&cases),
         cases,
-        audit: None,
+        ..empty_report("Redis: SET and GET of 8 bytes")
     })
 }
 

@@ -11,13 +11,13 @@ use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
-use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit::{self, bound};
+use crate::scenarios::{ScenarioContext, empty_report};
+use crate::target::engines::redis::Redis;
 
 const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
 /// For each INCR: runs of other lengths compare.
@@ -59,9 +59,6 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             .to_owned(),
     );
     Ok(ScenarioReport {
-        name: "redis-hot-key-incr".to_owned(),
-        title: "Redis: one hot key, INCR from many threads".to_owned(),
-        reference: Some("redis-hot-key-incr.csv".to_owned()),
         scaled_down: vec![
             "Connections of one thread stand for the threads of the published client; it and the server share one \
              host."
@@ -72,7 +69,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         shapes: shapes(&cases),
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("Redis: one hot key, INCR from many threads")
     })
 }
 

@@ -7,10 +7,10 @@ use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::engines::redis::Redis;
 use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, X};
-use crate::scenarios::ScenarioContext;
+use crate::scenarios::{ScenarioContext, empty_report};
+use crate::target::engines::redis::Redis;
 
 const COUNTS: [u64; 2] = [400_000, 2_000_000];
 pub(super) const KEY_BYTES: usize = 20;
@@ -76,18 +76,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     if !subject.prefix().is_empty() {
         notes.push("What others wrote to the server meanwhile is in the figures.".to_owned());
     }
-    Ok(ScenarioReport {
-        name: "redis-memory".to_owned(),
-        title: "Redis: memory of small keys".to_owned(),
-        reference: Some("redis-memory-recovery.csv".to_owned()),
-        scaled_down: Vec::new(),
-        notes,
-        engines,
-        cases,
-        shapes,
-        audit: None,
-        limiter: None,
-    })
+    Ok(ScenarioReport { notes, engines, cases, shapes, ..empty_report("Redis: memory of small keys") })
 }
 
 fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figure>> {

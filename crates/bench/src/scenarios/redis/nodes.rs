@@ -10,10 +10,10 @@ use super::case::{ensure_running, keys_of};
 use super::persistence::wait_for;
 use super::server::{PATIENT, Server, Setting, forget, no_persistence, said_by_foreign};
 use crate::drivers::redis::slots::SlotMap;
-use crate::engines::redis::Redis;
+use crate::host::usage::Watched;
 use crate::report::model::EngineSettings;
 use crate::scenarios::{ScenarioContext, Target};
-use crate::usage::Watched;
+use crate::target::engines::redis::Redis;
 
 const MASTERS: usize = 3;
 const NODES: usize = 2 * MASTERS;

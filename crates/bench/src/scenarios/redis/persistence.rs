@@ -10,12 +10,12 @@ use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::engines::redis::Redis;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape};
-use crate::scenarios::{ScenarioContext, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
+use crate::target::engines::redis::Redis;
 
 const RDB: &str = "rdb (save 900 1 300 10 60 10000)";
 const NONE: &str = "none";
@@ -108,16 +108,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         }
     }
     Ok(ScenarioReport {
-        name: "redis-persistence".to_owned(),
-        title: "Redis: what each persistence policy costs".to_owned(),
-        reference: Some("redis-persistence.csv".to_owned()),
         scaled_down,
         notes,
         engines,
         shapes: shapes(&cases, sizes),
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("Redis: what each persistence policy costs")
     })
 }
 

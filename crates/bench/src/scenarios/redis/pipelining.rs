@@ -10,7 +10,7 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference;
 use crate::report::model::{Case, Published, ScenarioReport, Shape};
-use crate::scenarios::{ScenarioContext, limit};
+use crate::scenarios::{ScenarioContext, empty_report, limit};
 
 const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// As in the published persistence test.
@@ -55,9 +55,6 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let mut notes = subject.notes();
     notes.push("Times are of whole pipelines: all of its commands wait for the last one.".to_owned());
     Ok(ScenarioReport {
-        name: "redis-pipelining".to_owned(),
-        title: "Redis: pipelines of one connection".to_owned(),
-        reference: Some("redis-persistence.csv".to_owned()),
         scaled_down: vec![
             "The connection crosses no network: what a pipeline saves is a system call and a wake-up, not a round trip."
                 .to_owned(),
@@ -67,7 +64,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         shapes: shapes(&cases),
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("Redis: pipelines of one connection")
     })
 }
 

@@ -22,7 +22,7 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
 use crate::reference::{self, MemoryRecovery};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::{ScenarioContext, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
 
 const FULL_KEYS: u64 = 4_000_000;
 const QUICK_KEYS: u64 = 400_000;
@@ -74,18 +74,7 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
 }
 
 pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let mut report = ScenarioReport {
-        name: "redis-recovery".to_owned(),
-        title: "Redis: loading the keys after a restart".to_owned(),
-        reference: Some("redis-memory-recovery.csv".to_owned()),
-        scaled_down: Vec::new(),
-        notes: Vec::new(),
-        engines: Vec::new(),
-        cases: Vec::new(),
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
-    };
+    let mut report = ScenarioReport { ..empty_report("Redis: loading the keys after a restart") };
     if context.target != Target::Spawn {
         report.notes.push("Left out: a server that is not ours is not restarted.".to_owned());
         return Ok(report);

@@ -14,7 +14,7 @@ use crate::drivers::redis::reserve::{Gate, SCRIPT};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::report::model::{Audit, Better, ScenarioReport};
-use crate::scenarios::{ScenarioContext, limit};
+use crate::scenarios::{ScenarioContext, empty_report, limit};
 
 const USERS: usize = 50;
 const DEPTHS: [usize; 4] = [1, 8, 64, 512];
@@ -78,16 +78,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
          limit of {limit}: its throughput is of orders won over the whole time, refusals are under answers."
     ));
     Ok(ScenarioReport {
-        name: "redis-reserve".to_owned(),
-        title: "Redis: the gate's reserve script".to_owned(),
-        reference: None,
-        scaled_down: Vec::new(),
         notes,
         engines,
         limiter: limit::of(&cases),
         cases,
         shapes,
         audit: Some(audit),
+        ..empty_report("Redis: the gate's reserve script")
     })
 }
 

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::engines::redis::Redis;
-use crate::leftovers;
-use crate::process::{Guard, log_tail};
+use crate::host::leftovers;
+use crate::host::process::{Guard, log_tail};
+use crate::host::usage::Watched;
 use crate::progress::say;
 use crate::report::model::EngineSettings;
 use crate::scenarios::{ScenarioContext, Target};
-use crate::usage::Watched;
+use crate::target::engines::redis::Redis;
 
 /// Loading millions of keys from a cold disk takes a while.
 const READY_PATIENCE: Duration = Duration::from_secs(300);

@@ -15,12 +15,12 @@ use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::slots::{self, SlotMap};
-use crate::engines::redis::Redis;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::progress::Progress;
 use crate::report::model::{ScenarioReport, Shape, Size};
 use crate::scenarios::{Addresses, ScenarioContext, Target};
+use crate::target::engines::redis::Redis;
 
 const WINDOW: Duration = Duration::from_millis(100);
 

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use crate::address::is_local;
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
-use crate::engines::rocketmq::Broker;
-use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
-use crate::environment;
+use crate::host::environment;
+use crate::host::usage::Watched;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
 use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
 use crate::scenarios::{ScenarioContext, Target};
-use crate::usage::Watched;
+use crate::target::address::is_local;
+use crate::target::engines::rocketmq::Broker;
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
 /// 30,000 messages of 3 KB a second, a store fills a disk within the hour.
@@ -178,13 +178,7 @@ impl Brokers {
         watched: &'a [Watched],
     ) -> Surroundings<'a> {
         let local = is_local(self.name_server);
-        Surroundings {
-            watched,
-            disk: self.disk.as_deref().filter(|_| local),
-            co_located: local,
-            stop: &context.stop,
-            progress: Some(&context.progress),
-        }
+        context.around(watched, self.disk.as_deref().filter(|_| local), local)
     }
 
     pub(super) fn name_server(&self) -> SocketAddr {

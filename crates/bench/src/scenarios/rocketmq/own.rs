@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use crate::process::{Guard, log_tail};
+use crate::host::process::{Guard, log_tail};
+use crate::host::usage::{Snapshot, Usage, Watched};
 use crate::report::model::{Case, Shape};
 use crate::report::statistics::median;
 use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
-use crate::usage::{Snapshot, Usage, Watched};
 
 /// It prints a line each 10 s; the first one has its own warm-up in it, and counts for nothing.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -189,7 +189,7 @@ pub(super) fn shape(own: &Own, apart: Option<Sent>, together: Option<Sent>) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::ProcessUsage;
+    use crate::host::usage::ProcessUsage;
 
     #[test]
     fn its_lines_are_read_and_nothing_else() {

@@ -12,8 +12,8 @@ use crate::measure::trial;
 use crate::reference;
 use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::ScenarioContext;
 use crate::scenarios::limit;
+use crate::scenarios::{ScenarioContext, empty_report};
 
 /// Each with the four combinations below, in this order.
 const THREADS: [usize; 9] = [1, 10, 30, 45, 60, 75, 100, 150, 200];
@@ -117,16 +117,13 @@ fn measure(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<S
     notes.push("scenario 16 is said to have 45 threads, and was run with 30: so it is here".to_owned());
     notes.push("each repeat is one window on the same connections, as the published samples are".to_owned());
     Ok(ScenarioReport {
-        name: "rocketmq-producer".to_owned(),
-        title: "RocketMQ: the producer in 36 scenarios".to_owned(),
-        reference: Some("rocketmq-producer.csv".to_owned()),
         scaled_down,
         notes,
         engines: brokers.settings()?,
         shapes: shapes(&cases),
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("RocketMQ: the producer in 36 scenarios")
     })
 }
 

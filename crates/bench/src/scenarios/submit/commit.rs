@@ -9,20 +9,20 @@ use anyhow::{Context, ensure};
 use mysql::Opts;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
-use crate::address;
-use crate::address::is_local;
 use crate::drivers::mysql::{MySql, Statement, Workload};
-use crate::engines::EngineSet;
-use crate::engines::mariadb::{self, Database, url};
-use crate::environment;
+use crate::host::environment;
 use crate::load::Trial;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
-use crate::measure::{Surroundings, trial_of_clients};
+use crate::measure::trial_of_clients;
 use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{ScenarioContext, Target, limit};
+use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
+use crate::target::address;
+use crate::target::address::is_local;
+use crate::target::engines::EngineSet;
+use crate::target::engines::mariadb::{self, Database, url};
 
 const DATABASE: &str = "doorbuster_bench";
 const CONNECTIONS: [usize; 4] = [1, 10, 50, 100];
@@ -175,16 +175,13 @@ fn report(
     }
     let scaled_down = if context.quick() { vec!["runs of 2 s".to_owned()] } else { Vec::new() };
     ScenarioReport {
-        name: "mysql-commit".to_owned(),
-        title: "MariaDB alone: commits".to_owned(),
-        reference: None,
         scaled_down,
         notes,
         engines,
         shapes: if own { shapes(&cases) } else { Vec::new() },
         limiter: limit::of(&cases),
         cases,
-        audit: None,
+        ..empty_report("MariaDB alone: commits")
     }
 }
 
@@ -254,13 +251,7 @@ fn trials(
             check_room(set)?;
         }
         let before = server.state()?;
-        let around = Surroundings {
-            watched: &watched,
-            disk: disk.as_deref().filter(|_| local),
-            co_located: local,
-            stop: &context.stop,
-            progress: Some(&context.progress),
-        };
+        let around = context.around(&watched, disk.as_deref().filter(|_| local), local);
         let trial = trial_of_clients(&mut clients, Schedule::closed(window), repeat, around)?;
         check(kind, &trial, before, server.state()?)?;
         if repeat > 0 {

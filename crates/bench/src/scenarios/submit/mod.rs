@@ -7,9 +7,9 @@ mod order;
 use anyhow::{Context, ensure};
 
 use super::{Engine, Scenario, ScenarioContext};
-use crate::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
-use crate::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 use crate::report::model::EngineSettings;
+use crate::target::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSite, expect};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ::bench::address::{is_local, resolve};
 use ::bench::audit;
 use ::bench::durability::{self, DurabilityOptions, Extent};
-use ::bench::installation::Site;
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
 use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
 use ::bench::report::thresholds::judge;
 use ::bench::report::{figures, json, summary, verdict};
 use ::bench::suite;
+use ::bench::target::address::{is_local, resolve};
+use ::bench::target::installation::Site;
 use clap::{Args, ValueEnum};
 
 use super::compare::share;

@@ -12,24 +12,24 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
-use crate::address::is_local;
 use crate::audit::Answered;
 use crate::audit::running::Running;
+use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
-use crate::engines::EngineSet;
-use crate::engines::mariadb::Database;
-use crate::environment;
+use crate::host::environment;
+use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
-use crate::measure::{Surroundings, trial};
+use crate::measure::trial;
 use crate::reference::{self, SubmitOrder};
 use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, limit};
+use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, empty_report, limit};
+use crate::target::address::is_local;
+use crate::target::engines::EngineSet;
+use crate::target::engines::mariadb::Database;
 use crate::target::{Setup, Target};
-use crate::traffic::Traffic;
-use crate::usage::Watched;
 
 const DATABASE: &str = "bench_submit";
 /// Of the published ones, the kind that a virtual disk of today is more like.
@@ -163,16 +163,13 @@ fn report(
         scaled_down.push("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units".to_owned());
     }
     ScenarioReport {
-        name: "submit-order".to_owned(),
-        title: "Orders by POST /order/submit on MariaDB".to_owned(),
-        reference: Some("submit-order-mysql.csv".to_owned()),
         scaled_down,
         notes,
         engines,
         limiter: limit::of(&cases),
         cases,
         shapes,
-        audit: None,
+        ..empty_report("Orders by POST /order/submit on MariaDB")
     }
 }
 
@@ -186,14 +183,6 @@ fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::
         .context("connecting to the shop")
 }
 
-fn surroundings<'a>(
-    context: &'a ScenarioContext,
-    watched: &'a [Watched],
-    disk: Option<&'a str>,
-) -> Surroundings<'a> {
-    Surroundings { watched, disk, co_located: true, stop: &context.stop, progress: Some(&context.progress) }
-}
-
 /// The published plan on goods of which there are 10 each. Comes first: nothing was sold yet.
 fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case, Audit)> {
     let requests = if context.quick() { PLAN_ORDERS_QUICK } else { PLAN_ORDERS };
@@ -202,7 +191,7 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
     let mut traffic = Traffic::submit();
     let mut generator = connect(shop.target.address(), SOLD_OUT_USERS, &mut traffic)?;
     let disk = environment::disk(&context.folder);
-    let around = surroundings(context, &shop.watched, disk.as_deref());
+    let around = context.around(&shop.watched, disk.as_deref(), true);
     let schedule = Schedule::closed_requests(requests);
     let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 1, around)?;
     shop.add(&trial.outcomes)?;
@@ -272,7 +261,7 @@ impl Ramp {
         let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
         shop.add(&record.outcomes)?;
         let disk = environment::disk(&context.folder);
-        let around = surroundings(context, &shop.watched, disk.as_deref());
+        let around = context.around(&shop.watched, disk.as_deref(), true);
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
         shop.add(&trial.outcomes).with_context(|| name.clone())?;
         self.push(context, flush.name(), users, trial)
@@ -453,13 +442,7 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
             let mut generator = connect(address, users, &mut traffic)?;
             let mut http = Http { workload: &mut traffic };
             answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
-            let around = Surroundings {
-                watched: &[],
-                disk: None,
-                co_located: is_local(address),
-                stop: &context.stop,
-                progress: Some(&context.progress),
-            };
+            let around = context.around(&[], None, is_local(address));
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
             answered.add_outcomes(&trial.outcomes);
             ramp.push(context, series, users, trial)?;

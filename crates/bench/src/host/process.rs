@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::leftovers;
+use crate::host::leftovers;
 
 /// A child that ignores SIGTERM for this long is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
@@ -165,7 +165,7 @@ pub fn free_port() -> io::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procfs::{children, cpu};
+    use crate::host::procfs::{children, cpu};
 
     #[test]
     fn a_dropped_guard_ends_its_child() {

@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, ensure};
 use mysql::prelude::{FromRow, Queryable};
 use mysql::{Conn, OptsBuilder, Params};
 
-use crate::address;
+use crate::target::address;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// A server greets first, at once. What says nothing for this long is none.

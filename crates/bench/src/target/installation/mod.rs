@@ -17,12 +17,12 @@ use self::cluster::Shop;
 use crate::audit::invariants::{self, Rows, Stock};
 use crate::audit::receipts::Receipts;
 use crate::audit::{Answered, Ledger};
-use crate::engines::{EngineSet, EngineSite, Flushes};
+use crate::drivers::http::traffic::{self, OWN_PRODUCT};
+use crate::host::usage::Watched;
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};
+use crate::target::engines::{EngineSet, EngineSite, Flushes};
 use crate::target::{Setup, Target};
-use crate::traffic::{self, OWN_PRODUCT};
-use crate::usage::Watched;
 
 /// Where it is measured: what every measurement needs beside its load.
 #[derive(Debug)]

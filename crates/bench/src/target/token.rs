@@ -89,6 +89,6 @@ mod tests {
     fn the_signature_is_what_another_program_makes() {
         let mut token = Vec::new();
         Minter::new(b"0123456789abcdef").append(1_000_000_001, 2_000_000_000, &mut token);
-        assert_eq!(String::from_utf8(token).unwrap(), include_str!("../tests/token.txt").trim());
+        assert_eq!(String::from_utf8(token).unwrap(), include_str!("../../tests/token.txt").trim());
     }
 }

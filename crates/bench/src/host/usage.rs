@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::procfs;
+use crate::host::procfs;
 
 /// A process that is watched, under the name that the report gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,12 +245,12 @@ mod tests {
     #[test]
     fn a_process_counts_once_and_those_of_one_name_together() {
         let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let mut child = crate::process::Guard::adopt(child);
+        let mut child = crate::host::process::Guard::adopt(child);
         let watched = [Watched::load(), Watched::new("load", child.pid()), Watched::new("idle", child.pid())];
         let before = Snapshot::take(&watched, None).unwrap();
         assert_eq!(before.processes.len(), 2);
         let usage = before.until(&Snapshot::take(&watched, None).unwrap());
-        crate::process::run_tool(
+        crate::host::process::run_tool(
             std::process::Command::new("kill").args(["-KILL", &child.pid().to_string()]),
             Duration::from_secs(60),
             &std::sync::atomic::AtomicBool::new(false),

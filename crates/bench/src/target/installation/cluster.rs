@@ -13,11 +13,11 @@ use crate::audit::Answered;
 use crate::audit::gates::Gates;
 use crate::audit::invariants::STILL;
 use crate::drivers::http::once;
-use crate::engines::mariadb::Database;
-use crate::engines::{EngineSet, EngineSettings};
+use crate::drivers::http::traffic::{self, BUYER_FIRST, Traffic};
+use crate::host::usage::Watched;
+use crate::target::engines::mariadb::Database;
+use crate::target::engines::{EngineSet, EngineSettings};
 use crate::target::{OPERATOR_TOKEN, Setup, TOKEN_SECRET, Target};
-use crate::traffic::{self, BUYER_FIRST, Traffic};
-use crate::usage::Watched;
 
 /// Made by every installation, so that one of them can't hurt another's.
 pub(crate) const DATABASE: &str = "bench_cluster";

@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use crate::load::rank;
-use crate::nginx;
+use crate::target::nginx;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Environment {

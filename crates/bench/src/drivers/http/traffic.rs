@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::drivers::http::{Workload, once};
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
-use crate::token::{self, Minter};
+use crate::target::token::{self, Minter};
 
 /// A run lasts minutes; its tokens outlive it.
 const TOKEN_LIFE_S: u64 = 24 * 3600;
@@ -163,7 +163,7 @@ impl Workload for Traffic {
 
 /// The same requests, sent to nginx: every 200 is as it should be.
 #[derive(Debug)]
-pub(crate) struct Reference<'a>(pub(super) &'a mut Traffic);
+pub(crate) struct Reference<'a>(pub(crate) &'a mut Traffic);
 
 impl Workload for Reference<'_> {
     fn request(&mut self) -> &[u8] {

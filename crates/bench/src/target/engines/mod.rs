@@ -27,11 +27,11 @@ pub use self::flushes::{BrokerFlush, Flushes, RedisLog};
 use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
-use crate::leftovers;
-use crate::process::log_tail;
-use crate::procfs;
+use crate::host::leftovers;
+use crate::host::process::log_tail;
+use crate::host::procfs;
+use crate::host::usage::Watched;
 use crate::progress::say;
-use crate::usage::Watched;
 
 /// What reports show of each engine.
 const REDIS_SETTINGS: &[&str] =

@@ -3,8 +3,8 @@
 //! Rules, in a fixed order: a thread that is used up, processors that are, a disk that is. If none of them holds, it
 //! says so; between free and used up it names no limit. It knows no process by name.
 
+use crate::host::usage::{ProcessUsage, Usage, Watched};
 use crate::load::Trial;
-use crate::usage::{ProcessUsage, Usage, Watched};
 
 /// Of one processor: a thread above this can't do much more, whatever is free beside it.
 const THREAD_FULL: f64 = 0.85;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::process::{self, Guard};
+use crate::host::process::{self, Guard};
 
 /// Where nginx is when it is not on the search path of an ordinary user.
 const PROGRAMS: [&str; 3] = ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"];

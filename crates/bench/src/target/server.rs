@@ -15,8 +15,8 @@ use anyhow::{Context, bail, ensure};
 
 use crate::audit::AUDIT_FAILED;
 use crate::drivers::http::once::{self, Answer};
-use crate::engines::EngineSettings;
-use crate::process::{self, Guard};
+use crate::host::process::{self, Guard};
+use crate::target::engines::EngineSettings;
 
 /// [`EngineSettings::engine`] of our own server.
 pub const DOORBUSTER: &str = "Doorbuster";

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::procfs;
+use crate::host::procfs;
 
 /// Not of the names that the server reads: it refuses those that it does not know.
 const OWNER: &str = "OWNED_BY_DOORBUSTER_BENCH";
