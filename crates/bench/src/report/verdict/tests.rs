@@ -257,6 +257,22 @@ fn a_contradiction_makes_it_invalid() {
     );
     assert_eq!(with(says("waiting: nothing was used up", 0.6)).standing, Standing::Valid);
     assert_eq!(with(says("the processors", 0.86)).standing, Standing::Valid);
+    // The reference beside it is quicker and busier, and nothing is said of it.
+    let beside = |name: &'static str| {
+        move |report: &mut Report| {
+            says("waiting: nothing was used up", 0.6)(report);
+            let mut nginx = report.scenarios[0].cases[0].clone();
+            nginx.name += ", nginx";
+            for trial in &mut nginx.trials {
+                (trial.outcomes.served, trial.outcomes.won) = (2 * trial.outcomes.won, 0);
+                trial.usage.as_mut().unwrap().machine_busy = 0.9;
+            }
+            report.scenarios[0].cases.push(nginx);
+            report.scenarios[0].limiter.as_mut().unwrap().evidence = vec![format!("{name}: 42500/s.")];
+        }
+    };
+    assert_eq!(with(beside("set, 50 threads")).standing, Standing::Valid);
+    assert_eq!(with(beside("set, 50 threads, nginx")).standing, Standing::Invalid);
 }
 
 #[test]
