@@ -62,7 +62,7 @@ pub fn of_open(cases: &[Case]) -> Option<Limiter> {
     of.what = if turned_away > 0 {
         "what the server admits".to_owned()
     } else if trial.outcomes.bad() + trial.unsent > 0 {
-        format!("unknown: not all was carried, and {}", of.what)
+        format!("unknown, for not all was carried ({})", of.what)
     } else {
         "nothing: the offered load was carried".to_owned()
     };
@@ -177,7 +177,7 @@ pub(super) mod tests {
         for (trial, what) in [
             (trial(9, "redis", 0.1), "nothing: the offered load was carried"),
             (limited, "what the server admits"),
-            (failed, "unknown: not all was carried, and waiting: nothing was used up"),
+            (failed, "unknown, for not all was carried (waiting: nothing was used up)"),
             (trial(9, "redis", 0.9), "the thread redis of redis"),
         ] {
             let of = of_open(&[case(trial)]).unwrap();
