@@ -49,9 +49,10 @@ struct CommonArguments {
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
     #[command(flatten)]
-    place: PlaceArguments,
-    #[command(flatten)]
     thresholds: ThresholdArguments,
+    // Last: its heading is over whatever follows.
+    #[command(flatten)]
+    place: PlaceArguments,
 }
 
 /// Find the load that is carried within a latency limit, and the admission settings that follow
