@@ -14,11 +14,13 @@ use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
 use crate::failure;
 use crate::images::ImagesArguments;
+use crate::init::InitArguments;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::queues::QueuesArguments;
 use crate::refunds::RefundsArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
+use crate::status::StatusArguments;
 use crate::token::TokenArguments;
 use crate::webhooks::WebhooksArguments;
 
@@ -31,7 +33,7 @@ use crate::webhooks::WebhooksArguments;
     after_help = "\
 Start here:
   doorbuster serve --demo                    a running sale to look at: http://127.0.0.1:8080
-  doorbuster config > doorbuster.toml        every setting, with its meaning and bounds
+  doorbuster init                            configuration, secrets and a systemd unit, from five questions
   doorbuster serve --config doorbuster.toml
   doorbuster sale create --help              your first sale
 
@@ -47,6 +49,7 @@ pub(crate) struct Cli {
 pub(crate) enum CommandGroup {
     Serve(ServeArguments),
     Sale(SaleArguments),
+    Status(StatusArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Refunds(RefundsArguments),
@@ -60,6 +63,7 @@ pub(crate) enum CommandGroup {
     Token(TokenArguments),
     Demo(DemoArguments),
     Config(ConfigArguments),
+    Init(InitArguments),
     Bench(BenchArguments),
 }
 

@@ -130,6 +130,19 @@ impl Client {
         self.answer(request.call(), None)
     }
 
+    /// Whether it serves, and what it says of that.
+    pub(crate) fn readiness(&self) -> Result<(bool, String), Failure> {
+        let result = self.agent.get(format!("{}/readyz", self.base)).call();
+        let mut response = result.map_err(|error| self.no_answer(&error, None))?;
+        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        Ok((response.status().is_success(), text.map_err(|error| self.no_answer(&error, None))?))
+    }
+
+    /// The server's URL, as it was given.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Sends a command. What makes it happen once is named when the answer is lost.
     pub(crate) fn post(&self, path: &str, body: &Value, once: Option<Once<'_>>) -> Result<Answer, Failure> {
         let mut request =
@@ -138,6 +151,13 @@ impl Client {
             request = request.header("Idempotency-Key", key);
         }
         self.answer(request.content_type("application/json").send(body.to_string()), once)
+    }
+
+    /// Sends what is to become of something. To send it again changes nothing.
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+        let request =
+            self.agent.patch(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        self.answer(request.content_type("application/json").send(body.to_string()), None)
     }
 
     /// Sends what is no JSON. To send it again changes nothing.
@@ -187,7 +207,23 @@ impl Client {
         if let ureq::Error::BadUri(_) | ureq::Error::Http(_) = error {
             return Failure::usage(format!("{base:?} is no server: write it like {DEFAULT_SERVER}"));
         }
+        if is_no_tls(error) {
+            let plain = base.replacen("https", "http", 1);
+            return Failure::usage(format!("the server at {base} speaks no TLS: write {plain}"));
+        }
         Failure::unavailable(format!("no answer from {base}: {error}{}", again(once)))
+    }
+}
+
+/// Whether what answered a TLS handshake was something else, such as HTTP.
+fn is_no_tls(error: &ureq::Error) -> bool {
+    let no_tls = |error: &rustls::Error| {
+        matches!(error, rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType))
+    };
+    match error {
+        ureq::Error::Rustls(error) => no_tls(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()).is_some_and(no_tls),
+        _ => false,
     }
 }
 
@@ -198,6 +234,13 @@ fn again(once: Option<Once<'_>>) -> String {
         Some(Once::Id(id)) => format!("; repeat it with the id {id} to learn its outcome"),
         None => String::new(),
     }
+}
+
+/// Lists are shown to everybody, without what only operators see: whoever gave a token is told that it is not theirs.
+pub(crate) fn not_the_operators() -> Failure {
+    Failure::usage(format!(
+        "the server takes this token for no operator's (--token-file FILE or {TOKEN_VARIABLE})"
+    ))
 }
 
 fn token(arguments: &ServerArguments, environment: &Environment) -> Result<String, Failure> {

@@ -15,6 +15,7 @@ mod demo;
 mod failure;
 mod gate_client;
 mod images;
+mod init;
 mod ledger;
 mod live;
 mod logging;
@@ -24,6 +25,7 @@ mod refunds;
 mod reload;
 mod sale;
 mod serve;
+mod status;
 mod time;
 mod token;
 mod webhooks;
@@ -69,5 +71,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Webhooks(arguments) => webhooks::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
+        CommandGroup::Status(arguments) => status::run(&arguments, &environment),
+        CommandGroup::Init(arguments) => init::run(&arguments, &environment),
     }
 }

@@ -4,7 +4,7 @@
 //! half starts. Must not: serve anything itself.
 
 use std::io::{self, IsTerminal};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port to serve on [http.listen]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// Directory of the ledger, made if it is missing [ledger.data_dir]
     #[arg(long, value_name = "DIR")]
@@ -63,6 +63,9 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     check_demo(&config, &known).map_err(Failure::unavailable)?;
     let secrets = Secrets::load(&config, environment)?;
     let set_level = logging::start(&config.log);
+    for exposed in Secrets::exposed(&config) {
+        tracing::warn!("{exposed}");
+    }
     fit_connections(&mut config);
     let public = bind(config.http.listen, "--listen")?;
     let address = public.local_addr().map_err(Failure::unavailable)?;
@@ -103,6 +106,15 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     let served = server::run(config, secrets, Listeners { public, operators }, stop, on_ready);
     drop(live);
     served.map_err(Failure::unavailable)
+}
+
+/// An address or a name of this machine with a port: `localhost:8080`.
+pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "write an address with a port, like 127.0.0.1:8080, [::1]:8080 or localhost:8080";
+    let found: Vec<SocketAddr> =
+        text.to_socket_addrs().map_err(|error| format!("{error}; {wrong}"))?.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| wrong.to_owned())
 }
 
 fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {

@@ -89,9 +89,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Refusal::UnknownSale => "there is no such sale",
+            Refusal::UnknownSale => "no sale here has this number",
             Refusal::UnknownSku => "this product is not in this sale",
-            Refusal::UnknownOrder => "there is no such order of yours",
+            Refusal::UnknownOrder => "no order of yours has this number",
             Refusal::UnknownPayment => "there is no such payment",
             Refusal::NotStarted => "the sale has not started yet",
             Refusal::Paused => "the sale is paused; try again later",

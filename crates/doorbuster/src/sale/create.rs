@@ -67,7 +67,7 @@ pub(crate) struct CreateArguments {
     #[arg(long, value_name = "TIME", conflicts_with = "for_")]
     ends_at: Option<String>,
     /// Length, instead of an end
-    #[arg(long = "for", id = "for_", value_name = "DURATION", required_unless_present_any = ["file", "ends_at"])]
+    #[arg(long = "for", id = "for_", value_name = "DURATION")]
     for_: Option<String>,
     /// Time to pay a held order, or "none": paid on placing [default: the server's sale.payment_s]
     #[arg(long, value_name = "DURATION")]
@@ -117,8 +117,8 @@ struct NewItem {
 
 /// The only part of the answer of `GET /time` that is needed here.
 #[derive(Deserialize)]
-struct ServerTime {
-    now_ms: u64,
+pub(super) struct ServerTime {
+    pub(super) now_ms: u64,
 }
 
 pub(super) fn run(arguments: &CreateArguments, environment: &Environment) -> Result<(), Failure> {
@@ -216,7 +216,11 @@ impl Plan {
         let ends = match (&sale.ends_at, &sale.for_) {
             (Some(at), None) => End::At(parse_moment(at).map_err(Failure::usage)?),
             (None, Some(length)) => End::After(parse_duration(length).map_err(Failure::usage)?),
-            _ => return Err(Failure::usage("say when the sale ends: with ends_at, or with for = \"2h\"")),
+            _ => {
+                let message =
+                    "say when the sale ends: --for 2h or --ends-at TIME (in a file, for = \"2h\" or ends_at)";
+                return Err(Failure::usage(message));
+            }
         };
         let payment = match sale.payment.as_deref() {
             None => Payment::ServerDefault,
@@ -232,13 +236,9 @@ impl Plan {
 
     /// Start and end in milliseconds since 1970.
     fn at(&self, now_ms: u64) -> Result<(u64, u64), Failure> {
-        let ms = |moment| match moment {
-            Moment::At(ms) => ms,
-            Moment::In(duration) => now_ms.saturating_add(whole_ms(duration)),
-        };
-        let starts = ms(self.starts);
+        let starts = at(self.starts, now_ms);
         let ends = match self.ends {
-            End::At(moment) => ms(moment),
+            End::At(moment) => at(moment, now_ms),
             End::After(length) => starts.saturating_add(whole_ms(length)),
         };
         if ends <= starts {
@@ -248,7 +248,15 @@ impl Plan {
     }
 }
 
-fn whole_ms(duration: Duration) -> u64 {
+/// In milliseconds since 1970.
+pub(super) fn at(moment: Moment, now_ms: u64) -> u64 {
+    match moment {
+        Moment::At(ms) => ms,
+        Moment::In(duration) => now_ms.saturating_add(whole_ms(duration)),
+    }
+}
+
+pub(super) fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -299,11 +307,13 @@ fn body(
     body
 }
 
-/// Reads `product=30,title=Shoe,price=4999,list=9999,total=100,limit=1`. A title with a comma needs a file.
+/// Reads `product=30,title=Shoe,price=4999,list=9999,total=100,limit=1`. A comma of the title is none of the list if no
+/// name follows it: `title=Shoe, red`.
 fn parse_item(text: &str) -> Result<NewItem, String> {
     let (mut product, mut title, mut price, mut list, mut total, mut limit) =
         (None, None, None, None, None, None);
-    for part in text.split(',') {
+    for part in parts_of_item(text) {
+        let part = part.as_str();
         let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
         let number =
             || value.parse::<u64>().map_err(|_not_a_number| format!("{part:?} is not a whole number"));
@@ -326,6 +336,19 @@ fn parse_item(text: &str) -> Result<NewItem, String> {
     Ok(NewItem { product, title, description: None, price, list, total, limit, image: None, alt: None })
 }
 
+fn parts_of_item(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match parts.last_mut() {
+            Some(title) if !part.contains('=') && title.trim_start().starts_with("title") => {
+                *title += &format!(",{part}")
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +369,13 @@ mod tests {
                 alt: None,
             })
         );
+        for (text, title) in [
+            ("product=1,title=Shoe, red,price=2,total=3", "Shoe, red"),
+            ("title=Shoe, red, size 42,product=1,price=2,total=3", "Shoe, red, size 42"),
+            ("product=1,price=2,total=3,title=Shoe,", "Shoe,"),
+        ] {
+            assert_eq!(parse_item(text).unwrap().title.as_deref(), Some(title), "{text}");
+        }
         for (text, error) in [
             ("product=1,price=2", "product, price and total are needed"),
             ("product=1,prize=2", "\"prize\" is none of product, title, price, list, total and limit"),

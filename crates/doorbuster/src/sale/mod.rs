@@ -3,6 +3,7 @@
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
 mod create;
+mod edit;
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
 
-use crate::client::{Answer, Client, Once, ServerArguments};
+use crate::client::{Answer, Client, Once, ServerArguments, not_the_operators};
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
@@ -26,6 +27,7 @@ Examples:
   doorbuster sale create --title \"Winter drop\" --starts-at 2026-12-01T10:00:00Z --for 2h \\
       --item product=30,title=Shoe,price=4999,list=9999,total=100,limit=1
   doorbuster sale list
+  doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
   doorbuster sale pause 3
   doorbuster sale restock 3 30 50
 
@@ -39,6 +41,7 @@ pub(crate) struct SaleArguments {
 #[derive(Subcommand, Debug)]
 enum SaleCommand {
     Create(Box<create::CreateArguments>),
+    Edit(edit::EditArguments),
     /// List the sales that are not over, the newest first
     List {
         /// Only those in this state; "ended" are listed nowhere else
@@ -133,6 +136,7 @@ struct Sales {
 pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         SaleCommand::Create(create) => create::run(create, environment),
+        SaleCommand::Edit(edit) => edit::run(edit, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),
         SaleCommand::Pause(named) => steer(named, "pause", environment),
@@ -143,26 +147,33 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
     }
 }
 
-/// Reads the list to its end. As JSON each page is a line, as it came.
+/// As JSON each page is a line, as it came.
 fn list_pages(
     state: Option<&str>,
     server: &ServerArguments,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let client = Client::connect(server, environment)?;
+    let pages = pages(&Client::connect(server, environment)?, state)?;
+    if server.json {
+        return output::print(&pages.iter().map(Answer::text).collect::<String>());
+    }
+    output::print(&list(&pages)?)
+}
+
+/// Reads the list to its end.
+pub(crate) fn pages(client: &Client, state: Option<&str>) -> Result<Vec<Answer>, Failure> {
     let query = state.map_or_else(|| "?limit=200".to_owned(), |state| format!("?limit=200&state={state}"));
-    let (mut sales, mut cursor) = (Vec::new(), String::new());
+    let (mut pages, mut cursor) = (Vec::new(), String::new());
     loop {
         let answer = client.get(&format!("/sales{query}{cursor}"))?;
         let page = answer.read::<Sales>()?;
-        if server.json {
-            output::print(&answer.text())?;
+        if page.next_id.is_none() {
+            return Err(not_the_operators());
         }
-        sales.extend(page.sales);
-        let Some(next) = page.next_cursor else { break };
+        pages.push(answer);
+        let Some(next) = page.next_cursor else { return Ok(pages) };
         cursor = format!("&cursor={next}");
     }
-    if server.json { Ok(()) } else { output::print(&list(&sales)) }
 }
 
 /// Reads a sale with all of its items. As JSON each page is a line, as it came.
@@ -171,6 +182,9 @@ fn show_pages(named: &SaleNamed, environment: &Environment) -> Result<(), Failur
     let path = format!("/sales/{}?limit=200", named.sale);
     let mut answer = client.get(&path)?;
     let mut sale = answer.read::<Sale>()?;
+    if sale.items.iter().any(|item| item.held.is_none()) {
+        return Err(not_the_operators());
+    }
     loop {
         if named.server.json {
             output::print(&answer.text())?;
@@ -205,9 +219,14 @@ fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {
     output::print(&describe(&answer.read()?))
 }
 
-fn list(sales: &[Sale]) -> String {
+/// The pages of a list as one table.
+pub(crate) fn list(pages: &[Answer]) -> Result<String, Failure> {
+    let mut sales = Vec::new();
+    for page in pages {
+        sales.extend(page.read::<Sales>()?.sales);
+    }
     if sales.is_empty() {
-        return "no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned();
+        return Ok("no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned());
     }
     // A list has the first items of a sale only: of more there is no sum.
     let sum = |sale: &Sale, of: fn(&Item) -> Option<u64>| {
@@ -243,7 +262,7 @@ fn list(sales: &[Sale]) -> String {
         numbers("held"),
         numbers("sold"),
     ];
-    output::table(columns, &rows)
+    Ok(output::table(columns, &rows))
 }
 
 fn describe(sale: &Sale) -> String {

@@ -1,7 +1,8 @@
 //! Exit codes and messages of everything that needs no server.
 
-use std::io::Read;
-use std::process::Stdio;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use crate::{doorbuster, outcome, run};
 
@@ -18,6 +19,8 @@ fn help_and_version_are_no_errors() {
         &["sale", "restock", "--help"],
         &["demo", "load", "--help"],
         &["config", "--help"],
+        &["init", "--help"],
+        &["status", "--help"],
         &["token", "mint", "--help"],
         &["refunds", "--help"],
         &["queues", "--help"],
@@ -80,8 +83,62 @@ fn the_printed_defaults_are_a_valid_file() {
     let (code, defaults, _) = run(directory.path(), &["config"]);
     assert_eq!((code, defaults.as_str()), (0, server::config::DEFAULTS));
     std::fs::write(directory.path().join("doorbuster.toml"), defaults).unwrap();
-    let (code, stdout, stderr) = run(directory.path(), &["config", "--check", "doorbuster.toml"]);
+    let check = || {
+        let mut check = doorbuster(directory.path());
+        check.args(["config", "--check", "doorbuster.toml"]);
+        check
+    };
+    let (code, stdout, stderr) = outcome(check().output().unwrap());
+    assert_eq!((code, stdout.as_str()), (64, ""), "as a start would say");
+    assert!(stderr.starts_with("auth.buyer = \"token\" needs the secret"), "{stderr}");
+    let checked = check().env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv").output();
+    let (code, stdout, stderr) = outcome(checked.unwrap());
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "doorbuster.toml: ok\n", ""));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made");
+}
+
+/// What a start would stumble over is found by the check.
+#[test]
+fn a_check_opens_what_a_start_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write("secret", "0123456789abcdefghijklmnopqrstuv");
+    write("no-directory", "");
+    let check = |config: &str, more: &[&str]| {
+        write("d.toml", config);
+        run(directory.path(), &[&["config", "--check", "d.toml"][..], more].concat())
+    };
+    let secret = "[auth]\ntoken_secret_file = \"secret\"\n";
+    for (config, complaint) in [
+        (
+            "[auth]\ntoken_secret_file = \"none\"\n".to_owned(),
+            "auth.token_secret_file = \"none\" can't be read",
+        ),
+        (format!("{secret}[ledger]\ndata_dir = \"no-directory/ledger\"\n"), "no-directory: is no directory"),
+        (
+            format!("{secret}[http]\ntls_certificate_file = \"secret\"\ntls_key_file = \"secret\"\n"),
+            "holds no certificate",
+        ),
+    ] {
+        let (code, stdout, stderr) = check(&config, &[]);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(complaint), "{stderr}");
+    }
+    let (code, stdout, stderr) = check(secret, &[]);
+    assert_eq!((code, stdout.as_str()), (0, "d.toml: ok\n"));
+    assert_eq!(
+        stderr,
+        "warning: auth.token_secret_file = \"secret\" is a secret that everybody on this machine can read: chmod 600 secret\n"
+    );
+    let unreachable = format!(
+        "{secret}[cluster]\nenabled = true\n[gate]\naddresses = [\"127.0.0.1:1\"]\n\
+         [queue]\nname_servers = [\"127.0.0.1:1\"]\n[ledger]\nmysql_address = \"127.0.0.1:1\"\n"
+    );
+    let (code, _, stderr) = check(&unreachable, &["--connect"]);
+    assert_eq!(code, 69, "{stderr}");
+    for engine in ["127.0.0.1:1", "the gate (Redis)", "the brokers (RocketMQ)"] {
+        assert!(stderr.contains(engine), "{stderr}");
+    }
 }
 
 #[test]
@@ -117,4 +174,73 @@ fn a_reader_that_leaves_is_no_error() {
         child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""), "{arguments:?}");
     }
+}
+
+#[test]
+fn init_makes_what_a_server_of_ones_own_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut init = doorbuster(directory.path());
+    init.args(["init", "a shop", "--payment", "5m"]);
+    init.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = init.spawn().unwrap();
+    let answers = "drops.shop.example\n\n10.0.0.0/8, 192.0.2.1\ndata\n";
+    child.stdin.take().unwrap().write_all(answers.as_bytes()).unwrap();
+    let (code, stdout, stderr) = outcome(child.wait_with_output().unwrap());
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("On which address and port does it serve? [127.0.0.1:8080] "), "{stdout}");
+    let (code, stdout, stderr) = run(directory.path(), &["config", "--check", "a shop/doorbuster.toml"]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "a shop/doorbuster.toml: ok\n", ""));
+    let read = |name: &str| std::fs::read_to_string(directory.path().join("a shop").join(name)).unwrap();
+    let config = read("doorbuster.toml");
+    for line in [
+        "listen = \"127.0.0.1:8080\"",
+        "public_names = [\"drops.shop.example\"]",
+        "trusted_proxies = [\"10.0.0.0/8\", \"192.0.2.1\"]",
+        "payment_s = 300",
+    ] {
+        assert!(config.lines().any(|found| found == line), "{line}: {config}");
+    }
+    for secret in ["token-secret", "operator-token", "payment-secret"] {
+        let mode =
+            std::fs::metadata(directory.path().join("a shop").join(secret)).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, read(secret).trim().len()), (0o600, 43), "{secret}");
+    }
+    let (code, _, stderr) = run(directory.path(), &["init", "--yes", "a shop"]);
+    assert!(code == 64 && stderr.contains("is there already"), "{stderr}");
+    assert_eq!(read("doorbuster.toml"), config);
+}
+
+#[test]
+fn init_leaves_nothing_of_a_wrong_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    for (arguments, complaint) in [
+        (&["--proxies", "everywhere"][..], "http.trusted_proxies"),
+        (&["--name", "https://shop.example"], "http.public_names"),
+        (&["--payment", "0s"], "sale.payment_s"),
+    ] {
+        let (code, _, stderr) = run(directory.path(), &[&["init", "--yes"][..], arguments].concat());
+        assert!(code == 64 && stderr.contains(complaint), "{code} {stderr}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{arguments:?}");
+    }
+    let mut without = doorbuster(directory.path());
+    let (code, _, stderr) = outcome(without.arg("init").stdin(Stdio::null()).output().unwrap());
+    assert_eq!((code, stderr.as_str()), (64, "error: no answer; --yes takes what stands in brackets\n"));
+    let (code, _, stderr) = run(directory.path(), &["init", "--listen", "nowhere"]);
+    assert!(code == 64 && stderr.contains("localhost:8080"), "{stderr}");
+}
+
+#[test]
+fn systemd_understands_the_unit_of_init() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, _, stderr) = run(directory.path(), &["init", "--yes", "--listen", "127.0.0.1:80"]);
+    assert_eq!(code, 0, "{stderr}");
+    let unit = std::fs::read_to_string(directory.path().join("doorbuster.service")).unwrap();
+    assert!(unit.contains("AmbientCapabilities=CAP_NET_BIND_SERVICE\n"), "{unit}");
+    let verify = ["verify", "--man=no", "doorbuster.service"];
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.args(verify).current_dir(directory.path());
+    let verified = analyze.output().expect("systemd-analyze, of Debian's systemd");
+    let (_, _, said) = outcome(verified);
+    let ours: Vec<_> = said.lines().filter(|line| line.contains("doorbuster.service")).collect();
+    assert!(ours.is_empty(), "{ours:?}");
 }

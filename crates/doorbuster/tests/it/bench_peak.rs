@@ -8,7 +8,6 @@ use bench::peak::{Order, PeakOptions, PeakTarget};
 use bench::report::model::PeakReport;
 
 use crate::engines::free_ports;
-use crate::run;
 use crate::serving::{OPERATOR, Serving};
 
 fn search(target: PeakTarget) -> PeakReport {
@@ -116,7 +115,10 @@ fn the_settings_that_follow_from_a_peak_are_taken() {
     let directory = tempfile::tempdir().unwrap();
     for (peak, p99_us, servers) in [(12_345.6, 50_000, 1), (0.4, 1000, 3), (1e12, 60_000_000, 1)] {
         std::fs::write(directory.path().join("peak.toml"), admission(peak, p99_us, servers).config).unwrap();
-        let (code, _, complaint) = run(directory.path(), &["config", "--check", "peak.toml"]);
+        let mut check = crate::doorbuster(directory.path());
+        check.args(["config", "--check", "peak.toml"]);
+        let checked = check.env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv").output();
+        let (code, _, complaint) = crate::outcome(checked.unwrap());
         assert_eq!(code, 0, "{peak}: {complaint}");
     }
 }

@@ -49,10 +49,10 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
 #[test]
 fn sales_are_listed() {
     let ((code, stdout, _), asked) =
-        ask(&["sale", "list"], vec![Some((200, r#"{"sales":[],"next_cursor":null}"#))]);
+        ask(&["sale", "list"], vec![Some((200, r#"{"sales":[],"next_cursor":null,"next_id":1}"#))]);
     assert_eq!((code, asked[0].line.as_str()), (0, "GET /api/v1/sales?limit=200"));
     assert!(stdout.starts_with("no sales here"), "{stdout}");
-    let list: &'static str = format!("{{\"sales\":[{SALE}],\"next_cursor\":null}}").leak();
+    let list: &'static str = format!("{{\"sales\":[{SALE}],\"next_cursor\":null,\"next_id\":4}}").leak();
     let ((code, stdout, _), _) = ask(&["sale", "list"], vec![Some((200, list))]);
     assert_eq!(code, 0);
     assert_eq!(
@@ -60,6 +60,24 @@ fn sales_are_listed() {
         "sale  title        state  starts                ends                  items  total  available  held  sold\n   \
          3  Winter drop  live   2026-12-01T10:00:00Z  2026-12-01T12:00:00Z      2    107        104     2     1\n"
     );
+}
+
+#[test]
+fn a_servers_state_is_one_screen_and_an_exit_code() {
+    let list: &'static str = format!("{{\"sales\":[{SALE}],\"next_cursor\":null,\"next_id\":4}}").leak();
+    let ((code, stdout, stderr), asked) = ask(&["status"], vec![Some((200, "ready\n")), Some((200, list))]);
+    assert_eq!((code, stderr.as_str(), asked[0].line.as_str()), (0, "", "GET /readyz"));
+    assert!(stdout.starts_with("ready  http://127.0.0.1:") && stdout.contains("Winter drop"), "{stdout}");
+    let closed = || vec![Some((503, "the disk is full\nthe clock stands\n")), Some((200, list))];
+    let ((code, stdout, stderr), _) = ask(&["status"], closed());
+    assert_eq!((code, stderr.as_str()), (1, "error: the server is not ready\n"));
+    assert!(stdout.starts_with("NOT READY  ") && stdout.contains("\n  the clock stands\n"), "{stdout}");
+    let ((code, stdout, _), _) = ask(&["status", "--json"], closed());
+    let shown: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &shown["ready"], &shown["reasons"][0]), (1, &false.into(), &"the disk is full".into()));
+    assert_eq!(shown["sales"][0]["id"], 3);
+    let ((code, _, _), _) = ask(&["status"], vec![None]);
+    assert_eq!(code, 69);
 }
 
 #[test]
@@ -206,12 +224,43 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
     assert!(stderr.ends_with("; repeat it with the id 1 to learn its outcome\n"), "{stderr}");
 }
 
+/// Lists are shown to everybody: that the token is wrong is seen by what they leave out.
 #[test]
-fn what_only_the_operators_token_shows_is_a_dash_without_it() {
+fn a_token_that_is_not_the_operators_is_refused() {
     let public: &'static str = SALE.replace(r#""held":2,"sold":1,"#, "").leak();
-    let ((code, stdout, stderr), _) = ask(&["sale", "show", "3"], vec![Some((200, public))]);
-    assert_eq!((code, stderr.as_str()), (0, ""));
-    assert!(stdout.contains("100         97     -     -      1\n"), "{stdout}");
+    for (arguments, answer) in
+        [(&["sale", "show", "3"][..], public), (&["sale", "list"], r#"{"sales":[],"next_cursor":null}"#)]
+    {
+        let ((code, stdout, stderr), _) = ask(arguments, vec![Some((200, answer))]);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}");
+        assert!(stderr.starts_with("error: the server takes this token for no operator's"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_sale_is_changed_in_what_is_named() {
+    let time = || Some((200, r#"{"now_ms":1000}"#));
+    for (arguments, answers, sent) in [
+        (&["--title", "Drop"][..], vec![], r#"{"title":"Drop"}"#),
+        (&["--ends-at", "+30m"], vec![time()], r#"{"ends_at_ms":1801000}"#),
+        (&["--for", "1h"], vec![Some((200, SALE))], r#"{"ends_at_ms":1796122800000}"#),
+        (
+            &["--starts-at", "1970-01-01T00:01:00Z", "--for", "1s", "--payment", "5m"],
+            vec![],
+            r#"{"ends_at_ms":61000,"payment_s":300,"starts_at_ms":60000}"#,
+        ),
+    ] {
+        let arguments = [&["sale", "edit", "3"], arguments].concat();
+        let ((code, stdout, stderr), asked) = ask(&arguments, [answers, vec![Some((200, SALE))]].concat());
+        assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""), "{arguments:?}");
+        let asked = asked.last().unwrap();
+        assert_eq!(asked.line, "PATCH /api/v1/sales/3");
+        let [sent, expected] =
+            [&asked.body, sent].map(|json| serde_json::from_str::<serde_json::Value>(json).unwrap());
+        assert_eq!(sent, expected, "{arguments:?}");
+    }
+    let ((code, _, stderr), _) = ask(&["sale", "edit", "3"], vec![]);
+    assert!(code == 64 && stderr.contains("--title"), "{code} {stderr}");
 }
 
 #[test]
@@ -221,7 +270,7 @@ fn a_wrong_file_of_a_sale_exits_64() {
         ("title = 't'\nstart = 'now'", "drop.toml:2: unknown field `start`, expected"),
         ("{\"title\":1}", "drop.toml: invalid type: integer `1`, expected a string at line 1 column 10"),
         ("title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []", "\"soon\" is no time: write it like"),
-        ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends"),
+        ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends: --for 2h or --ends-at"),
     ] {
         std::fs::write(directory.path().join("drop.toml"), text).unwrap();
         let (code, stdout, stderr) = run(directory.path(), &["sale", "create", "drop.toml"]);

@@ -70,3 +70,18 @@ fn orders_and_commands_go_over_tls() {
     assert!(stdout.contains("Doorbuster Friday"), "{stdout}");
     assert_eq!(serving.stop(), 0);
 }
+
+#[test]
+fn https_to_a_server_without_tls_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "localhost:0", "--data-dir", "data"]);
+    let serving = Serving::start(command);
+    let server = format!("https://{}", serving.address);
+    let mut list = doorbuster(directory.path());
+    list.args(["sale", "list", "--server", &server]).arg("--ca-file").arg(file("localhost.cert.pem"));
+    let (code, _, stderr) = outcome(list.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+    let expected = format!("error: the server at {server} speaks no TLS: write http://{}\n", serving.address);
+    assert_eq!((code, stderr), (64, expected));
+    assert_eq!(serving.stop(), 0);
+}

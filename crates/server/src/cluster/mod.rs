@@ -22,6 +22,7 @@ mod looks;
 mod pass_over;
 mod place;
 mod queues;
+mod reach;
 mod sales;
 mod settle;
 mod start;
@@ -35,6 +36,7 @@ pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
 pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
+pub use self::reach::unreachable;
 pub use self::start::{Stages, StartError, queue_options};
 
 fn ms(duration: Duration) -> u64 {

@@ -19,7 +19,7 @@ mod stripe;
 mod webhooks;
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::CoolDown;
@@ -279,6 +279,26 @@ impl Config {
             return crate::ledger::Source::MySql(Box::new(self.ledger.mysql_options(secrets)));
         }
         self.ledger.source(secrets)
+    }
+
+    /// Whether a server could keep its ledger in the data directory, or make it. Makes nothing.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_data_dir(&self) -> Result<(), String> {
+        let dir = &self.ledger.data_dir;
+        if !matches!(self.ledger.backend, Backend::Sqlite) || self.cluster.enabled {
+            return Ok(());
+        }
+        let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+        let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        let usable = match there.is_dir() {
+            true => {
+                rustix::fs::access(there, rights).map_err(|error| std::io::Error::from(error).to_string())
+            }
+            false => Err("is no directory".to_owned()),
+        };
+        usable.map_err(|why| format!("ledger.data_dir = {dir:?} can't be used: {}: {why}", there.display()))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -84,6 +84,9 @@ const BYTES_MIN: usize = 32;
 /// By how often each byte occurs: 32 hexadecimal digits have some 115 bits, 32 bytes in base64 some 200, and one letter
 /// again and again none. Shows what was typed without thought, not what somebody else knows.
 const BITS_MIN: f64 = 80.0;
+
+/// Of a file's mode.
+const READABLE_BY_ALL: u32 = 0o004;
 
 /// How one secret is given.
 struct Kind {
@@ -200,6 +203,49 @@ impl Secrets {
             ));
         }
         if problems.is_empty() { Ok(secrets) } else { Err(ConfigErrors(problems)) }
+    }
+
+    /// Which of the files that a configuration names are secrets that everybody on this machine can read.
+    pub fn exposed(config: &Config) -> Vec<String> {
+        let (auth, gate, queue, stripe) = (&config.auth, &config.gate, &config.queue, &config.stripe);
+        let files = [
+            (TOKEN.key, &auth.token_secret_file),
+            (TOKEN_PREVIOUS, &auth.token_secret_previous_file),
+            (OPERATOR.key, &auth.operator_token_file),
+            (OPERATOR_PREVIOUS, &auth.operator_token_previous_file),
+            (PAYMENT.key, &auth.payment_secret_file),
+            (PAYMENT_PREVIOUS, &auth.payment_secret_previous_file),
+            (STRIPE.key, &stripe.secret_key_file),
+            (STRIPE_WEBHOOK.key, &stripe.webhook_secret_file),
+            (STRIPE_WEBHOOK_PREVIOUS, &stripe.webhook_secret_previous_file),
+            (GATE.key, &gate.password_file),
+            (SENTINEL.key, &gate.sentinel_password_file),
+            (MYSQL.key, &config.ledger.mysql_password_file),
+            (QUEUE.key, &queue.secret_key_file),
+            (QUEUE_TOKEN.key, &queue.security_token_file),
+        ];
+        let named = files.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
+        let tls_key = config.http.tls_files().map(|(_, key)| ("http.tls_key_file", key));
+        named
+            .chain(tls_key)
+            .filter(|(_, path)| {
+                std::fs::metadata(path).is_ok_and(|found| found.mode() & READABLE_BY_ALL != 0)
+            })
+            .map(|(key, path)| {
+                let shown = path.display();
+                format!(
+                    "{key} = {path:?} is a secret that everybody on this machine can read: chmod 600 {shown}"
+                )
+            })
+            .collect()
+    }
+
+    /// Makes one in a new file, readable by its owner alone; one that is there stays as it is.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn make(path: &Path) -> io::Result<()> {
+        read_or_generate(path).map(drop)
     }
 
     fn read_previous(&mut self, auth: &Auth, problems: &mut Vec<String>) {

@@ -1,0 +1,267 @@
+//! `doorbuster init`: five questions, and what a server of one's own needs: configuration, secrets, a systemd unit.
+//!
+//! Must not: change a file that is there.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use server::Secrets;
+use server::config::{Environment, Sources};
+use toml::Value;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::serve::parse_listen;
+use crate::time::{format_duration, parse_duration};
+
+const CONFIG: &str = "doorbuster.toml";
+const UNIT: &str = "doorbuster.service";
+const SECRETS: [&str; 3] = ["token-secret", "operator-token", "payment-secret"];
+/// Below it a port needs a right of its own.
+const FIRST_FREE_PORT: u16 = 1024;
+
+/// Make the files of a server of your own: configuration, secrets and a systemd unit.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Asks what was not given as an option; Enter takes what stands in brackets. Into DIR it writes
+  doorbuster.toml                                what you answered; `doorbuster config` prints every other key
+  token-secret, operator-token, payment-secret   32 random bytes each, readable by their owner alone
+  doorbuster.service                             a systemd unit that may do nothing but serve
+Files that are there are not changed: then nothing is written.
+
+Examples:
+  doorbuster init /etc/doorbuster
+  doorbuster init --yes --data-dir ./data .      no questions")]
+pub(crate) struct InitArguments {
+    /// The folder of the files, made if it is missing
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Name under which buyers reach the server, drops.shop.example; empty: any [http.public_names]
+    #[arg(long)]
+    name: Option<String>,
+    /// Address and port to serve on [http.listen]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    listen: Option<SocketAddr>,
+    /// Networks of the proxies or the CDN in front, separated by commas; empty: none [http.trusted_proxies]
+    #[arg(long, value_name = "NETWORKS")]
+    proxies: Option<String>,
+    /// Directory of the ledger [ledger.data_dir]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Time to pay an order before its units go back on sale [sale.payment_s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    payment: Option<Duration>,
+    /// Ask nothing: take what would stand in brackets
+    #[arg(long)]
+    yes: bool,
+}
+
+/// What was answered.
+struct Answers {
+    name: String,
+    listen: SocketAddr,
+    proxies: Vec<String>,
+    data_dir: PathBuf,
+    payment: Duration,
+}
+
+pub(crate) fn run(arguments: &InitArguments, environment: &Environment) -> Result<(), Failure> {
+    std::fs::create_dir_all(&arguments.dir).map_err(|error| unwritable(&arguments.dir, &error))?;
+    let dir = arguments.dir.canonicalize().map_err(|error| unwritable(&arguments.dir, &error))?;
+    let there =
+        [CONFIG, UNIT].into_iter().chain(SECRETS).map(|name| dir.join(name)).find(|path| path.exists());
+    if let Some(there) = there {
+        let shown = there.display();
+        return Err(Failure::usage(format!("{shown} is there already: give another folder, or remove it")));
+    }
+    let answers = ask(arguments)?;
+    let mut written = Vec::new();
+    let done = write_all(&dir, &answers, &mut written).and_then(|()| check(&dir, environment));
+    if done.is_err() {
+        for path in written {
+            // What was just made; if it can't be removed, its name is in the way of the next try and is told then.
+            std::fs::remove_file(path).ok();
+        }
+    }
+    done?;
+    output::print(&next_steps(&dir, &answers))
+}
+
+fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
+    let mut lines = io::stdin().lock().lines();
+    let mut answer = |question: &str, default: &str| -> Result<String, Failure> {
+        if arguments.yes {
+            return Ok(default.to_owned());
+        }
+        output::print(&format!("{question} [{default}] "))?;
+        let line = lines.next().transpose().map_err(Failure::unavailable)?;
+        let line = line.ok_or_else(|| Failure::usage("no answer; --yes takes what stands in brackets"))?;
+        let line = line.trim();
+        Ok(if line.is_empty() { default } else { line }.to_owned())
+    };
+    let name = match &arguments.name {
+        Some(name) => name.clone(),
+        None => answer("Under which name do buyers reach it, like drops.shop.example? (empty: any)", "")?,
+    };
+    let listen = match arguments.listen {
+        Some(listen) => listen,
+        None => {
+            let text = answer("On which address and port does it serve?", "127.0.0.1:8080")?;
+            parse_listen(&text).map_err(Failure::usage)?
+        }
+    };
+    let proxies = match &arguments.proxies {
+        Some(proxies) => proxies.clone(),
+        None => answer("Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)", "")?,
+    };
+    let data_dir = match &arguments.data_dir {
+        Some(data_dir) => data_dir.clone(),
+        None => answer("Where are the orders kept?", "/var/lib/doorbuster")?,
+    };
+    let payment = match arguments.payment {
+        Some(payment) => payment,
+        None => {
+            parse_duration(&answer("How long may a buyer take to pay?", "15m")?).map_err(Failure::usage)?
+        }
+    };
+    let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
+    let proxies = proxies.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::to_owned);
+    Ok(Answers { name, listen, proxies: proxies.collect(), data_dir, payment })
+}
+
+fn write_all(dir: &Path, answers: &Answers, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    for name in SECRETS {
+        let path = dir.join(name);
+        Secrets::make(&path).map_err(|error| unwritable(&path, &error))?;
+        written.push(path);
+    }
+    for (name, text) in [(CONFIG, config(dir, answers)), (UNIT, unit(dir, answers)?)] {
+        let path = dir.join(name);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path);
+        made.and_then(|mut file| {
+            written.push(path.clone());
+            file.write_all(text.as_bytes())
+        })
+        .map_err(|error| unwritable(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// As the server will read it: what was answered wrongly is said in its words.
+fn check(dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    let config = Sources::default().file(&dir.join(CONFIG)).environment(environment).load()?;
+    Secrets::load(&config, environment)?;
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::unavailable(format!("{}: can't be written: {error}", path.display()))
+}
+
+fn config(dir: &Path, answers: &Answers) -> String {
+    let text = |text: &str| Value::from(text).to_string();
+    let list = |texts: Vec<String>| Value::from(texts).to_string();
+    let secret = |name: &str| text(&dir.join(name).display().to_string());
+    let names = if answers.name.is_empty() { Vec::new() } else { vec![answers.name.clone()] };
+    format!(
+        "# Made by `doorbuster init`. `doorbuster config` prints every key with its meaning, default and bounds;\n\
+         # `doorbuster config --check {CONFIG}` says whether this file is right.\n\n\
+         [http]\nlisten = {listen}\npublic_names = {names}\ntrusted_proxies = {proxies}\n\n\
+         [auth]\ntoken_secret_file = {token}        # the shop signs buyers' tokens with it\n\
+         operator_token_file = {operator}    # for `doorbuster sale` and the other commands\n\
+         payment_secret_file = {payment_secret}    # the payment provider's callbacks are signed with it\n\n\
+         [ledger]\ndata_dir = {data_dir}\n\n\
+         [sale]\npayment_s = {payment}\n",
+        listen = text(&answers.listen.to_string()),
+        names = list(names),
+        proxies = list(answers.proxies.clone()),
+        token = secret(SECRETS[0]),
+        operator = secret(SECRETS[1]),
+        payment_secret = secret(SECRETS[2]),
+        data_dir = text(&answers.data_dir.display().to_string()),
+        payment = answers.payment.as_secs(),
+    )
+}
+
+/// Nothing but the data directory can be written, and nothing but the network is reached.
+fn unit(dir: &Path, answers: &Answers) -> Result<String, Failure> {
+    let program = std::env::current_exe().map_err(Failure::unavailable)?;
+    let capability = if answers.listen.port() < FIRST_FREE_PORT { "CAP_NET_BIND_SERVICE" } else { "" };
+    let config = dir.join(CONFIG);
+    let (program, config, data_dir) = (quoted(&program), quoted(&config), quoted(&answers.data_dir));
+    Ok(format!(
+        "[Unit]
+Description=Doorbuster, the orders of a flash sale
+Documentation=man:systemd.exec(5)
+Wants=network-online.target
+After=network-online.target time-sync.target
+
+[Service]
+User=doorbuster
+ExecStart={program} serve --config {config}
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=1
+TimeoutStopSec=60
+LimitNOFILE=65536
+UMask=0077
+ReadWritePaths={data_dir}
+AmbientCapabilities={capability}
+CapabilityBoundingSet={capability}
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectProc=invisible
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+PrivateDevices=yes
+PrivateTmp=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RemoveIPC=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"
+    ))
+}
+
+/// A path as a unit takes it: in quotes, with its own specifiers switched off.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", text.replace('%', "%%"))
+}
+
+fn next_steps(dir: &Path, answers: &Answers) -> String {
+    let (shown, data_dir) = (dir.display(), answers.data_dir.display());
+    format!(
+        "
+written to {shown}: {CONFIG}, {}, {UNIT}
+payment: an order that is not paid within {} goes back on sale
+
+Try it:     doorbuster serve --config {shown}/{CONFIG}
+As service: useradd --system doorbuster; install -d -o doorbuster -m 700 {data_dir}
+            chown -R doorbuster: {shown}; cp {shown}/{UNIT} /etc/systemd/system/
+            systemctl daemon-reload; systemctl enable --now doorbuster
+First sale: doorbuster sale create --help
+",
+        SECRETS.join(", "),
+        format_duration(answers.payment)
+    )
+}
