@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run run-cluster try-shop test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run dist run-cluster try-shop test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -14,6 +14,9 @@ compiler:
 run: compiler ## build, and serve the demo on http://127.0.0.1:8080 (data in var/demo; Ctrl-C stops it)
 	$(CARGO) build --release -p doorbuster
 	exec ./target/release/doorbuster serve --demo --data-dir var/demo
+
+dist: compiler ## build what a shop deploys, optimised as a whole: target/dist/doorbuster
+	$(CARGO) build --profile dist -p doorbuster
 
 run-cluster: compiler ## build, and serve the demo with two servers on Redis, RocketMQ and MariaDB, behind nginx
 	$(CARGO) build --release -p doorbuster
