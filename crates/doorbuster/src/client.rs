@@ -239,7 +239,8 @@ fn again(once: Option<Once<'_>>) -> String {
 /// Lists are shown to everybody, without what only operators see: whoever gave a token is told that it is not theirs.
 pub(crate) fn not_the_operators() -> Failure {
     Failure::usage(format!(
-        "the server takes this token for no operator's (--token-file FILE or {TOKEN_VARIABLE})"
+        "the server takes this token for no operator's (--token-file FILE or {TOKEN_VARIABLE}); if operators have a \
+         listener of their own, --server must name that one"
     ))
 }
 
