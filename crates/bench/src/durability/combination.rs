@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::figures;
 use crate::target::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::target::engines::{BrokerFlush, Flushes, RedisLog};
 
@@ -131,7 +130,8 @@ impl Combination {
 
     /// As the report calls it: for `--only`, for thresholds, and for people.
     pub(super) fn name(self) -> String {
-        figures::combination_name(self.profile(), &self.settings())
+        let settings = self.settings().into_iter().map(|(name, value)| format!(", {name} = {value}"));
+        self.profile().to_owned() + &settings.collect::<String>()
     }
 
     /// Reasoned from what each setting promises; a power cut can't be made here.

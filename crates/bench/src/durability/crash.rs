@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::DurabilityOptions;
 use super::combination::Victim;
 use super::testbed::{DurabilityTestbed, surprise};
+use super::{DurabilityOptions, Kill};
 use crate::audit::invariants::{Matched, STILL};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
@@ -16,7 +16,6 @@ use crate::drivers::http::{Http, once};
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
-use crate::report::model::Kill;
 use crate::target::TOKEN_SECRET;
 use crate::target::installation::Installation;
 
@@ -54,7 +53,7 @@ pub(super) fn kill(
     let matched = settled(testbed, first, &options.site.stop)?;
     ensure!(matched.twice == 0, "AUDIT FAILED: {} orders are in the ledger twice", matched.twice);
     Ok(Kill {
-        victim: victim.name().to_owned(),
+        victim: victim.name(),
         acknowledged: testbed.receipts.count() - first,
         acknowledged_lost: u64::try_from(matched.lost.len())?,
         unknown: record.outcomes.unknown + probed.unknown,

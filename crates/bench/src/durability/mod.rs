@@ -9,6 +9,7 @@ mod combination;
 mod crash;
 mod testbed;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ use self::combination::Combination;
 use self::testbed::DurabilityTestbed;
 use crate::audit::AUDIT_FAILED;
 use crate::load::Trial;
-use crate::report::figures;
-use crate::report::model::{DurabilityRow, Kill};
+use crate::report::figures::KILLED;
+use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport};
 use crate::target::engines::find_scripts;
 use crate::target::installation::Site;
 
@@ -31,6 +32,30 @@ const EMBEDDED_BESIDES: Duration = Duration::from_secs(3);
 const CLUSTER_BESIDES: Duration = Duration::from_secs(90);
 const WITHOUT_MARIADB: &str = "Back after: until an order was accepted. That needs no MariaDB: orders wait in the broker, \
                                pending, until it is there again.";
+
+/// Name, unit and direction of each figure of a kill.
+const KILL: [(&str, &str, Better); 4] = [
+    ("acknowledged", "orders", Better::Neither),
+    ("acknowledged lost", "orders", Better::Lower),
+    ("unknown", "orders", Better::Neither),
+    ("back after", "s", Better::Lower),
+];
+
+/// `back after, redis killed`.
+fn of_kill(metric: &str, victim: &str) -> String {
+    format!("{metric}, {victim}{KILLED}")
+}
+
+/// What was lost when one process was killed.
+#[derive(Debug)]
+struct Kill {
+    victim: &'static str,
+    acknowledged: u64,
+    acknowledged_lost: u64,
+    unknown: u64,
+    /// From the kill until an order was accepted again.
+    back_after_s: f64,
+}
 
 #[derive(Debug)]
 pub struct DurabilityOptions {
@@ -71,8 +96,12 @@ impl DurabilityOptions {
 
     /// What will be measured: the name of each row, and its metrics.
     pub fn plan(&self) -> Vec<(String, Vec<String>)> {
-        let victims = |row: &Combination| row.victims().iter().map(|victim| victim.name());
-        self.rows().iter().map(|row| (row.name(), figures::durability_metrics(victims(row)))).collect()
+        let metrics = |row: &Combination| {
+            let of_kills =
+                row.victims().iter().flat_map(|victim| KILL.map(|(of, ..)| of_kill(of, victim.name())));
+            ["throughput", "p99"].map(str::to_owned).into_iter().chain(of_kills).collect()
+        };
+        self.rows().iter().map(|row| (row.name(), metrics(row))).collect()
     }
 
     /// About how long that takes on two processors: the loads, and starts, restarts and audits as they were measured.
@@ -90,20 +119,29 @@ impl DurabilityOptions {
     }
 }
 
+/// The price list, without a row.
+pub fn empty() -> ScenarioReport {
+    ScenarioReport {
+        name: "durability".to_owned(),
+        title: "What durability costs, and what SIGKILL loses".to_owned(),
+        ..ScenarioReport::default()
+    }
+}
+
 /// Measures every row, and adds each to `measured` when it is done: an hour is not lost with the row after it.
 ///
 /// # Errors
 /// If anything can't be started or measured, if the stop flag is raised, or if a ledger breaks an invariant. Orders
 /// lost by a kill are `AUDIT FAILED`, whatever the settings; then there is no figure, `measured` is empty.
-pub fn run(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> anyhow::Result<()> {
+pub fn run(options: &DurabilityOptions, measured: &mut ScenarioReport) -> anyhow::Result<()> {
     let ended = run_rows(options, measured);
     if ended.as_ref().is_err_and(|error| format!("{error:#}").contains(AUDIT_FAILED)) {
-        measured.clear();
+        *measured = empty();
     }
     ended
 }
 
-fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> anyhow::Result<()> {
+fn run_rows(options: &DurabilityOptions, measured: &mut ScenarioReport) -> anyhow::Result<()> {
     ensure!(options.repeats > 0 && options.users > 0 && !options.load.is_zero(), "a row needs a load");
     let rows = options.rows();
     ensure!(!rows.is_empty(), "no row of that name");
@@ -126,16 +164,20 @@ fn run_rows(options: &DurabilityOptions, measured: &mut Vec<DurabilityRow>) -> a
         options.site.progress.scenario(number + 1, rows.len(), &row.name(), Some(left));
         options.site.progress.doing("throughput and latency");
         let folder = folder.path().join(format!("row-{number}"));
-        let done = measure(options, &folder, *row).with_context(|| row.name())?;
+        let (case, audit) = measure(options, &folder, *row).with_context(|| row.name())?;
         // The engines are down by now; a long list must not need the disk of all rows together.
         std::fs::remove_dir_all(&folder).context("removing a row's folder")?;
-        options.site.progress.done(&line_of(&done, *row));
-        measured.push(done);
+        measured.cases.push(case);
+        // Of all ledgers together: each was audited by itself.
+        match &mut measured.audit {
+            Some(all) => all.add(&audit),
+            none => *none = Some(audit),
+        }
     }
     Ok(())
 }
 
-fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<DurabilityRow> {
+fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<(Case, Audit)> {
     std::fs::create_dir(folder).context("a row's folder")?;
     let mut testbed = DurabilityTestbed::open(options, folder, row)?;
     // A Java program and an empty buffer pool are slow at first: their orders count for the audit only.
@@ -154,22 +196,42 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
         kills.push(kill);
     }
     let audit = testbed.close(&options.site.stop)?;
-    let notes = match row {
-        Combination::Embedded(_) => Vec::new(),
-        Combination::Cluster(_) => vec![WITHOUT_MARIADB.to_owned()],
-    };
-    Ok(DurabilityRow {
-        profile: row.profile().to_owned(),
-        settings: row.settings(),
-        engines,
-        orders_per_s: valid().map(Trial::good_per_s).collect(),
-        p99_us: valid().map(|trial| trial.response.at(0.99)).collect(),
-        trials: trials.clone(),
-        kills,
-        power_cut: row.power_cut(),
-        audit: Some(audit),
-        notes,
-    })
+    let mut notes = vec![row.power_cut()];
+    if matches!(row, Combination::Cluster(_)) {
+        notes.push(WITHOUT_MARIADB.to_owned());
+    }
+    let p99 = valid().map(|trial| trial.response.at(0.99) as f64).collect();
+    let mut metrics = vec![
+        Metric::new("throughput", "1/s", Better::Higher, valid().map(Trial::good_per_s).collect()),
+        Metric::new("p99", "us", Better::Lower, p99),
+    ];
+    metrics.extend(kills.iter().flat_map(Kill::metrics));
+    let per_s = metrics[0].values.iter().sum::<f64>() / metrics[0].values.len().max(1) as f64;
+    let kills: Vec<String> = kills.iter().map(ToString::to_string).collect();
+    options.site.progress.done(&format!("{}: {per_s:.0}/s; {}", row.name(), kills.join("; ")));
+    let (name, series) = (row.name(), row.profile().to_owned());
+    Ok((Case { name, series, metrics, trials, engines, notes, ..Case::default() }, audit))
+}
+
+impl Kill {
+    fn metrics(&self) -> [Metric; 4] {
+        let values =
+            [self.acknowledged as f64, self.acknowledged_lost as f64, self.unknown as f64, self.back_after_s];
+        std::array::from_fn(|of| {
+            let (metric, unit, better) = KILL[of];
+            Metric::new(&of_kill(metric, self.victim), unit, better, vec![values[of]])
+        })
+    }
+}
+
+impl fmt::Display for Kill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { victim, acknowledged, acknowledged_lost, unknown, back_after_s } = self;
+        write!(
+            f,
+            "{victim}: {acknowledged_lost} of {acknowledged} lost, {unknown} unknown, back after {back_after_s:.1} s"
+        )
+    }
 }
 
 /// The promise of every row: what was acknowledged survives SIGKILL of any one process.
@@ -187,21 +249,6 @@ fn check_kept(kill: &Kill) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn line_of(done: &DurabilityRow, row: Combination) -> String {
-    let kills: Vec<_> = done
-        .kills
-        .iter()
-        .map(|kill| {
-            format!(
-                "{}: {} of {} lost, {} unknown, back after {:.1} s",
-                kill.victim, kill.acknowledged_lost, kill.acknowledged, kill.unknown, kill.back_after_s
-            )
-        })
-        .collect();
-    let per_s = done.orders_per_s.iter().sum::<f64>() / done.orders_per_s.len().max(1) as f64;
-    format!("{}: {per_s:.0}/s; {}", row.name(), kills.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +256,7 @@ mod tests {
     #[test]
     fn a_lost_order_is_a_failed_audit() {
         for (acknowledged_lost, kept) in [(0, true), (1, false), (5000, false)] {
-            let victim = "mariadb".to_owned();
+            let victim = "mariadb";
             let kill = Kill { victim, acknowledged: 5000, acknowledged_lost, unknown: 4, back_after_s: 0.7 };
             match check_kept(&kill) {
                 Ok(()) => assert!(kept, "{acknowledged_lost} are let through"),

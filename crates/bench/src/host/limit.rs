@@ -21,6 +21,8 @@ pub(crate) const OTHERS_MAX: f64 = 0.1;
 const PROCESSES_NAMED: usize = 5;
 /// Begins the sentence of a machine that could have done more.
 pub(crate) const NOTHING_USED_UP: &str = "Nothing was used up";
+/// What limited a search in which no load failed that the generator could make.
+pub(crate) const LOAD_GENERATOR: &str = "the load generator";
 
 /// One or more sentences.
 pub(crate) fn limit(usage: &Usage) -> String {

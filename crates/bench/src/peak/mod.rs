@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod controller;
+mod found;
 pub mod judge;
 mod preflight;
 mod testbed;
@@ -22,14 +23,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use self::controller::{Controller, Ending, Outcome, Phase, Point, Rules, Step};
+use self::controller::{Controller, Ending, Outcome, Point, Rules, Step};
+use self::found::Found;
 use self::judge::{Limits, Plan, median_interval};
 use self::testbed::PeakTestbed;
 use self::trials::{Measured, Trials};
 use crate::audit::AUDIT_FAILED;
-use crate::host::limit::limit;
-use crate::host::usage::Usage;
-use crate::report::model::{Limiter, Overload, PeakPoint, PeakReport, Trial, Verdict};
+use crate::report::model::{ScenarioReport, Search};
 use crate::target::installation::Site;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
@@ -40,8 +40,8 @@ const PRECISION: f64 = 1.05;
 /// Of the trial's length: a note says so if the limit is longer, because a trial may then end before its backlog is
 /// over the limit.
 const LIMIT_SHARE: f64 = 0.05;
-/// [`Limiter::what`] of a search in which no load failed that the generator could make.
-pub const GENERATOR: &str = "the load generator";
+
+pub use self::found::metrics;
 
 /// Whom to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl PeakOptions {
 /// an audit, because the answers that the last trial's buyers got are not known.
 #[derive(Debug)]
 pub struct Searched {
-    pub report: PeakReport,
+    pub report: ScenarioReport,
     pub cut: Option<String>,
 }
 
@@ -190,33 +190,23 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
     };
     let mut notes = notes(options, &found.outcome, local);
     notes.extend(preflight::too_noisy(&idle_noise_us, options.p99));
-    let report = PeakReport {
-        target: options.target.name(),
-        p99_limit_us: limits.p99_us,
-        errors_limit: limits.lost_share,
-        highest_passed: found.outcome.highest_passed,
-        lowest_failed: found.outcome.lowest_failed,
-        closed_loop_max: found.outcome.closed_loop,
-        generator_ceiling: ceiling,
-        idle_noise_us,
-        confirmed: found.outcome.confirmed,
-        limiter: found.limiter(ceiling),
-        curve: found.curve(),
-        overload: found.overload(),
-        admission: found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers)),
-        audit,
+    let settings = found.limit().map(|peak| admission::admission(peak, limits.p99_us, servers));
+    let report = ScenarioReport {
+        name: "peak".to_owned(),
+        title: "The load that is carried within a limit".to_owned(),
         notes,
+        cases: found.cases(&options.target.name(), ceiling, idle_noise_us.at(0.99)),
+        audit,
+        limiter: found.limiter(ceiling),
+        search: Some(Search {
+            p99_limit_us: limits.p99_us,
+            errors_limit: limits.lost_share,
+            confirmed: found.outcome.confirmed,
+            settings,
+        }),
+        ..ScenarioReport::default()
     };
     Ok(Searched { report, cut: found.cut })
-}
-
-/// What a search came to.
-struct Found {
-    outcome: Outcome,
-    points: Vec<Point>,
-    measured: Vec<Measured>,
-    /// Why it ended early.
-    cut: Option<String>,
 }
 
 fn search(
@@ -297,96 +287,6 @@ fn line_of(point: &Point, measured: &[Measured]) -> String {
         format!(", p99 {:.1} to {:.1} ms", low as f64 / 1e3, high as f64 / 1e3)
     });
     format!("{}: {:.0}/s: {:?}{p99} ({} trials)", point.phase.name(), point.per_s, point.verdict, seen.len())
-}
-
-impl Found {
-    fn trials_of(&self, point: &Point) -> Vec<Trial> {
-        point.measurements.iter().map(|at| self.measured[*at].trial.clone()).collect()
-    }
-
-    /// The closed loop first, then every load in the order of its verdict.
-    fn curve(&self) -> Vec<PeakPoint> {
-        let anchors: Vec<_> = self.measured.iter().filter(|of| of.phase == Phase::Anchor).collect();
-        let valid = anchors.iter().any(|of| of.seen().is_some());
-        let anchor = PeakPoint {
-            rate: self.outcome.closed_loop.unwrap_or(0.0),
-            phase: Phase::Anchor.name().to_owned(),
-            // It is no load that could pass: it only says what comes back when everybody asks at once.
-            verdict: if valid { Verdict::Undecided } else { Verdict::Invalid },
-            trials: anchors.iter().map(|of| of.trial.clone()).collect(),
-        };
-        let points = self.points.iter().map(|point| PeakPoint {
-            rate: point.per_s,
-            phase: point.phase.name().to_owned(),
-            verdict: point.verdict,
-            trials: self.trials_of(point),
-        });
-        std::iter::once(anchor).chain(points).collect()
-    }
-
-    fn overload(&self) -> Option<Overload> {
-        let over = self.measured.iter().rfind(|of| of.phase == Phase::Overload)?;
-        let back = self.measured.last().filter(|_| self.outcome.recovered == Some(true));
-        let trial = over.trial.clone();
-        Some(Overload {
-            rate: over.per_s,
-            good_per_s: trial.good_per_s(),
-            refused_per_s: trial.outcomes.refused() as f64 / trial.seconds.max(1e-9),
-            trial,
-            recovery_s: back.map(|back| back.begun.saturating_duration_since(over.ended).as_secs_f64()),
-        })
-    }
-
-    /// What the target carries and what it does not are both known: only then can settings follow. Otherwise the
-    /// generator's limit would become the shop's.
-    fn limit(&self) -> Option<f64> {
-        let Outcome { highest_passed, lowest_failed, confirmed, .. } = self.outcome;
-        highest_passed.filter(|_| confirmed && lowest_failed.is_some())
-    }
-
-    /// From what the machine did under the lowest load that failed; or, where none did, the generator.
-    fn limiter(&self, ceiling: f64) -> Option<Limiter> {
-        if let Some(failed) = self.outcome.lowest_failed {
-            let usage = self.usage_at(failed, Trial::is_valid)?;
-            return Some(Limiter { what: limit(usage), evidence: processes(usage).collect() });
-        }
-        let (per_s, said) = match self.outcome.ending {
-            Ending::GeneratorCeiling { per_s } => {
-                (per_s, "is the most that is offered here, and it was carried")
-            }
-            Ending::GeneratorInvalid { per_s } => {
-                (per_s, "could not be made soundly, so nothing is known of the target there")
-            }
-            _ => return None,
-        };
-        let mut evidence = vec![
-            format!("{per_s:.0}/s {said}."),
-            format!("The generator alone sends {ceiling:.0}/s to a server that does nothing."),
-        ];
-        // A trial that the generator spoiled says most about it.
-        evidence.extend(self.usage_at(per_s, |_| true).into_iter().flat_map(processes));
-        Some(Limiter { what: GENERATOR.to_owned(), evidence })
-    }
-
-    /// Of the last trial at this load that is wanted.
-    fn usage_at(&self, per_s: f64, wanted: fn(&Trial) -> bool) -> Option<&Usage> {
-        let points = self.points.iter().rev().filter(|point| point.per_s == per_s);
-        let mut trials =
-            points.flat_map(|point| point.measurements.iter().rev()).map(|at| &self.measured[*at].trial);
-        trials.find(|trial| wanted(trial))?.usage.as_ref()
-    }
-}
-
-fn processes(usage: &Usage) -> impl Iterator<Item = String> {
-    usage.processes.iter().map(|of| {
-        format!(
-            "{}: {:.2} processors; its busiest thread, {}, {:.0}% of one",
-            of.name,
-            of.processors,
-            of.busiest_thread,
-            of.busiest_thread_share * 100.0
-        )
-    })
 }
 
 fn notes(options: &PeakOptions, outcome: &Outcome, local: bool) -> Vec<String> {

@@ -1,4 +1,9 @@
+use super::controller::Phase;
+use super::trials::Measured;
 use super::*;
+use crate::host::limit::LOAD_GENERATOR;
+use crate::load::Trial;
+use crate::report::model::Verdict;
 
 fn found(lowest_failed: Option<f64>, ending: Ending) -> Found {
     let outcome = Outcome {
@@ -30,7 +35,7 @@ fn the_limit_of_the_generator_is_not_the_limit_of_the_shop() {
     for ending in [Ending::GeneratorCeiling { per_s: 7000.0 }, Ending::GeneratorInvalid { per_s: 8000.0 }] {
         let unknown = found(None, ending);
         let limiter = unknown.limiter(8750.0).unwrap();
-        assert_eq!((unknown.limit(), limiter.what.as_str()), (None, GENERATOR));
+        assert_eq!((unknown.limit(), limiter.what.as_str()), (None, LOAD_GENERATOR));
         assert!(limiter.evidence[1].contains("8750/s"), "{limiter:?}");
         assert_eq!(found(Some(7300.0), ending).limit(), Some(7000.0));
     }

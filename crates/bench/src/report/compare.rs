@@ -8,7 +8,7 @@
 
 use super::figures::{self, Figure};
 use super::format::{percent, time_us};
-use super::model::{Better, EngineSettings, PeakReport, Report};
+use super::model::{Better, EngineSettings, Report, Search};
 use super::statistics::{self, Interval};
 use crate::target::DOORBUSTER;
 
@@ -58,7 +58,10 @@ impl Comparison {
 
 /// `threshold` is the share by which a figure may get worse: 0.05.
 pub fn compare(before: &Report, after: &Report, threshold: f64) -> Comparison {
-    let (before, after) = (figures::all(before), figures::all(after));
+    let [before, after] = [before, after].map(|report| {
+        let all = figures::all(report).into_iter();
+        all.filter(|figure| !figure.of_load).collect::<Vec<_>>()
+    });
     let mut changes = Vec::new();
     let (mut unmeasured, mut only_before) = (Vec::new(), Vec::new());
     for figure in &before {
@@ -125,21 +128,19 @@ pub fn differences(before: &Report, after: &Report) -> Vec<String> {
     differ("file system", &here.file_system, &there.file_system);
     differ("co-located", &here.co_located.to_string(), &there.co_located.to_string());
     differ("size", &format!("{:?}", before.size), &format!("{:?}", after.size));
-    if let (Some(here), Some(there)) = (&before.peak, &after.peak) {
-        let limit = |of: &PeakReport| time_us(of.p99_limit_us as f64);
-        differ("peak: limit of p99", &limit(here), &limit(there));
-        differ("peak: limit of errors", &percent(here.errors_limit), &percent(there.errors_limit));
-    }
     for scenario in &before.scenarios {
-        let other = after.scenarios.iter().find(|other| other.name == scenario.name);
-        if let Some(other) = other {
-            engines(&scenario.name, &scenario.engines, &other.engines, &mut differ);
+        let Some(other) = after.scenarios.iter().find(|other| other.name == scenario.name) else { continue };
+        if let (Some(here), Some(there)) = (&scenario.search, &other.search) {
+            let limit = |of: &Search| time_us(of.p99_limit_us as f64);
+            differ(&format!("{}: limit of p99", scenario.name), &limit(here), &limit(there));
+            let [here, there] = [here, there].map(|of| percent(of.errors_limit));
+            differ(&format!("{}: limit of errors", scenario.name), &here, &there);
         }
-    }
-    for row in &before.durability {
-        let name = figures::combination(row);
-        if let Some(other) = after.durability.iter().find(|other| figures::combination(other) == name) {
-            engines(&name, &row.engines, &other.engines, &mut differ);
+        engines(&scenario.name, &scenario.engines, &other.engines, &mut differ);
+        for case in &scenario.cases {
+            if let Some(other) = other.cases.iter().find(|other| other.name == case.name) {
+                engines(&case.name, &case.engines, &other.engines, &mut differ);
+            }
         }
     }
     lines
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn what_only_one_has_is_listed() {
         let mut less = sample::report();
-        less.scenarios.truncate(1);
+        less.scenarios.remove(1);
         let comparison = compare(&sample::report(), &less, 0.05);
         assert_eq!(comparison.only_before, ["redis-memory/400,000 keys: used memory"]);
         assert_eq!(comparison.missing(), ["redis-memory/400,000 keys: used memory"]);
@@ -270,7 +271,7 @@ mod tests {
         other.environment.processors += 1;
         other.environment.build = "debug".to_owned();
         other.size = crate::report::model::Size::Quick;
-        let peak = other.peak.as_mut().unwrap();
+        let peak = other.scenarios[2].search.as_mut().unwrap();
         (peak.p99_limit_us, peak.errors_limit) = (100_000, 0.01);
         let engine = &mut other.scenarios[0].engines[0];
         engine.version = "7.2".to_owned();

@@ -119,7 +119,7 @@ mod tests {
         // All of its trials were invalid.
         let none = of("set, 5000 threads", "throughput");
         assert_eq!((none.len(), &none[0][8], &none[0][9]), (1, "", ""));
-        assert_eq!(rows.iter().filter(|row| &row[0] == "peak").count(), 4);
+        assert_eq!(rows.iter().filter(|row| &row[0] == "peak" && &row[1] == "embedded").count(), 4);
         assert!(
             rows.iter().any(|row| &row[0] == "durability" && &row[5] == "acknowledged lost, redis killed")
         );

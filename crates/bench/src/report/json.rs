@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn what_is_no_report_of_this_schema_is_refused() {
-        let other = to_text(&sample::report()).unwrap().replace("doorbuster-bench/1", "doorbuster-bench/0");
+        let other = to_text(&sample::report()).unwrap().replace("doorbuster-bench/2", "doorbuster-bench/0");
         for (text, reason) in [
             (other.as_str(), "its schema is doorbuster-bench/0"),
             ("{\"environment\": {}}", "it names no schema"),
-            ("{\"schema\": \"doorbuster-bench/1\"}", "not as doorbuster-bench/1 wants it: missing field"),
+            ("{\"schema\": \"doorbuster-bench/2\"}", "not as doorbuster-bench/2 wants it: missing field"),
             ("not json", "no JSON"),
         ] {
             let error = format!("{:#}", from_text(text).unwrap_err());

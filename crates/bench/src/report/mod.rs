@@ -17,7 +17,7 @@ pub mod statistics;
 pub mod summary;
 pub mod thresholds;
 pub mod verdict;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;

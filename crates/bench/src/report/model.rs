@@ -3,8 +3,6 @@
 //! Data only. Every repeat is kept; medians and intervals are computed from them when they are shown. Times are in
 //! microseconds, rates per second, sizes in bytes, unless a name says otherwise.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::audit::AUDIT_FAILED;
@@ -13,7 +11,7 @@ pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 pub use crate::target::engines::EngineSettings;
 
 /// The version of this structure; a reader refuses another one.
-pub const SCHEMA: &str = "doorbuster-bench/1";
+pub const SCHEMA: &str = "doorbuster-bench/2";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,8 +38,6 @@ pub struct Report {
     pub scenarios: Vec<ScenarioReport>,
     /// Scenarios that were asked for and gave no figures.
     pub failures: Vec<FailedScenario>,
-    pub peak: Option<PeakReport>,
-    pub durability: Vec<DurabilityRow>,
     /// What the caller asked for, and whether it was met.
     pub thresholds: Vec<ThresholdResult>,
 }
@@ -69,11 +65,12 @@ impl Report {
     }
 
     /// A case of a scenario with a trial in which not one request was carried: then nothing was measured but refusals
-    /// and failures, whatever the figures. A search judges its own, and so does the price list.
+    /// and failures, whatever the figures. A search judges its own loads.
     pub fn carried_nothing(&self) -> Option<String> {
         let cases = self.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
         let nothing = |trial: &Trial| trial.not_carried().is_some_and(|(requests, of)| requests == of);
-        let (scenario, case) = cases.into_iter().find(|(_, case)| case.trials.iter().any(nothing))?;
+        let mut judged = cases.filter(|(_, case)| case.load.is_none());
+        let (scenario, case) = judged.find(|(_, case)| case.trials.iter().any(nothing))?;
         Some(format!("{}/{}", scenario.name, case.name))
     }
 }
@@ -96,8 +93,8 @@ pub struct FailedScenario {
     pub error: String,
 }
 
-/// One scenario: an experiment with its cases.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// One scenario: an experiment with its cases; a search for the peak, with its loads; the price list of durability.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioReport {
     /// As `bench list` has it.
@@ -114,10 +111,20 @@ pub struct ScenarioReport {
     pub shapes: Vec<Shape>,
     pub audit: Option<Audit>,
     pub limiter: Option<Limiter>,
+    /// Of a search alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+}
+
+impl ScenarioReport {
+    /// The one value of a metric that a search has once.
+    pub fn found(&self, metric: &str) -> Option<f64> {
+        self.cases.iter().flat_map(|case| &case.metrics).find(|of| of.name == metric)?.values.first().copied()
+    }
 }
 
 /// One point of an experiment: the same thing measured `repeats` times.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// Unique in its scenario: `set, 100 threads`.
@@ -129,6 +136,46 @@ pub struct Case {
     pub metrics: Vec<Metric>,
     /// The runs of the load, one for each repeat; none where no load was run (memory, recovery).
     pub trials: Vec<Trial>,
+    /// As they said themselves, where each case has settings of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<EngineSettings>,
+    /// What a reader must know of this case, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Of a load that a search has tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+}
+
+impl Case {
+    /// Those that say something of the target. A search makes the others again.
+    pub fn valid(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| trial.is_valid())
+    }
+}
+
+/// What a search did with a load. Its invalid trials count for no figure and no verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// `anchor` (the closed loop), `bracket`, `bisect`, `confirm`, `control`, `recheck`, `overload`.
+    pub phase: String,
+    /// None: it was not to be judged.
+    pub verdict: Option<Verdict>,
+    /// The highest load that passed, or the lowest that failed.
+    pub decides: bool,
+}
+
+/// What a search looked for, and what follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    pub p99_limit_us: u64,
+    pub errors_limit: f64,
+    /// The loads that decide passed and failed again.
+    pub confirmed: bool,
+    /// The admission that follows: TOML that `serve --config` takes.
+    pub settings: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -209,6 +256,17 @@ pub struct Audit {
 }
 
 impl Audit {
+    /// Of another ledger.
+    pub fn add(&mut self, other: &Self) {
+        self.initial_units += other.initial_units;
+        self.remaining_units += other.remaining_units;
+        self.held_units += other.held_units;
+        self.sold_units += other.sold_units;
+        self.accepted += other.accepted;
+        self.unknown += other.unknown;
+        self.orders += other.orders;
+    }
+
     /// What is wrong with it, if anything is.
     pub fn broken(&self) -> Option<String> {
         let Self {
@@ -235,54 +293,7 @@ pub struct Limiter {
     pub evidence: Vec<String>,
 }
 
-/// The load that is carried within a limit.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PeakReport {
-    /// `embedded`, `cluster`, or the address of a running one.
-    pub target: String,
-    pub p99_limit_us: u64,
-    pub errors_limit: f64,
-    /// Requests per second.
-    pub highest_passed: Option<f64>,
-    pub lowest_failed: Option<f64>,
-    /// Good answers per second; none if the generator spoiled that trial each time.
-    pub closed_loop_max: Option<f64>,
-    /// What the generator alone can send to a server that does nothing.
-    pub generator_ceiling: f64,
-    pub idle_noise_us: Distribution,
-    pub curve: Vec<PeakPoint>,
-    pub confirmed: bool,
-    pub overload: Option<Overload>,
-    pub admission: Option<Admission>,
-    pub audit: Option<Audit>,
-    pub limiter: Option<Limiter>,
-    pub notes: Vec<String>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PeakPoint {
-    pub rate: f64,
-    /// `anchor`, `bracket`, `bisect`, `confirm`, `control`.
-    pub phase: String,
-    pub verdict: Verdict,
-    /// All that were made, invalid ones too: those have flags that say why, and count for no figure and no verdict.
-    pub trials: Vec<Trial>,
-}
-
-impl PeakPoint {
-    /// Nothing is offered in a closed loop: its rate is what came of it.
-    pub fn is_closed_loop(&self) -> bool {
-        self.phase == "anchor"
-    }
-
-    /// Those that say something of the target. The others were made again.
-    pub fn valid(&self) -> impl Iterator<Item = &Trial> {
-        self.trials.iter().filter(|trial| trial.is_valid())
-    }
-}
-
+/// Whether a load is carried within the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -290,64 +301,6 @@ pub enum Verdict {
     Fail,
     Undecided,
     Invalid,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Overload {
-    /// Offered, per second.
-    pub rate: f64,
-    pub good_per_s: f64,
-    pub refused_per_s: f64,
-    pub trial: Trial,
-    /// From the end of the overload until a control load was within the limit again.
-    pub recovery_s: Option<f64>,
-}
-
-/// Settings that follow from the peak.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Admission {
-    pub orders_per_s: f64,
-    pub in_flight: u64,
-    /// A third to a half of the peak: what to run every day.
-    pub everyday_per_s: (f64, f64),
-    /// TOML that `serve --config` takes.
-    pub config: String,
-}
-
-/// One combination of durability settings.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DurabilityRow {
-    /// `cluster` or `embedded`.
-    pub profile: String,
-    /// By setting: `redis appendfsync` = `everysec`.
-    pub settings: BTreeMap<String, String>,
-    pub engines: Vec<EngineSettings>,
-    /// Of the valid trials.
-    pub orders_per_s: Vec<f64>,
-    pub p99_us: Vec<u64>,
-    #[serde(default)]
-    pub trials: Vec<Trial>,
-    /// What was killed, and what was lost by it: one for each kill.
-    pub kills: Vec<Kill>,
-    /// What a power cut may lose: reasoned from the settings, not measured.
-    pub power_cut: String,
-    pub audit: Option<Audit>,
-    pub notes: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kill {
-    /// `redis`, `broker`, `mariadb`, `server`.
-    pub victim: String,
-    pub acknowledged: u64,
-    pub acknowledged_lost: u64,
-    pub unknown: u64,
-    /// From the kill until an order was accepted again.
-    pub back_after_s: f64,
 }
 
 /// What the caller asked for.

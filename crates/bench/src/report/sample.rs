@@ -27,10 +27,8 @@ pub(crate) fn report() -> Report {
             build: "release".to_owned(),
             ..Environment::read(std::path::Path::new("/"))
         },
-        scenarios: vec![threads(), memory()],
+        scenarios: vec![threads(), memory(), peak(), durability()],
         failures: vec![FailedScenario { name: "broken".to_owned(), error: HOSTILE.to_owned() }],
-        peak: Some(peak()),
-        durability: vec![durability()],
         thresholds: vec![
             ThresholdResult {
                 threshold: "redis-threads:p99<=1s".to_owned(),
@@ -68,6 +66,7 @@ fn threads() -> ScenarioReport {
         ],
         audit: Some(audit()),
         limiter: Some(limiter()),
+        ..ScenarioReport::default()
     }
 }
 
@@ -86,20 +85,13 @@ fn memory() -> ScenarioReport {
     ScenarioReport {
         name: "redis-memory".to_owned(),
         title: "Memory per key".to_owned(),
-        reference: None,
-        scaled_down: Vec::new(),
-        notes: Vec::new(),
-        engines: Vec::new(),
         cases: vec![Case {
             name: "400,000 keys".to_owned(),
             series: "memory".to_owned(),
-            x: None,
             metrics: vec![metric],
-            trials: Vec::new(),
+            ..Case::default()
         }],
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
+        ..ScenarioReport::default()
     }
 }
 
@@ -125,6 +117,7 @@ fn case(threads: u32, rate: u32, published: Option<f64>) -> Case {
             metric("throughput", "1/s", Better::Higher, values, published),
             metric("p99", "us", Better::Lower, vec![2000.0; 6], None),
         ],
+        ..Case::default()
     }
 }
 
@@ -211,73 +204,83 @@ fn limiter() -> Limiter {
     Limiter { what: "processor".to_owned(), evidence: vec![HOSTILE.to_owned()] }
 }
 
-fn peak() -> PeakReport {
-    let point = |rate: u32, phase: &str, verdict| PeakPoint {
-        rate: rate.into(),
-        phase: phase.to_owned(),
-        verdict,
-        trials: vec![trial(0, rate)],
+fn peak() -> ScenarioReport {
+    let load = |rate: u32, phase: &'static str, verdict| {
+        let load = Load { phase: phase.to_owned(), verdict, decides: false };
+        let mut case = case(50, rate, None);
+        case.trials.truncate(1);
+        for metric in &mut case.metrics {
+            metric.values.truncate(1);
+        }
+        case.metrics.swap(0, 1);
+        let x = X { label: "offered load, 1/s".to_owned(), value: rate.into() };
+        let name = format!("{},{:03}/s, {phase}", rate / 1000, rate % 1000);
+        let series = verdict.map_or(phase, crate::report::words::verdict_of_load).to_owned();
+        Case { name, series, x: Some(x), load: Some(load), ..case }
     };
-    let mut invalid = point(2450, "bisect", Verdict::Invalid);
+    let mut invalid = load(2450, "bisect", Some(Verdict::Invalid));
     invalid.trials[0].flags.push(Flag::Unsent { requests: 7 });
+    invalid.metrics.iter_mut().for_each(|metric| metric.values.clear());
     // Made again, and so wrong that every median with it in would show.
-    let mut passed = point(2400, "confirm", Verdict::Pass);
+    let mut passed = load(2400, "confirm", Some(Verdict::Pass));
     passed.trials.push(Trial { flags: vec![Flag::Unsent { requests: 9 }], ..trial(1, 900_000) });
-    for of in &mut passed.trials[1].response.points {
-        of.us *= 1000;
+    let mut failed = load(2500, "bisect", Some(Verdict::Fail));
+    for case in [&mut passed, &mut failed] {
+        case.load.as_mut().unwrap().decides = true;
     }
-    PeakReport {
-        target: "embedded".to_owned(),
-        p99_limit_us: 50_000,
-        errors_limit: 0.001,
-        highest_passed: Some(2400.0),
-        lowest_failed: Some(2500.0),
-        closed_loop_max: Some(3000.0),
-        generator_ceiling: 90_000.0,
-        idle_noise_us: trial(0, 1).service,
-        curve: vec![
-            point(3000, "anchor", Verdict::Undecided),
-            point(2500, "bisect", Verdict::Fail),
-            passed,
-            invalid,
-        ],
-        confirmed: true,
-        overload: Some(Overload {
-            rate: 4800.0,
-            good_per_s: 2300.0,
-            refused_per_s: 2500.0,
-            trial: trial(0, 2300),
-            recovery_s: Some(1.5),
-        }),
-        admission: Some(Admission {
-            orders_per_s: 2400.0,
-            in_flight: 120,
-            everyday_per_s: (800.0, 1200.0),
-            config: "[admission]\norders_per_s = 2400 # <b>\n".to_owned(),
-        }),
+    let closed = Case { name: "closed loop".to_owned(), x: None, ..load(3000, "anchor", None) };
+    let overload = Case { x: None, ..load(4800, "overload", None) };
+    let figure =
+        |(name, unit, value): (&str, &str, f64)| Metric::new(name, unit, Better::Higher, vec![value]);
+    let found = [
+        ("highest passed", "1/s", 2400.0),
+        ("lowest failed", "1/s", 2500.0),
+        ("closed-loop maximum", "1/s", 3000.0),
+        ("recovery", "s", 1.5),
+    ];
+    let found = found.map(figure).to_vec();
+    let found = Case { name: "embedded".to_owned(), metrics: found, ..Case::default() };
+    ScenarioReport {
+        name: "peak".to_owned(),
+        title: "The load that is carried within a limit".to_owned(),
+        notes: vec![HOSTILE.to_owned()],
+        cases: vec![found, closed, failed, passed, invalid, overload],
         audit: Some(audit()),
         limiter: Some(limiter()),
-        notes: vec![HOSTILE.to_owned()],
+        search: Some(Search {
+            p99_limit_us: 50_000,
+            errors_limit: 0.001,
+            confirmed: true,
+            settings: Some("[admission]\norders_per_s = 2400 # <b>\n".to_owned()),
+        }),
+        ..ScenarioReport::default()
     }
 }
 
-fn durability() -> DurabilityRow {
-    DurabilityRow {
-        profile: "cluster".to_owned(),
-        settings: BTreeMap::from([("redis appendfsync".to_owned(), "everysec".to_owned())]),
-        engines: vec![engine()],
-        orders_per_s: vec![1000.0, 1100.0, 1200.0],
-        p99_us: vec![20_000, 21_000, 22_000],
+fn durability() -> ScenarioReport {
+    let metric =
+        |name: &str, unit: &str, values: &[f64]| Metric::new(name, unit, Better::Lower, values.to_vec());
+    let case = Case {
+        name: "cluster, redis appendfsync = everysec".to_owned(),
+        series: "cluster".to_owned(),
+        metrics: vec![
+            metric("throughput", "1/s", &[1000.0, 1100.0, 1200.0]),
+            metric("p99", "us", &[20_000.0, 21_000.0, 22_000.0]),
+            metric("acknowledged, redis killed", "orders", &[5000.0]),
+            metric("acknowledged lost, redis killed", "orders", &[0.0]),
+            metric("unknown, redis killed", "orders", &[4.0]),
+            metric("back after, redis killed", "s", &[0.7]),
+        ],
         trials: vec![Trial { flags: vec![Flag::Stray { answers: 9 }], ..trial(0, 900) }],
-        kills: vec![Kill {
-            victim: "redis".to_owned(),
-            acknowledged: 5000,
-            acknowledged_lost: 0,
-            unknown: 4,
-            back_after_s: 0.7,
-        }],
-        power_cut: "up to a second of reservations".to_owned(),
+        engines: vec![engine()],
+        notes: vec!["up to a second of reservations".to_owned(), HOSTILE.to_owned()],
+        ..Case::default()
+    };
+    ScenarioReport {
+        name: "durability".to_owned(),
+        title: "What durability costs".to_owned(),
+        cases: vec![case],
         audit: Some(audit()),
-        notes: vec![HOSTILE.to_owned()],
+        ..ScenarioReport::default()
     }
 }

@@ -49,12 +49,6 @@ pub fn of_report(report: &Report) -> String {
             say(format!("{}: {doubt}", scenario.name));
         }
     }
-    for flag in report.peak.iter().flat_map(words::peak_flags) {
-        say(format!("peak: {flag}"));
-    }
-    for flag in words::durability_flags(&report.durability, report.size) {
-        say(format!("durability: {flag}"));
-    }
     for failed in &report.failures {
         say(format!("{}: NOT FINISHED: {}", failed.name, failed.error));
     }

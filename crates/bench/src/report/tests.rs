@@ -119,12 +119,15 @@ fn every_flag_is_in_the_schema() {
 fn the_schema_refuses_what_is_no_report() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 6] = [
-        (|report| report["schema"] = "doorbuster-bench/2".into(), "report.schema: const"),
+        (|report| report["schema"] = "doorbuster-bench/3".into(), "report.schema: const"),
         (|report| report["more"] = 1.into(), "additional more"),
         (|report| drop(report.as_object_mut().unwrap().remove("seed")), "required \"seed\""),
         (|report| report["scenarios"][0]["cases"][0]["metrics"][0]["better"] = "up".into(), "better: enum"),
         (|report| report["scenarios"][0]["cases"][0]["trials"][0]["flags"] = "late".into(), "flags: type"),
-        (|report| report["peak"]["admission"]["everyday_per_s"] = Value::Array(vec![]), "peak: anyOf"),
+        (
+            |report| report["scenarios"][2]["cases"][2]["load"]["verdict"] = "late".into(),
+            "load.verdict: enum",
+        ),
     ];
     for (change, wanted) in cases {
         let complaints = of_report(change).join("\n");

@@ -309,7 +309,7 @@ mod tests {
         for trial in &mut case.trials[..2] {
             trial.flags.push(Flag::NotCarried { requests: 5000, of: 6000 });
         }
-        report.durability[0].trials[0].flags.push(Flag::NotCarried { requests: 3, of: 9 });
+        report.scenarios[3].cases[0].trials[0].flags.push(Flag::NotCarried { requests: 3, of: 9 });
         let figures = figures::all(&report);
         for (text, why) in [
             (

@@ -4,12 +4,8 @@
 
 use std::mem::discriminant;
 
-use super::figures;
 use super::format::{duration, figure, number, percent, time_us, utc};
-use super::model::{
-    Audit, DurabilityRow, EngineSettings, Flag, Overload, PeakPoint, PeakReport, Report, ScenarioReport,
-    Size, Trial, Verdict,
-};
+use super::model::{Audit, EngineSettings, Flag, Report, ScenarioReport, Size, Trial, Verdict};
 use super::statistics::REPEATS_FOR_INTERVAL;
 use super::verdict;
 
@@ -101,21 +97,8 @@ pub(super) fn sample_of(samples: &[(f64, u64)]) -> String {
     if samples.is_empty() { "-".to_owned() } else { sample(samples.len(), seconds, requests) }
 }
 
-/// The same of the loads of a search, and of its overload.
-pub(super) fn peak_flags(peak: &PeakReport) -> Vec<String> {
-    let of_point = |point: &PeakPoint| doubts(&format!("{}, {}", offered(point), point.phase), &point.trials);
-    let overload = peak.overload.iter().flat_map(|of| doubts("overload", std::slice::from_ref(&of.trial)));
-    peak.curve.iter().flat_map(of_point).chain(overload).collect()
-}
-
-/// The same of the price list.
-pub(super) fn durability_flags(rows: &[DurabilityRow], size: Size) -> Vec<String> {
-    let doubts = rows.iter().flat_map(|row| doubts(&figures::combination(row), &row.trials));
-    doubts.chain(verdict::samples("durability", size, rows.iter().map(|row| &*row.trials))).collect()
-}
-
 /// Flags of one kind are shown once, by the first of them.
-pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
+fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
     let mut kinds: Vec<(&Flag, Vec<String>)> = Vec::new();
     for trial in trials {
         for of in trial.flags.iter().filter(|of| **of != Flag::CoLocated) {
@@ -133,7 +116,7 @@ pub(super) fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
     kinds.into_iter().map(line).collect()
 }
 
-pub(super) fn verdict_of_load(verdict: Verdict) -> &'static str {
+pub(crate) fn verdict_of_load(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Fail => "fail",
@@ -206,22 +189,5 @@ fn repeats(repeats: usize) -> String {
         format!("{repeats}; intervals need {REPEATS_FOR_INTERVAL}, so none is shown")
     } else {
         format!("{repeats}; intervals cover the true median with at least 95%")
-    }
-}
-
-pub(super) fn offered(point: &PeakPoint) -> String {
-    if point.is_closed_loop() { "closed loop".to_owned() } else { figure(point.rate, "1/s") }
-}
-
-pub(super) fn overload(of: &Overload) -> String {
-    let [offered, good, refused] = [of.rate, of.good_per_s, of.refused_per_s].map(|rate| figure(rate, "1/s"));
-    let recovery = of.recovery_s.map_or_else(
-        || "it did not recover while it was watched".to_owned(),
-        |s| format!("within the limit again after {}", figure(s, "s")),
-    );
-    if of.trial.is_valid() {
-        format!("{offered} offered: {good} good, {refused} refused; {recovery}")
-    } else {
-        format!("{offered} offered: INVALID, so without figures; {recovery}")
     }
 }

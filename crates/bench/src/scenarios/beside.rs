@@ -162,16 +162,16 @@ impl Comparison {
             Case {
                 name: self.name.clone(),
                 series: self.name.clone(),
-                x: None,
                 metrics,
                 trials: self.server.clone(),
+                ..Case::default()
             },
             Case {
                 series: of_nginx.clone(),
                 name: of_nginx,
-                x: None,
                 metrics: figures(&self.nginx, "nginx", Outcome::Served),
                 trials: self.nginx.clone(),
+                ..Case::default()
             },
         ]
     }

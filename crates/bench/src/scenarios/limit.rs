@@ -145,10 +145,9 @@ pub(super) mod tests {
         let trials = vec![trial(per_s, "load", share)];
         Case {
             name: name.to_owned(),
-            series: String::new(),
-            x: None,
             metrics: vec![cases::throughput(&trials, None)],
             trials,
+            ..Case::default()
         }
     }
 
@@ -209,13 +208,7 @@ pub(super) mod tests {
     #[test]
     fn an_invalid_trial_is_not_the_best() {
         let invalid = Trial { flags: vec![Flag::Unsent { requests: 1 }], ..trial(9, "load", 0.9) };
-        let case = |trials| Case {
-            name: "a".to_owned(),
-            series: String::new(),
-            x: None,
-            metrics: Vec::new(),
-            trials,
-        };
+        let case = |trials| Case { name: "a".to_owned(), trials, ..Case::default() };
         let limiter = of(&[case(vec![trial(5, "redis", 0.1), invalid.clone()])]).unwrap();
         assert_eq!(limiter.evidence[0], "a: 5/s.");
         assert_eq!(of(&[case(vec![invalid])]).map(|of| of.what), None);

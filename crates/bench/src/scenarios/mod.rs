@@ -174,18 +174,7 @@ impl ScenarioContext {
 
 /// To be filled in. The suite writes the name and the reference of its table over those.
 fn empty_report(title: &str) -> ScenarioReport {
-    ScenarioReport {
-        name: String::new(),
-        title: title.to_owned(),
-        reference: None,
-        scaled_down: Vec::new(),
-        notes: Vec::new(),
-        engines: Vec::new(),
-        cases: Vec::new(),
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
-    }
+    ScenarioReport { title: title.to_owned(), ..ScenarioReport::default() }
 }
 
 /// A scenario that orders, at a server that runs and whose audit can't be asked for.

@@ -161,7 +161,6 @@ impl Pair {
         let case_of_ours = Case {
             name: format!("nginx's {name}, doorbuster"),
             series: "doorbuster".to_owned(),
-            x: None,
             metrics: vec![
                 cases::throughput(&ours, None),
                 cases::response(&ours, "p50", 0.5, None),
@@ -169,6 +168,7 @@ impl Pair {
                 cases::cpu_per_answer(&ours, "load"),
             ],
             trials: ours,
+            ..Case::default()
         };
         [case_of_ours, case_of(&format!("nginx's {name}, wrk"), "wrk", &theirs)]
     }
@@ -221,14 +221,13 @@ fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
     Case {
         name: name.to_owned(),
         series: series.to_owned(),
-        x: None,
         metrics: vec![
             metric("throughput", "1/s", Better::Higher, |said| said.per_s),
             metric("p50", "us", Better::Lower, |said| said.p50_us),
             metric("p99", "us", Better::Lower, |said| said.p99_us),
             metric("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
         ],
-        trials: Vec::new(),
+        ..Case::default()
     }
 }
 

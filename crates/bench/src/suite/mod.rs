@@ -129,13 +129,9 @@ fn part_of(scenario: &Scenario, cases: Vec<Case>, error: &str) -> Option<Scenari
         name: scenario.name.to_owned(),
         title: scenario.about.to_owned(),
         reference: scenario.reference.map(str::to_owned),
-        scaled_down: Vec::new(),
         notes: vec![format!("NOT COMPLETE: only the cases before the scenario failed: {error}")],
-        engines: Vec::new(),
         cases,
-        shapes: Vec::new(),
-        audit: None,
-        limiter: None,
+        ..ScenarioReport::default()
     })
 }
 
@@ -183,8 +179,6 @@ pub fn empty(about: About, data: &Path) -> Report {
         environment: Environment { co_located: about.co_located, ..Environment::read(data) },
         scenarios: Vec::new(),
         failures: Vec::new(),
-        peak: None,
-        durability: Vec::new(),
         thresholds: Vec::new(),
     }
 }

@@ -378,24 +378,11 @@ mod tests {
         let schedule = Schedule::closed_requests(9);
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
         trial.flags.push(Flag::NotCarried { requests: 9, of: 9 });
-        let case = Case {
-            name: "embedded".to_owned(),
-            series: String::new(),
-            x: None,
-            metrics: Vec::new(),
-            trials: vec![trial],
-        };
+        let case = Case { name: "embedded".to_owned(), trials: vec![trial], ..Case::default() };
         report.scenarios.push(ScenarioReport {
             name: "order-http".to_owned(),
-            title: String::new(),
-            reference: None,
-            scaled_down: Vec::new(),
-            notes: Vec::new(),
-            engines: Vec::new(),
             cases: vec![case],
-            shapes: Vec::new(),
-            audit: None,
-            limiter: None,
+            ..ScenarioReport::default()
         });
         let Err(Failure::Invalid(said)) = exit(&report, End::Invalid, None, Path::new("out")) else {
             panic!("it is invalid")
@@ -424,8 +411,6 @@ mod tests {
             environment,
             scenarios: Vec::new(),
             failures: vec![FailedScenario { name: "orders".to_owned(), error: "AUDIT FAILED".to_owned() }],
-            peak: None,
-            durability: Vec::new(),
             thresholds: vec![ThresholdResult { threshold: "a:b>1".to_owned(), measured: None, met: false }],
         }
     }

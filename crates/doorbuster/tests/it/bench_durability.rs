@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench::durability::{DurabilityOptions, Extent};
-use bench::report::model::DurabilityRow;
+use bench::report::model::ScenarioReport;
 
 use crate::engines::free_ports;
 
@@ -26,32 +26,39 @@ fn options(folder: &Path, only: &str) -> (DurabilityOptions, File) {
     (options, lock)
 }
 
-fn measure(only: &str) -> DurabilityRow {
+fn measure(only: &str) -> ScenarioReport {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut rows = Vec::new();
+    let mut measured = bench::durability::empty();
     let (options, _ports) = options(folder.path(), only);
-    bench::durability::run(&options, &mut rows).unwrap();
-    assert_eq!(rows.len(), 1, "{only}");
+    bench::durability::run(&options, &mut measured).unwrap();
+    assert_eq!(measured.cases.len(), 1, "{only}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it removes what it made");
-    rows.remove(0)
+    measured
 }
 
-fn check(row: &DurabilityRow, victims: &[&str]) {
-    let killed: Vec<_> = row.kills.iter().map(|kill| kill.victim.as_str()).collect();
-    assert_eq!(killed, victims);
-    for kill in &row.kills {
-        assert!(kill.acknowledged > 0 && kill.back_after_s > 0.0, "{kill:?}");
-        assert_eq!(kill.acknowledged_lost, 0, "{kill:?}");
+/// Of one row: what was killed in it, and what it measured.
+fn check(measured: &ScenarioReport, victims: &[&str]) {
+    let row = &measured.cases[0];
+    let of = |metric: &str| row.metrics.iter().find(|of| of.name == metric).map(|of| of.values.as_slice());
+    let mut acknowledged = 0.0;
+    for victim in victims {
+        let of_kill = |metric: &str| of(&format!("{metric}, {victim} killed")).unwrap()[0];
+        assert!(of_kill("acknowledged") > 0.0 && of_kill("back after") > 0.0, "{row:?}");
+        assert_eq!(of_kill("acknowledged lost"), 0.0, "{row:?}");
+        acknowledged += of_kill("acknowledged");
     }
-    let audit = row.audit.as_ref().unwrap();
-    let acknowledged: u64 = row.kills.iter().map(|kill| kill.acknowledged).sum();
-    assert!(audit.accepted > acknowledged && audit.orders >= audit.accepted, "{audit:?}");
+    assert_eq!(row.metrics.len(), 2 + 4 * victims.len());
+    let audit = measured.audit.as_ref().unwrap();
+    assert!(audit.accepted as f64 > acknowledged && audit.orders >= audit.accepted, "{audit:?}");
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units + audit.sold_units);
     // A trial that a busy machine spoiled gives no figure.
-    let valid = row.trials.iter().filter(|trial| trial.is_valid()).count();
-    assert_eq!((row.trials.len(), row.orders_per_s.len(), row.p99_us.len()), (1, valid, valid));
-    assert!(row.orders_per_s.iter().all(|per_s| *per_s > 0.0) && row.p99_us.iter().all(|us| *us > 0));
-    assert!(row.power_cut.starts_with("Not measured"), "{}", row.power_cut);
+    let (throughput, p99) = (of("throughput").unwrap(), of("p99").unwrap());
+    assert_eq!(
+        (row.trials.len(), throughput.len(), p99.len()),
+        (1, row.valid().count(), row.valid().count())
+    );
+    assert!(throughput.iter().chain(p99).all(|of| *of > 0.0));
+    assert!(row.notes[0].starts_with("Not measured"), "{:?}", row.notes);
 }
 
 #[test]
@@ -61,12 +68,12 @@ fn a_killed_server_loses_no_acknowledged_order() {
 
 /// Measures the embedded rows; in the second one `harm` is done to the server's folder while it serves, seconds before
 /// it is killed. What became of it, and the rows that are left.
-fn harmed(program: &Path, harm: impl FnOnce(&Path) + Send) -> (String, Vec<DurabilityRow>) {
+fn harmed(program: &Path, harm: impl FnOnce(&Path) + Send) -> (String, ScenarioReport) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut options, _ports) = options(folder.path(), "embedded");
     options.load = Duration::from_secs(2);
     options.site.program = program.to_owned();
-    let (mut rows, done) = (Vec::new(), AtomicBool::new(false));
+    let (mut rows, done) = (bench::durability::empty(), AtomicBool::new(false));
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             // The receipts' file is made when the server is ready and its sale is created.
@@ -95,8 +102,8 @@ fn a_server_that_does_not_come_back_costs_no_row_before() {
     let (error, rows) =
         harmed(program, |server| std::fs::write(server.join("config.toml"), "nonsense").unwrap());
     assert!(error.contains("synchronous = normal: the server did not start: "), "{error}");
-    assert_eq!(rows.len(), 1);
-    check(&rows[0], &["server"]);
+    assert_eq!(rows.cases.len(), 1);
+    check(&rows, &["server"]);
 }
 
 /// The server is killed, and finds an old ledger: orders that were acknowledged are gone. A running server would notice, so
@@ -121,7 +128,7 @@ fn after_a_lost_order_there_is_no_figure() {
     });
     assert!(error.contains("synchronous = normal: AUDIT FAILED: "), "{error}");
     assert!(error.contains("acknowledged orders are gone after server was killed"), "{error}");
-    assert!(rows.is_empty(), "{rows:?}");
+    assert!(rows.cases.is_empty() && rows.audit.is_none(), "{rows:?}");
 }
 
 #[test]
@@ -140,7 +147,7 @@ fn thresholds_of_the_price_list_decide_the_exit_code() {
     let wanted = if invalid { (2, "INVALID") } else { (1, "1 threshold(s) missed") };
     assert_eq!(code, wanted.0, "{stderr}");
     assert!(stderr.contains(wanted.1) && stdout.contains(">=1000000000: MISSED"), "{stdout}{stderr}");
-    let server = &report.durability[0].engines[0];
+    let server = &report.scenarios[0].cases[0].engines[0];
     assert_eq!((&*server.engine, &*server.settings["ledger synchronous"]), ("Doorbuster", "off"));
 }
 
@@ -149,9 +156,10 @@ fn no_killed_member_of_a_cluster_loses_an_acknowledged_order() {
     let row =
         measure("cluster, InnoDB flush = 2, Redis = AOF everysec, binlog sync = 0, broker flush = sync");
     check(&row, &["redis", "broker", "mariadb", "server"]);
-    let redis = row.engines.iter().find(|of| of.engine == "Redis").unwrap();
+    let engines = &row.cases[0].engines;
+    let redis = engines.iter().find(|of| of.engine == "Redis").unwrap();
     assert_eq!(redis.settings["appendfsync"], "everysec");
-    let mariadb = row.engines.iter().find(|of| of.engine == "MariaDB").unwrap();
+    let mariadb = engines.iter().find(|of| of.engine == "MariaDB").unwrap();
     assert_eq!(mariadb.settings["innodb_flush_log_at_trx_commit"], "2");
     assert_eq!((&*mariadb.settings["sync_binlog"], &*mariadb.settings["log_bin"]), ("0", "1"));
 }

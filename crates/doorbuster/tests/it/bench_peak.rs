@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bench::peak::admission::admission;
 use bench::peak::{Order, PeakOptions, PeakTarget};
-use bench::report::model::PeakReport;
+use bench::report::model::ScenarioReport;
 
 use crate::engines::free_ports;
 use crate::serving::{OPERATOR, Serving};
 
-fn search(target: PeakTarget) -> PeakReport {
+fn search(target: PeakTarget) -> ScenarioReport {
     let mut options = PeakOptions::new(PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")), target).quick();
     let folder = tempfile::tempdir().unwrap();
     options.site.folder = folder.path().to_owned();
@@ -25,23 +25,26 @@ fn search(target: PeakTarget) -> PeakReport {
 }
 
 /// What holds however busy this machine is; the search itself is tested on simulated queues.
-fn check(report: &PeakReport) {
+fn check(report: &ScenarioReport) {
     let audit = report.audit.as_ref().unwrap();
     assert!(audit.accepted > 0 && audit.orders >= audit.accepted, "{audit:?}");
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units + audit.sold_units);
     // None if this machine was too busy for a sound closed loop.
-    let maximum = report.closed_loop_max;
-    assert!(maximum.is_none_or(|most| most > 0.0 && report.generator_ceiling > most), "{report:?}");
-    assert_eq!(report.curve[0].phase, "anchor");
-    let trials = || report.curve.iter().flat_map(|point| &point.trials);
+    let (maximum, alone) = (report.found("closed-loop maximum"), report.found("generator alone").unwrap());
+    assert!(maximum.is_none_or(|most| most > 0.0 && alone > most), "{report:?}");
+    assert_eq!(report.cases[1].load.as_ref().unwrap().phase, "anchor");
+    let loads =
+        || report.cases.iter().filter(|case| case.load.as_ref().is_some_and(|of| of.phase != "overload"));
+    let trials = || loads().flat_map(|case| &case.trials);
     let won: u64 = trials().map(|trial| trial.outcomes.won).sum();
     // A machine that is too busy has no trial that counts.
     let some_won = won > 0 || trials().count() == 0;
     assert!(some_won && won <= audit.accepted, "{won} of {audit:?}");
     // Settings follow from a limit of the target's, which is known only if a load failed.
-    let known = report.highest_passed.is_some() && report.lowest_failed.is_some();
-    assert_eq!(report.admission.is_some(), report.confirmed && known);
-    if let (Some(passed), Some(failed)) = (report.highest_passed, report.lowest_failed) {
+    let (passed, failed) = (report.found("highest passed"), report.found("lowest failed"));
+    let search = report.search.as_ref().unwrap();
+    assert_eq!(search.settings.is_some(), search.confirmed && passed.is_some() && failed.is_some());
+    if let (Some(passed), Some(failed)) = (passed, failed) {
         assert!(failed > passed, "{passed} {failed}");
     }
 }
@@ -114,7 +117,7 @@ fn a_running_shop_is_searched_by_orders_of_its_own_api() {
 fn the_settings_that_follow_from_a_peak_are_taken() {
     let directory = tempfile::tempdir().unwrap();
     for (peak, p99_us, servers) in [(12_345.6, 50_000, 1), (0.4, 1000, 3), (1e12, 60_000_000, 1)] {
-        std::fs::write(directory.path().join("peak.toml"), admission(peak, p99_us, servers).config).unwrap();
+        std::fs::write(directory.path().join("peak.toml"), admission(peak, p99_us, servers)).unwrap();
         let mut check = crate::doorbuster(directory.path());
         check.args(["config", "--check", "peak.toml"]);
         let checked = check.env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv").output();

@@ -6,8 +6,7 @@ pub(super) use self::draw::Chart;
 use self::draw::{Axis, Line, Point, Row, Scale};
 use super::figures::Figure;
 use super::format::{bytes, figure, number, time_us, times};
-use super::model::{Case, PeakPoint, PeakReport, ScenarioReport, Second, Trial, Verdict};
-use super::{statistics, words};
+use super::model::{Case, ScenarioReport, Second, Trial, Verdict};
 
 /// On a chart of all cases; more lines can't be distinguished.
 const LATENCY_LINES_MAX: usize = 6;
@@ -16,7 +15,7 @@ const LINEAR_SPAN_MAX: f64 = 20.0;
 /// Fewer points show no course.
 const POINTS_OVER_TIME_MIN: usize = 20;
 
-/// What charts show of a case: its first metric.
+/// What charts show of a case: its first metric; of a load that a search tried, the first two.
 struct Shown<'a> {
     case: &'a Case,
     figure: &'a Figure,
@@ -45,11 +44,17 @@ fn row(of: &Figure) -> Row {
     }
 }
 
-/// The first metric of each case: over x, or a row each where there is none.
+/// The first metric of each case: over x, or a row each where there is none. Of a search the loads that were offered: the
+/// closed loop offers none, and a load that the generator could not make is none.
 pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Chart> {
-    let shown = scenario.cases.iter().filter_map(|case| {
-        let of_case = |figure: &&Figure| figure.scenario == scenario.name && figure.case == case.name;
-        Some(Shown { case, figure: figures.iter().find(of_case)? })
+    let offered = |case: &&Case| {
+        let made = case.load.as_ref().is_some_and(|load| load.verdict != Some(Verdict::Invalid));
+        scenario.search.is_none() || (made && case.x.is_some())
+    };
+    let shown = scenario.cases.iter().filter(offered).flat_map(|case| {
+        let of_case = move |figure: &&Figure| figure.scenario == scenario.name && figure.case == case.name;
+        let metrics = if case.load.is_some() { 2 } else { 1 };
+        figures.iter().filter(of_case).take(metrics).map(move |figure| Shown { case, figure })
     });
     let mut charts: Vec<(String, Vec<Shown<'_>>)> = Vec::new();
     for of in shown {
@@ -62,7 +67,8 @@ pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Chart> 
     }
     let drawn = |(_, cases): &(String, Vec<Shown<'_>>)| {
         if cases[0].case.x.is_some() {
-            return over_x(cases);
+            let limit = scenario.search.as_ref().filter(|_| cases[0].figure.unit == "us");
+            return over_x(cases, limit.map(|of| of.p99_limit_us as f64));
         }
         let (first, rows) = (cases[0].figure, cases.iter().map(|of| row(of.figure)).collect::<Vec<_>>());
         let all: Vec<f64> = rows.iter().flat_map(|row| [row.measured, row.published]).flatten().collect();
@@ -72,15 +78,21 @@ pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Chart> 
 }
 
 /// So many series in a chart as there are colours; what is measured and what is published share one.
-fn over_x(cases: &[Shown<'_>]) -> Vec<Chart> {
+fn over_x(cases: &[Shown<'_>], limit: Option<f64>) -> Vec<Chart> {
     let mut series: Vec<&str> = Vec::new();
     for of in cases {
         if !series.contains(&of.case.series.as_str()) {
             series.push(&of.case.series);
         }
     }
-    let parts: Vec<Vec<Line>> = series.chunks(draw::COLOURS).map(|part| lines(cases, part)).collect();
+    let mut parts: Vec<Vec<Line>> = series.chunks(draw::COLOURS).map(|part| lines(cases, part)).collect();
     let xs: Vec<f64> = parts.iter().flatten().flat_map(|line| &line.points).map(|point| point.x).collect();
+    let (least, most) =
+        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
+    if let Some(limit) = limit.filter(|_| least < most) {
+        let points = [least, most].map(|x| plain(x, limit)).to_vec();
+        parts[0].push(Line { marks: false, ..Line::new("the limit", 4, points) });
+    }
     let first = cases[0].figure;
     let label = cases[0].case.x.as_ref().map(|x| x.label.clone()).unwrap_or_default();
     let count = parts.len();
@@ -101,7 +113,9 @@ fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
         let of_series = || cases.iter().filter(|of| of.case.series == *name);
         let measured = of_series().filter_map(measured).collect();
         let published = of_series().filter_map(published).collect();
-        lines.push(Line::new(format!("{name}, measured"), colour, in_order(measured)));
+        // Loads of one verdict are no curve.
+        let joined = of_series().all(|of| of.case.load.is_none());
+        lines.push(Line { joined, ..Line::new(format!("{name}, measured"), colour, in_order(measured)) });
         lines.push(Line {
             dashed: true,
             ..Line::new(format!("{name}, published"), colour, in_order(published))
@@ -195,44 +209,6 @@ fn by_second(name: &str, trial: &Trial) -> Vec<Chart> {
     let rates = draw::lines(format!("{name}: answers in each second"), &x, &rate, &rates);
     let times = draw::lines(format!("{name}: response time in each second"), &x, &time, &times);
     rates.into_iter().chain(times).collect()
-}
-
-/// p99 and throughput against the offered load, with what became of each load. The closed loop offers none, and a load
-/// that the generator could not make is none: they are in the table.
-pub(super) fn peak(peak: &PeakReport) -> Vec<Chart> {
-    let loads: Vec<&PeakPoint> =
-        peak.curve.iter().filter(|of| !of.is_closed_loop() && of.verdict != Verdict::Invalid).collect();
-    let points = |value: fn(&Trial) -> f64, unit: &str, verdict: Option<Verdict>| {
-        let of_verdict = loads.iter().filter(|of| verdict.is_none_or(|verdict| verdict == of.verdict));
-        let points = of_verdict.filter_map(|point| {
-            let y = statistics::median(&point.valid().map(value).collect::<Vec<_>>())?;
-            let became = words::verdict_of_load(point.verdict);
-            let title = format!("{}/s offered, {became}: {}", number(point.rate), figure(y, unit));
-            Some(Point { title, ..plain(point.rate, y) })
-        });
-        in_order(points.collect())
-    };
-    let p99 = |trial: &Trial| (trial.response.at(0.99) as f64).max(1.0);
-    // Loads of one verdict are no curve.
-    let line = |name: &str, colour, points| Line { joined: false, ..Line::new(name, colour, points) };
-    let of =
-        |verdict, colour| line(words::verdict_of_load(verdict), colour, points(p99, "us", Some(verdict)));
-    let mut lines = vec![of(Verdict::Pass, 2), of(Verdict::Fail, 1), of(Verdict::Undecided, 3)];
-    let rates = || loads.iter().map(|point| point.rate);
-    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    if least < most {
-        let limit = [least, most].map(|rate| plain(rate, peak.p99_limit_us as f64)).to_vec();
-        lines.push(Line { marks: false, ..Line::new("the limit", 4, limit) });
-    }
-    lines.retain(|line| !line.points.is_empty());
-    let axis = |label: &str, scale, write| Axis { label: label.to_owned(), scale, write };
-    let x = axis("offered, 1/s", Scale::Linear, short);
-    let time = axis("p99", Scale::Log, time_us);
-    let good = axis("good, 1/s", Scale::Linear, short);
-    let rates = vec![line("good", 0, points(Trial::good_per_s, "1/s", None))];
-    let times = draw::lines("p99 against the offered load".to_owned(), &x, &time, &lines);
-    let rates = draw::lines("good answers against the offered load".to_owned(), &x, &good, &rates);
-    times.into_iter().chain(rates).collect()
 }
 
 /// The valid trial whose throughput is the median, or the one below it.

@@ -55,15 +55,16 @@ fn a_wide_span_is_drawn_so_that_the_small_values_can_be_distinguished() {
 }
 
 #[test]
-fn invalid_trials_and_what_is_no_load_are_in_no_curve() {
-    let mut report = sample::report().peak.unwrap();
-    let chart = written(&peak(&report));
-    assert!(chart.contains("2,400/s offered, pass: 2,400/s"), "{chart}");
-    assert!(!["closed loop", "3,000/s", "invalid"].iter().any(|of| chart.contains(of)), "{chart}");
-    report.curve[2].trials.remove(1);
-    assert_eq!(written(&peak(&report)), chart);
-    report.curve[2].trials.clear();
-    assert_ne!(written(&peak(&report)), chart);
+fn a_search_shows_the_loads_that_were_offered_and_its_limit() {
+    let mut report = sample::report();
+    let charts = main(&report.scenarios[2], &figures::all(&report));
+    let titles: Vec<&str> = charts.iter().map(|of| of.title.as_str()).collect();
+    assert_eq!(titles, ["p99 against offered load, 1/s", "throughput against offered load, 1/s"]);
+    let chart = written(&charts);
+    assert!(chart.contains("2,400/s, confirm: 2,400/s") && chart.contains("the limit"), "{chart}");
+    assert!(!["closed loop", "3,000/s", "2,450/s"].iter().any(|of| chart.contains(of)), "{chart}");
+    report.scenarios[2].cases.retain(|case| case.name != "2,400/s, confirm");
+    assert_ne!(written(&main(&report.scenarios[2], &figures::all(&report))), chart);
 }
 
 #[test]

@@ -22,15 +22,17 @@ const TITLE: &str = "Doorbuster benchmark";
 /// More are folded.
 const ROWS_AT_FIRST: usize = 10;
 
-/// Id, title, and how the names of its scenarios begin, in the order of the path of an order.
-const TIERS: [(&str, &str, &[&str]); 7] = [
-    ("gate", "Gate: Redis", &["redis", "gate"]),
-    ("queue", "Queue: RocketMQ", &["rocketmq", "message-broker"]),
-    ("ledger", "Ledger: MariaDB", &["mysql", "submit"]),
-    ("pages", "Pages", &["static-page", "product-page", "stock", "read", "edge"]),
-    ("orders", "Orders", &["order", "message-http", "flash-crowd"]),
-    ("generator", "The load generator", &["self-check"]),
-    ("others", "Others", &[""]),
+/// Id, title, and how the names of its scenarios begin: what is measured by itself, then the path of an order.
+const TIERS: [(&str, &str, &[&str]); 9] = [
+    ("tier-peak", "Peak under a limit", &["peak"]),
+    ("tier-durability", "Durability", &["durability"]),
+    ("tier-gate", "Gate: Redis", &["redis", "gate"]),
+    ("tier-queue", "Queue: RocketMQ", &["rocketmq", "message-broker"]),
+    ("tier-ledger", "Ledger: MariaDB", &["mysql", "submit"]),
+    ("tier-pages", "Pages", &["static-page", "product-page", "stock", "read", "edge"]),
+    ("tier-orders", "Orders", &["order", "message-http", "flash-crowd"]),
+    ("tier-generator", "The load generator", &["self-check"]),
+    ("tier-others", "Others", &[""]),
 ];
 
 pub fn html(report: &Report) -> String {
@@ -112,10 +114,6 @@ fn page(report: &Report) -> Value {
         let blocks = scenarios.iter().map(|of| parts::scenario(of, report.size, &figures)).collect();
         Block::Folded { id: id.to_owned(), title, open, blocks }
     }));
-    blocks.extend(report.peak.iter().map(parts::peak));
-    links.extend(report.peak.as_ref().map(|_| ("peak", "Peak")));
-    blocks.extend(parts::durability(&report.durability, report.size));
-    links.extend(report.durability.first().map(|_| ("durability", "Durability")));
     let rows = words::environment(report).into_iter();
     let rows = rows.map(|(name, value)| vec![Cell::words(name), Cell::words(value)]);
     let environment = Block::table("", rows);
@@ -136,7 +134,7 @@ fn page(report: &Report) -> Value {
 /// The picture of all tiers, and the best figure of each scenario, those with a published one first.
 fn at_first(figures: &[Figure]) -> Vec<Block> {
     let mut best: Vec<&Figure> = Vec::new();
-    for of in figures.iter().filter(|of| of.median().is_some()) {
+    for of in figures.iter().filter(|of| of.median().is_some() && !of.of_load) {
         let better = |than: &Figure| {
             let of_kind =
                 (of.unit == than.unit, of.metric == than.metric) == (true, true) && of.unit == "1/s";
@@ -173,13 +171,9 @@ fn row_at_first(of: &Figure) -> Vec<Cell> {
 }
 
 fn facts(report: &Report) -> Vec<Cell> {
-    let of_cases = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
-    let of_loads = || report.peak.iter().flat_map(|of| &of.curve).flat_map(|point| &point.trials);
-    let trials = || of_cases().chain(of_loads()).chain(report.durability.iter().flat_map(|row| &row.trials));
+    let trials = || report.scenarios.iter().flat_map(|of| &of.cases).flat_map(|case| &case.trials);
     let invalid = trials().filter(|trial| !trial.is_valid()).count();
-    let audits = report.scenarios.iter().filter_map(|of| of.audit.as_ref());
-    let audits = audits.chain(report.peak.iter().filter_map(|of| of.audit.as_ref()));
-    let audits = audits.chain(report.durability.iter().filter_map(|of| of.audit.as_ref())).count();
+    let audits = report.scenarios.iter().filter(|of| of.audit.is_some()).count();
     let met = report.thresholds.iter().filter(|of| of.met).count();
     let asked = report.thresholds.len();
     let size = match report.size {
@@ -188,7 +182,8 @@ fn facts(report: &Report) -> Vec<Cell> {
     };
     // A search repeats its loads as it needs to.
     let repeats = if report.repeats == 1 { "once" } else { "repeatedly" };
-    let measured = if report.peak.is_none() { format!(", measured {repeats}") } else { String::new() };
+    let search = report.scenarios.iter().any(|of| of.search.is_some());
+    let measured = if search { String::new() } else { format!(", measured {repeats}") };
     let many = |count: usize, class, text: String| (count > 0).then(|| Cell::of(class, text));
     [
         many(report.scenarios.len(), "", format!("scenarios: {}", report.scenarios.len())),

@@ -1,14 +1,13 @@
-//! The parts of the page: a scenario, a search, the price list, as tables, lists and charts.
+//! The parts of the page: thresholds, and a scenario as tables, lists and charts.
 
 use super::block::{Block, Cell};
 use crate::report::chart::{self, Chart};
-use crate::report::figures::{self, Figure};
+use crate::report::figures::Figure;
 use crate::report::format::{figure, number, percent, time_us, times};
 use crate::report::model::{
-    Distribution, DurabilityRow, Flag, Kill, Limiter, PeakPoint, PeakReport, Report, ScenarioReport, Shape,
-    Size, ThresholdResult, Trial, Verdict,
+    Case, Distribution, Flag, Limiter, Report, ScenarioReport, Search, Shape, Size, ThresholdResult, Trial,
+    Verdict,
 };
-use crate::report::statistics::median;
 use crate::report::words::{self, sample_of};
 
 pub(super) fn thresholds(report: &Report) -> Option<Block> {
@@ -26,7 +25,8 @@ pub(super) fn scenario(of: &ScenarioReport, size: Size, figures: &[Figure]) -> B
     let mut blocks: Vec<Block> = published.collect();
     let charts: Vec<Chart> = chart::main(of, figures).into_iter().chain(chart::latency(of)).collect();
     blocks.extend(Block::charts(charts));
-    blocks.push(measured(of, figures));
+    blocks.extend(of.search.iter().flat_map(search));
+    blocks.extend(measured(of, figures));
     if !of.shapes.is_empty() {
         // What nobody published is what we expect.
         let beside = if of.reference.is_some() { "published" } else { "expected" };
@@ -41,6 +41,10 @@ pub(super) fn scenario(of: &ScenarioReport, size: Size, figures: &[Figure]) -> B
         ("Audit, clean", of.audit.iter().map(words::audit).collect()),
         ("Engines, as they said themselves", of.engines.iter().map(words::engine).collect()),
     ]));
+    let told: Vec<Block> = of.cases.iter().filter_map(told).collect();
+    if !told.is_empty() {
+        blocks.push(Block::folded(&format!("{}-cases", of.name), "About each case", told));
+    }
     blocks.extend(each_case(of));
     let (id, title) = (of.name.clone(), of.title.clone());
     Block::Section { level: 3, code: id.clone(), id, title, blocks }
@@ -68,22 +72,110 @@ fn limiter(of: &Limiter) -> Option<Block> {
     Block::list(&format!("Limited by {}", of.what), of.evidence.clone())
 }
 
-/// Published against measured.
-fn measured(scenario: &ScenarioReport, figures: &[Figure]) -> Block {
-    let rows = scenario.cases.iter().flat_map(|case| {
+/// What a search looked for, and the settings that follow.
+fn search(of: &Search) -> Vec<Block> {
+    let (p99, errors) = (time_us(of.p99_limit_us as f64), percent(of.errors_limit));
+    let confirmed = if of.confirmed { "Confirmed" } else { "NOT confirmed" };
+    let limit =
+        format!("Within the limit: p99 at most {p99}, errors at most {errors}. {confirmed} by repeats.");
+    let settings = of.settings.iter().flat_map(|settings| {
+        [Block::Heading { text: "The admission that follows".to_owned() }, Block::code(settings)]
+    });
+    std::iter::once(Block::text("", limit)).chain(settings).collect()
+}
+
+/// What is said of one case alone.
+fn told(case: &Case) -> Option<Block> {
+    let engines = case.engines.iter().map(|of| format!("as it said itself: {}", words::engine(of)));
+    Block::list(&case.name, case.notes.iter().cloned().chain(engines).collect())
+}
+
+/// Published against measured, a row for each figure; without a published one a row for each case.
+fn measured(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Block> {
+    let of_case = |case: &Case| -> Vec<&Figure> {
+        figures.iter().filter(|of| of.scenario == scenario.name && of.case == case.name).collect()
+    };
+    let cases: Vec<(&Case, Vec<&Figure>)> = scenario.cases.iter().map(|case| (case, of_case(case))).collect();
+    if cases.iter().flat_map(|(_, figures)| figures).all(|of| of.published.is_none()) {
+        let (loads, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|(case, _)| case.load.is_some());
+        return [others, loads].iter().filter(|of| !of.is_empty()).map(|of| matrix(of)).collect();
+    }
+    let rows = cases.iter().flat_map(|(case, figures)| {
         // The figures of one case stand together: its name is said once.
         let mut name = case.name.as_str();
-        let of_case = figures.iter().filter(|of| of.scenario == scenario.name && of.case == case.name);
-        let invalid = case.trials.iter().filter(|trial| !trial.is_valid()).count();
-        let row = move |of: &Figure| {
+        figures.iter().map(move |of| {
             let mut row = vec![Cell::words(std::mem::take(&mut name)), Cell::words(&of.metric)];
             row.extend(cells_of(of));
-            row[2].note = (invalid > 0).then(|| format!("{invalid} trials invalid"));
+            row[2].note = invalid(case);
             row
-        };
-        of_case.map(row)
+        })
     });
-    Block::table("case|metric|measured|interval|published|measured/published|sample", rows)
+    vec![Block::table("case|metric|measured|interval|published|measured/published|sample", rows)]
+}
+
+fn invalid(case: &Case) -> Option<String> {
+    let (made, valid) = (case.trials.len(), case.valid().count());
+    (valid < made).then(|| format!("{} of {made} trials invalid", made - valid))
+}
+
+/// A column for each metric. What stands behind a comma in its name, as in `back after, redis killed`, has a row of its own.
+fn matrix(cases: &[(&Case, Vec<&Figure>)]) -> Block {
+    let parts = |of: &Figure| -> (String, String) {
+        let (metric, of_what) = of.metric.split_once(", ").unwrap_or((&of.metric, ""));
+        (metric.to_owned(), of_what.to_owned())
+    };
+    let mut columns: Vec<String> = Vec::new();
+    for (metric, _) in cases.iter().flat_map(|(_, figures)| figures).map(|of| parts(of)) {
+        if !columns.contains(&metric) {
+            columns.push(metric);
+        }
+    }
+    let rows = cases.iter().flat_map(|(case, figures)| {
+        let mut rows: Vec<(String, Vec<Cell>)> = Vec::new();
+        for of in figures {
+            let (metric, of_what) = parts(of);
+            let row = rows.iter().position(|row| row.0 == of_what).unwrap_or_else(|| {
+                let first = rows.is_empty();
+                let name = if first { case.name.as_str() } else { "" };
+                let mut cells = vec![Cell::words(name), verdict(case).filter(|_| first).unwrap_or_default()];
+                cells[0].note = invalid(case).filter(|_| first);
+                cells.push(Cell::words(&of_what));
+                cells.resize(cells.len() + columns.len(), Cell::figure(""));
+                cells.push(Cell::of("sample", if first { sample_of(&of.samples) } else { String::new() }));
+                rows.push((of_what, cells));
+                rows.len() - 1
+            });
+            let column =
+                3 + columns.iter().position(|of| *of == metric).expect("they were gathered from all");
+            rows[row].1[column] = in_matrix(of);
+        }
+        rows.into_iter().map(|(_, cells)| cells)
+    });
+    let titles = ["case", "verdict", "of"].into_iter().chain(columns.iter().map(String::as_str));
+    let titles: Vec<&str> = titles.chain(["sample"]).collect();
+    Block::table(&titles.join("|"), rows)
+}
+
+/// With the interval below it.
+fn in_matrix(of: &Figure) -> Cell {
+    let [mut measured, interval, ..] = cells_of(of);
+    measured.note = Some(interval.text).filter(|text| !text.is_empty());
+    // An acknowledged order that is gone is what a price list is for.
+    if of.metric.starts_with("acknowledged lost") && of.median().is_some_and(|lost| lost > 0.0) {
+        measured.class = "num bad";
+    }
+    measured
+}
+
+/// Of a load that a search tried.
+fn verdict(case: &Case) -> Option<Cell> {
+    let verdict = case.load.as_ref()?.verdict?;
+    let passed = match verdict {
+        Verdict::Pass => Some(true),
+        Verdict::Fail => Some(false),
+        Verdict::Undecided | Verdict::Invalid => None,
+    };
+    Some(Cell::marked(words::verdict_of_load(verdict), passed))
 }
 
 /// Measured, interval, published, ratio, sample.
@@ -151,124 +243,4 @@ fn repeats(trials: &[(String, &Trial)]) -> Vec<Block> {
     let surprise = trials.iter().find_map(|(_, trial)| trial.first_surprise.as_ref());
     let surprise = surprise.map(|of| Block::text("sub", format!("The first unexpected answer: {of}")));
     std::iter::once(table).chain(surprise).collect()
-}
-
-pub(super) fn peak(peak: &PeakReport) -> Block {
-    let mut loads: Vec<&PeakPoint> = peak.curve.iter().collect();
-    loads.sort_by(|a, b| b.is_closed_loop().cmp(&a.is_closed_loop()).then(a.rate.total_cmp(&b.rate)));
-    let mut blocks = vec![Block::text("", format!("Of {}.", peak.target))];
-    blocks.extend(Block::charts(chart::peak(peak)));
-    blocks.push(peak_facts(peak));
-    blocks.push(Block::Heading { text: "Every load".to_owned() });
-    blocks
-        .push(Block::table("offered|phase|verdict|good|p99|sample|trials", loads.iter().map(|of| load(of))));
-    blocks.extend(Block::list("Overload", peak.overload.iter().map(words::overload).collect()));
-    if let Some(admission) = &peak.admission {
-        let (low, high) = admission.everyday_per_s;
-        let everyday = format!("Every day: {} to {}.", figure(low, "1/s"), figure(high, "1/s"));
-        blocks.push(Block::Heading { text: "The admission that follows".to_owned() });
-        blocks.push(Block::text("", everyday));
-        blocks.push(Block::code(&admission.config));
-    }
-    blocks.extend(peak.limiter.iter().filter_map(limiter));
-    blocks.extend(lists([
-        ("Validity", words::peak_flags(peak)),
-        ("Audit, clean", peak.audit.iter().map(words::audit).collect()),
-        ("Notes", peak.notes.clone()),
-    ]));
-    let name = |of: &PeakPoint| format!("{}, {}", words::offered(of), of.phase);
-    let trials: Vec<(String, &Trial)> =
-        loads.iter().flat_map(|point| point.trials.iter().map(|of| (name(point), of))).collect();
-    blocks.push(Block::folded("", "Each load: every trial", repeats(&trials)));
-    Block::section(2, "peak", "Peak under the limit", blocks)
-}
-
-/// What a search came to.
-fn peak_facts(peak: &PeakReport) -> Block {
-    let rate =
-        |rate: Option<f64>| Cell::figure(rate.map_or_else(|| "none".to_owned(), |rate| figure(rate, "1/s")));
-    let (p99, errors) = (time_us(peak.p99_limit_us as f64), percent(peak.errors_limit));
-    let (confirmed, class) = if peak.confirmed { ("yes", "num good") } else { ("no", "num bad") };
-    let facts = [
-        // A sentence, and it must wrap on a phone.
-        ("limit", Cell::words(format!("p99 at most {p99}, errors at most {errors}"))),
-        ("highest load that passed", rate(peak.highest_passed)),
-        ("lowest load that failed", rate(peak.lowest_failed)),
-        ("confirmed by interleaved repeats", Cell::of(class, confirmed)),
-        ("closed-loop maximum", rate(peak.closed_loop_max)),
-        ("generator's own ceiling", rate(Some(peak.generator_ceiling))),
-        ("idle noise, p99", Cell::figure(time_us(peak.idle_noise_us.at(0.99) as f64))),
-    ];
-    Block::table("", facts.map(|(name, value)| vec![Cell::words(name), value]))
-}
-
-/// Its figures are the medians of its valid trials.
-fn load(point: &PeakPoint) -> Vec<Cell> {
-    let median_of = |value: fn(&Trial) -> f64, unit| {
-        let median = median(&point.valid().map(value).collect::<Vec<_>>());
-        Cell::figure(median.map(|of| figure(of, unit)).unwrap_or_default())
-    };
-    let (made, valid) = (point.trials.len(), point.valid().count());
-    let invalid = if valid < made { format!(" ({} invalid)", made - valid) } else { String::new() };
-    let passed = match point.verdict {
-        Verdict::Pass => Some(true),
-        Verdict::Fail => Some(false),
-        Verdict::Undecided | Verdict::Invalid => None,
-    };
-    // Of a closed loop nothing is to be decided.
-    let decided = !point.is_closed_loop() || valid == 0;
-    vec![
-        Cell::figure(words::offered(point)),
-        Cell::words(&point.phase),
-        Cell::marked(if decided { words::verdict_of_load(point.verdict) } else { "" }, passed),
-        median_of(Trial::good_per_s, "1/s"),
-        median_of(|trial| trial.response.at(0.99) as f64, "us"),
-        Cell::of("sample", sample_of(&figures::samples(&point.trials))),
-        Cell::figure(format!("{made}{invalid}")),
-    ]
-}
-
-pub(super) fn durability(rows: &[DurabilityRow], size: Size) -> Option<Block> {
-    let titles = "settings|orders/s|p99|sample|killed|acknowledged|lost|unknown|back after|a power cut may lose (not \
-                  measured)";
-    let about =
-        "What each combination of settings costs, and what it lost when a process was killed under load.";
-    let mut blocks = vec![Block::text("", about), Block::table(titles, rows.iter().flat_map(combination))];
-    let notes = rows.iter().filter_map(|row| {
-        let engines = row.engines.iter().map(|of| format!("as it said itself: {}", words::engine(of)));
-        let audits = row.audit.iter().map(|of| format!("audit, clean: {}", words::audit(of)));
-        let lines = row.notes.iter().cloned().chain(engines).chain(audits).collect();
-        Block::list(&figures::combination(row), lines)
-    });
-    blocks.push(Block::folded("combinations", "Each combination", notes.collect()));
-    blocks.extend(Block::list("Validity", words::durability_flags(rows, size)));
-    (!rows.is_empty()).then(|| Block::section(2, "durability", "What durability costs", blocks))
-}
-
-/// A line for each kill, and one for a combination in which nothing was killed.
-fn combination(row: &DurabilityRow) -> Vec<Vec<Cell>> {
-    let median_of = |values: &[f64], unit| {
-        Cell::figure(median(values).map_or_else(|| "not measured".to_owned(), |of| figure(of, unit)))
-    };
-    let p99: Vec<f64> = row.p99_us.iter().map(|us| *us as f64).collect();
-    let line = |kill: Option<&Kill>| {
-        let count = |count: fn(&Kill) -> u64| {
-            Cell::figure(kill.map(|kill| number(count(kill) as f64)).unwrap_or_default())
-        };
-        // An acknowledged order that is gone is what this table is for.
-        let lost = if kill.is_some_and(|kill| kill.acknowledged_lost > 0) { "num bad" } else { "num" };
-        vec![
-            Cell::words(figures::combination(row)),
-            median_of(&row.orders_per_s, "1/s"),
-            median_of(&p99, "us"),
-            Cell::of("sample", sample_of(&figures::samples(&row.trials))),
-            Cell::words(kill.map_or("nothing", |kill| &kill.victim)),
-            count(|kill| kill.acknowledged),
-            Cell { class: lost, ..count(|kill| kill.acknowledged_lost) },
-            count(|kill| kill.unknown),
-            Cell::figure(kill.map(|kill| figure(kill.back_after_s, "s")).unwrap_or_default()),
-            Cell::words(&row.power_cut),
-        ]
-    };
-    if row.kills.is_empty() { vec![line(None)] } else { row.kills.iter().map(Some).map(line).collect() }
 }

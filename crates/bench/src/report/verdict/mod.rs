@@ -3,9 +3,11 @@
 //! The rules and their bounds are in `docs/decisions/027-verdict.md`. Pure: it reads the report alone, so a report of
 //! last year is judged by the rules of today.
 
-use super::figures::{self, Figure, combination};
-use super::format::{figure, number, time_us};
-use super::model::{Flag, Limiter, PeakReport, Report, Size, Trial};
+mod search;
+
+use super::figures::{self, Figure};
+use super::format::{figure, number};
+use super::model::{Case, Flag, Limiter, Report, ScenarioReport, Size, Trial};
 use super::words;
 use crate::host::limit::{NOTHING_USED_UP, is_free, load_is_limit};
 
@@ -121,8 +123,8 @@ fn judged(report: &Report) -> Verdict {
         let rest = rest.map(|rest| format!("; of the others: {rest}")).unwrap_or_default();
         return Verdict { standing: Standing::Invalid, sentence: format!("{cases}: {why}{rest}") };
     }
-    if let Some(peak) = report.peak.as_ref().filter(|peak| !peak.confirmed) {
-        return invalid(format!("the peak of {} was not confirmed", peak.target));
+    if let Some(why) = report.scenarios.iter().find_map(search::unfound) {
+        return invalid(why);
     }
     let Some(said) = headline(report, &figures, &[]) else {
         return invalid("nothing was measured".to_owned());
@@ -133,7 +135,8 @@ fn judged(report: &Report) -> Verdict {
     };
     let place = if report.environment.co_located { "co-located" } else { "the load from another machine" };
     let repeats = match report.repeats {
-        _ if report.peak.is_some() => String::new(),
+        // A search repeats its loads as it needs to.
+        _ if report.scenarios.iter().any(|of| of.search.is_some()) => String::new(),
         1 => ", 1 repeat".to_owned(),
         repeats => format!(", {repeats} repeats"),
     };
@@ -148,28 +151,19 @@ fn judged(report: &Report) -> Verdict {
 
 /// Of a search only the loads that decided it, and of those what counted: it makes a spoiled trial again.
 fn measured(report: &Report) -> Vec<Measured<'_>> {
-    let scenarios = report.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
-    let cases = scenarios.map(|(of, case)| Measured {
-        scenario: &of.name,
-        case: case.name.clone(),
-        trials: case.trials.iter().collect(),
-    });
-    let rows = report.durability.iter().map(|row| Measured {
-        scenario: "durability",
-        case: combination(row),
-        trials: row.trials.iter().collect(),
-    });
-    let decided = |peak: &PeakReport, rate: f64| {
-        [peak.highest_passed, peak.lowest_failed].iter().flatten().any(|of| (of - rate).abs() < f64::EPSILON)
+    let cases = report.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
+    let judged = |of: &ScenarioReport, case: &Case| match &case.load {
+        Some(load) => load.decides,
+        None => of.search.is_none(),
     };
-    let loads = report.peak.iter().flat_map(|peak| {
-        peak.curve.iter().filter(|of| !of.is_closed_loop() && decided(peak, of.rate)).map(|point| Measured {
-            scenario: "peak",
-            case: format!("{}, {}", words::offered(point), point.phase),
-            trials: point.valid().collect(),
+    cases
+        .filter(|(of, case)| judged(of, case))
+        .map(|(of, case)| Measured {
+            scenario: &of.name,
+            case: case.name.clone(),
+            trials: case.trials.iter().filter(|of| case.load.is_none() || of.is_valid()).collect(),
         })
-    });
-    cases.chain(rows).chain(loads).collect()
+        .collect()
 }
 
 /// Why nothing may be quoted of it, if anything may not.
@@ -267,7 +261,8 @@ fn contradiction(report: &Report) -> Option<String> {
         let lines = limiter.iter().flat_map(|of| std::iter::once(&of.what).chain(&of.evidence));
         lines.into_iter().any(|line| line.to_lowercase().contains(&NOTHING_USED_UP.to_lowercase()))
     };
-    report.scenarios.iter().filter(|of| says(&of.limiter)).find_map(|of| {
+    let others = report.scenarios.iter().filter(|of| of.search.is_none());
+    others.filter(|of| says(&of.limiter)).find_map(|of| {
         let said = of.limiter.iter().flat_map(|limiter| &limiter.evidence).next();
         let named = of
             .cases
@@ -289,12 +284,8 @@ fn contradiction(report: &Report) -> Option<String> {
 
 /// The figure that is quoted: the peak, or else the highest rate of the scenario that is nearest to an order.
 fn headline(report: &Report, figures: &[Figure], left_out: &[&Measured<'_>]) -> Option<String> {
-    if let Some(peak) = &report.peak {
-        if left_out.iter().any(|of| of.scenario == "peak") {
-            return None;
-        }
-        let limit = time_us(peak.p99_limit_us as f64);
-        return Some(format!("at most {} orders/s with a p99 within {limit}", number(peak.highest_passed?)));
+    if let Some(quoted) = report.scenarios.iter().find_map(search::quoted) {
+        return Some(quoted).filter(|_| left_out.iter().all(|of| of.scenario != search::NAME));
     }
     let mut first_of_cases: Vec<&Figure> = Vec::new();
     for of in figures {
@@ -338,6 +329,8 @@ fn quote(of: &Figure) -> String {
     let interval = of.interval().map(|of| format!(" ({} to {})", short(of.low), short(of.high)));
     said + &interval.unwrap_or_default()
 }
+
+pub use self::search::nothing_passes;
 
 #[cfg(test)]
 mod tests;

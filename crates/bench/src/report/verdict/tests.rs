@@ -17,8 +17,6 @@ fn valid() -> Report {
         std::mem::swap(&mut trial.outcomes.won, &mut trial.outcomes.served);
     }
     report.failures.clear();
-    report.peak = None;
-    report.durability.clear();
     report.environment.co_located = true;
     report
 }
@@ -86,7 +84,7 @@ fn an_engineer_can_quote_it() {
         "valid, co-located, 6 repeats: order-embedded, set, 50 threads: 42,500 orders/s (40,000 to 45,000)",
     );
     check(
-        |report| report.peak = sample::report().peak,
+        |report| report.scenarios.push(sample::report().scenarios.remove(2)),
         Standing::Valid,
         "valid, co-located: at most 2,400 orders/s with a p99 within 50 ms",
     );
@@ -96,10 +94,6 @@ fn an_engineer_can_quote_it() {
 fn what_is_no_result_is_invalid() {
     check(|report| report.scenarios.clear(), Standing::Invalid, "INVALID: nothing was measured");
     assert!(with(|report| report.complete = false).sentence.starts_with("INVALID: NOT COMPLETE"));
-    let unconfirmed = with(|report| {
-        report.peak = sample::report().peak.map(|peak| PeakReport { confirmed: false, ..peak });
-    });
-    assert_eq!(unconfirmed.sentence, "INVALID: the peak of embedded was not confirmed");
     let refused = with(|report| trials(report)[2].flags.push(Flag::NotCarried { requests: 9, of: 9 }));
     assert!(
         refused.sentence.contains("order-embedded/set, 50 threads: not one request"),
@@ -149,10 +143,9 @@ fn other_work_beside_it_makes_it_invalid() {
         assert_eq!(said.sentence, whole);
     }
     let peak = with(|report| {
-        let mut peak = sample::report().peak.unwrap();
-        let load = peak.curve.iter_mut().find(|of| of.phase == "confirm").unwrap();
-        load.trials[0].flags.push(Flag::Disturbed { processors: 0.54, most: 0.5 });
-        report.peak = Some(peak);
+        let mut peak = sample::report().scenarios.remove(2);
+        peak.cases[3].trials[0].flags.push(Flag::Disturbed { processors: 0.54, most: 0.5 });
+        report.scenarios.push(peak);
     });
     let wanted = "INVALID in 1 of 3 cases, as peak, 2,400/s, confirm: other work took 27% of the processors";
     assert_eq!(peak.sentence, wanted);
@@ -292,4 +285,63 @@ fn what_is_no_rate_is_quoted_in_its_unit() {
     };
     let sentence = "valid, co-located, 6 repeats: used memory 32.5 MiB (30 MiB to 35 MiB)";
     check(memory, Standing::Valid, sentence);
+}
+
+/// A peak is a load that is carried, confirmed, and one that is not; what the generator limits is none.
+#[test]
+fn a_search_without_a_peak_says_why() {
+    let said = |change: fn(&mut ScenarioReport)| {
+        with(|report| {
+            let mut peak = sample::report().scenarios.remove(2);
+            change(&mut peak);
+            report.scenarios = vec![peak];
+        })
+    };
+    assert_eq!(said(|_peak| {}).standing, Standing::Valid);
+    type Change = fn(&mut ScenarioReport);
+    let passed: Change = |peak| peak.cases[0].metrics[0].values.clear();
+    let failed: Change = |peak| peak.cases[0].metrics[1].values.clear();
+    let cases: [(Change, &str); 6] = [
+        (failed, "the target carries at least 2,400/s; the search was cut off"),
+        (
+            |peak| {
+                peak.cases[0].metrics[1].values.clear();
+                peak.limiter.as_mut().unwrap().what = crate::host::limit::LOAD_GENERATOR.to_owned();
+            },
+            "this machine's load generator is the limit: the target carries at least 2,400/s",
+        ),
+        (
+            |peak| peak.search.as_mut().unwrap().confirmed = false,
+            "the peak was not confirmed: the machine changed",
+        ),
+        (passed, "the peak was not confirmed: loads passed once"),
+        (
+            |peak| {
+                peak.cases[0].metrics[0].values.clear();
+                peak.cases.retain(|case| case.name != "2,400/s, confirm");
+            },
+            "no load that might pass could be judged",
+        ),
+        (
+            |peak| {
+                peak.cases[0].metrics[0].values.clear();
+                peak.cases[1].load.as_mut().unwrap().verdict = Some(crate::report::model::Verdict::Invalid);
+                peak.cases.truncate(3);
+            },
+            "no load that might pass could be judged",
+        ),
+    ];
+    for (change, why) in cases {
+        let said = said(change);
+        assert!(
+            said.is_invalid() && said.sentence.starts_with(&format!("INVALID: {why}")),
+            "{why}: {said:?}"
+        );
+    }
+    // Nothing passes, and that is sound.
+    let nothing = said(|peak| {
+        peak.cases[0].metrics[0].values.clear();
+        peak.cases.truncate(3);
+    });
+    assert_eq!(nothing.sentence, "valid, co-located: no load is carried with a p99 within 50 ms");
 }

@@ -114,7 +114,7 @@ fn case(samples: &[Sample]) -> Case {
         figure("redis-benchmark", "1/s", Better::Neither, |of| of.redis_benchmark_per_s),
         figure(RATIO, "x", Better::Higher, |of| of.client_per_s / of.redis_benchmark_per_s),
     ];
-    Case { name: NAME.to_owned(), series: NAME.to_owned(), x: None, metrics, trials: Vec::new() }
+    Case { name: NAME.to_owned(), series: NAME.to_owned(), metrics, ..Case::default() }
 }
 
 impl Gate<'_> {

@@ -378,7 +378,7 @@ fn case(row: Row, samples: &[Sample]) -> Case {
     let processes = METRICS.iter().filter_map(|name| name.strip_prefix("CPU per answer, "));
     let costs = processes.map(|process| cases::cpu_per_answer(&trials, process));
     metrics.extend(costs.filter(|cost| !cost.values.is_empty()));
-    Case { series: row.name(), name: row.name(), x: None, metrics, trials }
+    Case { series: row.name(), name: row.name(), metrics, trials, ..Case::default() }
 }
 
 /// Where the orders stood that were accepted or about to be, in the repeat whose rate is the median.

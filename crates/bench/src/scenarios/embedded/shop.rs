@@ -62,7 +62,7 @@ impl Footprint {
         ];
         let metric = |(name, value, unit, better)| Metric::new(name, unit, better, vec![value]);
         let metrics = figures.map(metric).into();
-        Case { name: name.to_owned(), series: name.to_owned(), x: None, metrics, trials: Vec::new() }
+        Case { name: name.to_owned(), series: name.to_owned(), metrics, ..Case::default() }
     }
 }
 

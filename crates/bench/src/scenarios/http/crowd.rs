@@ -237,7 +237,7 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
         cases::metric(name, "requests", Better::Neither, &trials, |trial| count(trial) as f64, None)
     }));
     let name = profile.name().to_owned();
-    report.cases.push(Case { series: name.clone(), name, x: None, metrics, trials });
+    report.cases.push(Case { series: name.clone(), name, metrics, trials, ..Case::default() });
 }
 
 /// One buyer's wish: the same in each of its attempts, so that a repeated one is no second order.

@@ -307,7 +307,7 @@ fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
     // Of the cluster: pages are answered at the edge.
     let edge = cases::cpu_per_answer(&trials, "nginx");
     metrics.extend(Some(edge).filter(|edge| !edge.values.is_empty()));
-    Case { series: name.clone(), name, x: None, metrics, trials }
+    Case { series: name.clone(), name, metrics, trials, ..Case::default() }
 }
 
 #[cfg(test)]

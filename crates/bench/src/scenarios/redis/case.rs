@@ -82,7 +82,7 @@ pub(super) fn measure(
     }
     context.progress.doing(&point.name);
     let Point { name, series, x, published } = point;
-    let mut case = Case { name, series, x, metrics: Vec::new(), trials: Vec::new() };
+    let mut case = Case { name, series, x, ..Case::default() };
     let mut own = Vec::new();
     for repeat in 1..=context.repeats {
         let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;

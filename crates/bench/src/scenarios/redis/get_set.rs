@@ -89,7 +89,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             join(&mut theirs, &published);
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
-            cases.push(Case { name, series, x, metrics: theirs, trials: Vec::new() });
+            cases.push(Case { name, series, x, metrics: theirs, ..Case::default() });
             cases.last().into_iter().for_each(|case| context.keep(case));
         }
     }

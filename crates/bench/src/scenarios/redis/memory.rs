@@ -37,13 +37,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         }
         context.progress.doing(&name);
         let x = Some(X { label: "keys".to_owned(), value: *count as f64 });
-        let mut case = Case {
-            name: name.clone(),
-            series: "memory".to_owned(),
-            x,
-            metrics: Vec::new(),
-            trials: Vec::new(),
-        };
+        let mut case = Case { name: name.clone(), series: "memory".to_owned(), x, ..Case::default() };
         for _ in 0..context.repeats {
             ensure_running(&context.stop)?;
             once(context, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));

@@ -163,7 +163,7 @@ fn loads(
     }
     context.progress.doing(&name);
     let series = format!("recovery {}", from.name());
-    let mut case = Case { name: name.clone(), series, x: None, metrics: Vec::new(), trials: Vec::new() };
+    let mut case = Case { name: name.clone(), series, ..Case::default() };
     for _ in 0..context.repeats {
         ensure_running(&context.stop)?;
         let files = files(&made.server.data(), from)?;

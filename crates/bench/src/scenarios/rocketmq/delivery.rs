@@ -118,7 +118,7 @@ fn own_case(context: &ScenarioContext, brokers: &mut Brokers, library: &str) -> 
             metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
             metric("failed", "messages", Better::Lower, |line| line.failed),
         ],
-        trials: Vec::new(),
+        ..Case::default()
     };
     let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
     context.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
@@ -183,7 +183,7 @@ fn with_brokers(
         limiter: limit::of(&cases),
         cases,
         shapes,
-        audit: None,
+        ..ScenarioReport::default()
     })
 }
 
@@ -235,6 +235,7 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
         x: threads(THREADS),
         metrics: beside_published(kind, metrics(&trials)),
         trials,
+        ..Case::default()
     })
 }
 
@@ -296,9 +297,9 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
     Ok(Case {
         name: name.to_owned(),
         series: "consumer".to_owned(),
-        x: None,
         metrics: metrics(&trials),
         trials,
+        ..Case::default()
     })
 }
 
@@ -372,9 +373,9 @@ fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> an
     Ok(Case {
         name: name.to_owned(),
         series: "consumer".to_owned(),
-        x: None,
         metrics: delay_metrics(&delays),
         trials,
+        ..Case::default()
     })
 }
 

@@ -165,6 +165,7 @@ fn case(
         x: Some(X { label: "threads".to_owned(), value: row.threads as f64 }),
         metrics: beside_published(row, metrics(&trials)),
         trials,
+        ..Case::default()
     })
 }
 
@@ -322,7 +323,7 @@ mod tests {
             series: row.series(),
             x: Some(X { label: "threads".into(), value: row.threads as f64 }),
             metrics: vec![metric(row)],
-            trials: Vec::new(),
+            ..Case::default()
         };
         Row::all().map(case).collect()
     }

@@ -220,6 +220,7 @@ fn measure(
                     ),
                 ],
                 trials,
+                ..Case::default()
             };
             context.keep(&case);
             cases.push(case);

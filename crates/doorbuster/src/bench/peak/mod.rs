@@ -12,9 +12,9 @@ use ::bench::audit;
 use ::bench::durability::{self, DurabilityOptions, Extent};
 use ::bench::peak::{self, Order, PeakOptions, PeakTarget, Searched};
 use ::bench::report::folder::Folder;
-use ::bench::report::model::{FailedScenario, PeakReport, Report, Size, Verdict};
+use ::bench::report::model::{FailedScenario, Report, Size};
 use ::bench::report::thresholds::judge;
-use ::bench::report::{figures, json, summary, verdict};
+use ::bench::report::{json, summary, verdict};
 use ::bench::suite;
 use ::bench::target::address::{is_local, resolve};
 use ::bench::target::installation::Site;
@@ -73,8 +73,8 @@ report: highest passed, lowest failed, closed-loop maximum, recovery. A file has
 `bench run`. What was not measured misses it.
 
 Exit codes: 0 a peak was found and confirmed, and every threshold is met; 1 a threshold is missed, no load is within the
-limit, an audit failed or a signal came; 2 a peak was found and not confirmed, the load generator is the limit and not the
-target, or no load could be judged; 64 wrong arguments; 69 something can't be started.
+limit, an audit failed or a signal came; 2 INVALID, as the first sentence says: a peak was not confirmed, the load generator
+is the limit and not the target, no load could be judged, other work beside it; 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peak --p99 50ms --errors 0.1%
@@ -242,7 +242,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     options.seed = arguments.seed;
     arguments.common.locate(&mut options.site);
     options.check().map_err(|error| Failure::usage(format!("{error:#}")))?;
-    let known = [(options.target.name(), figures::peak_metrics())];
+    let known = [(options.target.name(), peak::metrics())];
     let thresholds = arguments.common.thresholds.read_for("peak", &known)?;
     let mut begun = arguments.common.begin(&options.site.stop)?;
     // How often each load was tried depends on what came of it, and is shown beside each.
@@ -250,72 +250,40 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     report.seed = arguments.seed;
     let found = peak::run(&options);
     options.site.progress.finish();
-    let found = match found {
-        Ok(Searched { report: found, cut: None }) => found,
-        Ok(Searched { report: found, cut: Some(why) }) => {
-            report.peak = Some(found);
-            return arguments.common.give_up(report, begun, "peak", &why, &options.site.stop);
+    let settings = match found {
+        Ok(Searched { report: found, cut }) => {
+            let settings = found.search.as_ref().and_then(|search| search.settings.clone());
+            report.scenarios.push(found);
+            if let Some(why) = cut {
+                return arguments.common.give_up(report, begun, "peak", &why, &options.site.stop);
+            }
+            settings
         }
         Err(error) => {
-            return arguments.common.give_up(
-                report,
-                begun,
-                "peak",
-                &format!("{error:#}"),
-                &options.site.stop,
-            );
+            let why = format!("{error:#}");
+            return arguments.common.give_up(report, begun, "peak", &why, &options.site.stop);
         }
     };
-    let verdict = verdict(&found);
-    let admission = found.admission.as_ref().map(|admission| admission.config.clone());
-    report.peak = Some(found);
     report.thresholds = judge(&thresholds, &report);
     arguments.common.keep(&mut report, &mut begun)?;
-    let settings = arguments.common.out.join("admission.toml");
-    if let Some(config) = admission {
-        json::write_text(&config, &settings).map_err(|error| Failure::usage(format!("{error:#}")))?;
-        output::print(&format!("The settings that follow: {}\n", settings.display()))?;
+    if let Some(config) = settings {
+        let file = arguments.common.out.join("admission.toml");
+        json::write_text(&config, &file).map_err(|error| Failure::usage(format!("{error:#}")))?;
+        output::print(&format!("The settings that follow: {}\n", file.display()))?;
     }
-    verdict?;
-    thresholds::check(&report)
+    check(&report)
 }
 
-/// Whether a peak was found: both what the target carries and what it does not.
-fn verdict(found: &PeakReport) -> Result<(), Failure> {
-    // Below the lowest load that failed there may be one that passes: not if the generator spoiled none there.
-    let judged = found.lowest_failed.is_some_and(|failed| {
-        found.curve.iter().all(|point| point.verdict != Verdict::Invalid || point.rate > failed)
-    });
-    let once = found.curve.iter().any(|point| point.verdict == Verdict::Pass);
-    let generator = found.limiter.as_ref().is_some_and(|limiter| limiter.what == peak::GENERATOR);
-    let invalid = match (found.highest_passed, found.confirmed, found.lowest_failed) {
-        (Some(_), true, Some(_)) => return Ok(()),
-        (Some(passed), true, None) if generator => format!(
-            "this machine's load generator is the limit: the target carries at least {passed:.0}/s, and more could \
-             not be offered. No settings follow; search again with the generator on a faster or on another machine"
-        ),
-        (Some(passed), true, None) => format!(
-            "the target carries at least {passed:.0}/s; the search was cut off before it found a load that it does \
-             not carry, so no settings follow"
-        ),
-        (Some(_), false, _) => {
-            "the peak was not confirmed: the machine changed meanwhile, or the generator is the \
-                                limit; see the notes in the report"
-                .to_owned()
-        }
-        (None, ..) if once => {
-            "the peak was not confirmed: loads passed once, and none of them a second time; see the \
-                               curve in the report"
-                .to_owned()
-        }
-        (None, ..) if !judged => {
-            "no load that might pass could be judged: the report says what was invalid".to_owned()
-        }
-        (None, ..) => {
-            return Err(Failure::check("no load was within the limit; see the curve in the report"));
-        }
-    };
-    Err(Failure::Invalid(invalid))
+/// Figures that can't be believed weigh more than thresholds that are missed.
+fn check(report: &Report) -> Result<(), Failure> {
+    let verdict = verdict::of(report);
+    if verdict.is_invalid() {
+        return Err(Failure::Invalid(verdict.sentence));
+    }
+    if verdict::nothing_passes(report) {
+        return Err(Failure::check("no load was within the limit; see the loads in the report"));
+    }
+    thresholds::check(report)
 }
 
 pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Failure> {
@@ -337,7 +305,8 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     let thresholds = arguments.common.thresholds.read_for("durability", &plan)?;
     let mut begun = arguments.common.begin(&options.site.stop)?;
     let mut report = arguments.common.report(options.repeats, true);
-    let ended = durability::run(&options, &mut report.durability);
+    report.scenarios.push(durability::empty());
+    let ended = durability::run(&options, &mut report.scenarios[0]);
     options.site.progress.finish();
     if let Err(error) = ended {
         let error = format!("{error:#}");
@@ -345,9 +314,7 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
     }
     report.thresholds = judge(&thresholds, &report);
     arguments.common.keep(&mut report, &mut begun)?;
-    // Figures that can't be believed weigh more than thresholds that are missed.
-    let verdict = verdict::of(&report);
-    if verdict.is_invalid() { Err(Failure::Invalid(verdict.sentence)) } else { thresholds::check(&report) }
+    check(&report)
 }
 
 /// When a measurement began, and where its report will be.
@@ -403,7 +370,7 @@ impl CommonArguments {
             return Err(Failure::check(error));
         }
         let stopped = stop.load(Ordering::Relaxed);
-        let nothing = report.durability.is_empty() && report.peak.is_none();
+        let nothing = !report.has_cases();
         if stopped && nothing {
             return Err(Failure::check(format!("{STOPPED} before anything was measured")));
         }

@@ -223,13 +223,13 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
     let case = Case {
         name: "balances of 10".to_owned(),
         series: "sold out".to_owned(),
-        x: None,
         metrics: vec![
             Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
             Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
             Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
         ],
         trials: vec![trial],
+        ..Case::default()
     };
     Ok((case, audit))
 }
@@ -333,9 +333,9 @@ impl Ramp {
             cases.push(Case {
                 name: format!("{series}, best"),
                 series: "best".to_owned(),
-                x: None,
                 metrics: vec![rate, users],
                 trials: best.into_iter().map(|(trial, _)| trial).collect(),
+                ..Case::default()
             });
         }
         cases.extend(self.steps.iter().map(|(series, users, trials)| {
@@ -363,6 +363,7 @@ impl Ramp {
                     ),
                 ],
                 trials: trials.clone(),
+                ..Case::default()
             }
         }));
         cases
