@@ -180,13 +180,11 @@ impl Comparison {
 fn figures(trials: &[Trial], process: &str, wanted: Outcome) -> Vec<Metric> {
     let valid = || trials.iter().filter(|trial| trial.is_valid());
     let cpu = valid().filter_map(|trial| cpu_us(trial, process, wanted)).collect();
-    vec![
-        cases::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted), None),
-        cases::response(trials, "p50", 0.5, None),
-        cases::response(trials, "p99", 0.99, None),
-        cases::response(trials, "p99.9", 0.999, None),
-        Metric::new(CPU, "us", Better::Lower, cpu),
-    ]
+    let mut metrics =
+        vec![cases::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted))];
+    metrics.extend(cases::figures(trials, &["p50", "p99", "p99.9"]));
+    metrics.push(Metric::new(CPU, "us", Better::Lower, cpu));
+    metrics
 }
 
 fn rate(trial: &Trial, wanted: Outcome) -> f64 {

@@ -2,11 +2,50 @@
 
 use crate::goal::median;
 use crate::load::Trial;
-use crate::report::model::{Better, Metric, Published};
+use crate::reference::Row;
+use crate::report::model::{Better, Metric};
 
-/// Orders won, reads served, messages queued: refusals and failures are no throughput.
-pub(super) fn throughput(trials: &[Trial], published: Option<Published>) -> Metric {
-    metric("throughput", "1/s", Better::Higher, trials, Trial::good_per_s, published)
+type Value = fn(&Trial) -> f64;
+
+/// Name, unit, direction and value of the figures that loads have. Times are from the planned send.
+const FIGURES: [(&str, &str, Better, Value); 12] = [
+    // Orders won, reads served, messages queued: refusals and failures are no throughput.
+    ("throughput", "1/s", Better::Higher, Trial::good_per_s),
+    ("p50", "us", Better::Lower, |trial| trial.response.at(0.5) as f64),
+    ("p95", "us", Better::Lower, |trial| trial.response.at(0.95) as f64),
+    ("p99", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
+    ("p99.9", "us", Better::Lower, |trial| trial.response.at(0.999) as f64),
+    ("mean", "us", Better::Lower, |trial| trial.response.mean_us),
+    ("max", "us", Better::Lower, |trial| trial.response.max_us as f64),
+    ("mean response", "us", Better::Lower, |trial| trial.response.mean_us),
+    ("p99 response", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
+    ("max response", "us", Better::Lower, |trial| trial.response.max_us as f64),
+    // Answers that should not have come, and lost ones.
+    ("failed", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
+    ("failed or unknown", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
+];
+const CPU: &str = "CPU per answer, ";
+
+/// The figures of these names, in this order; `CPU per answer, nginx` is of the process that was watched under that name.
+pub(super) fn figures(trials: &[Trial], names: &[&str]) -> Vec<Metric> {
+    let figure = |name: &&str| {
+        if let Some(process) = name.strip_prefix(CPU) {
+            return cpu_per_answer(trials, process);
+        }
+        let known = FIGURES.iter().find(|of| of.0 == *name);
+        let (name, unit, better, value) = known.expect("the tables name figures that there are");
+        metric(name, unit, *better, trials, value)
+    };
+    names.iter().map(figure).collect()
+}
+
+/// Puts what was published beside it. Beside times of orders and reads that were carried the times of refusals say nothing:
+/// then nothing stands there.
+pub(super) fn beside_published(metrics: &mut [Metric], trials: &[Trial], row: Option<&Row>) {
+    let carried = trials.iter().all(|trial| trial.not_carried().is_none());
+    for metric in metrics.iter_mut().filter(|metric| carried || metric.unit != "us") {
+        metric.published = row.and_then(|row| row.figure(&metric.name));
+    }
 }
 
 /// The median of the valid trials, for the line of progress.
@@ -18,44 +57,15 @@ pub(super) fn shown(trials: &[Trial]) -> String {
     }
 }
 
-/// A quantile of the response time, from the planned send: `p99`. Beside times of orders and reads that were carried
-/// the times of refusals say nothing: then nothing published stands there.
-pub(super) fn response(trials: &[Trial], name: &str, quantile: f64, published: Option<Published>) -> Metric {
-    let published = published.filter(|_| are_carried(trials));
-    metric(name, "us", Better::Lower, trials, |trial| trial.response.at(quantile) as f64, published)
-}
-
-pub(super) fn response_mean(trials: &[Trial], published: Option<Published>) -> Metric {
-    let published = published.filter(|_| are_carried(trials));
-    metric("mean", "us", Better::Lower, trials, |trial| trial.response.mean_us, published)
-}
-
-fn are_carried(trials: &[Trial]) -> bool {
-    trials.iter().all(|trial| trial.not_carried().is_none())
-}
-
-/// Answers that should not have come, and lost ones.
-pub(super) fn bad(trials: &[Trial], published: Option<Published>) -> Metric {
-    metric(
-        "failed or unknown",
-        "requests",
-        Better::Lower,
-        trials,
-        |trial| trial.outcomes.bad() as f64,
-        published,
-    )
-}
-
 /// Processor time of a process that was watched under this name, for each good answer.
-pub(super) fn cpu_per_answer(trials: &[Trial], process: &str) -> Metric {
+fn cpu_per_answer(trials: &[Trial], process: &str) -> Metric {
     let cost = |trial: &Trial| {
         let usage = trial.usage.as_ref()?.processes.iter().find(|of| of.name == process)?;
         let good = trial.outcomes.good();
         (good > 0).then(|| usage.cpu_seconds * 1e6 / good as f64)
     };
     let values = trials.iter().filter(|trial| trial.is_valid()).filter_map(cost).collect();
-    let name = format!("CPU per answer, {process}");
-    Metric { name, unit: "us".to_owned(), better: Better::Lower, values, published: None }
+    Metric::new(&format!("{CPU}{process}"), "us", Better::Lower, values)
 }
 
 pub(super) fn metric(
@@ -64,10 +74,8 @@ pub(super) fn metric(
     better: Better,
     trials: &[Trial],
     value: impl Fn(&Trial) -> f64,
-    published: Option<Published>,
 ) -> Metric {
-    let values = trials.iter().filter(|trial| trial.is_valid()).map(value).collect();
-    Metric { name: name.to_owned(), unit: unit.to_owned(), better, values, published }
+    Metric::new(name, unit, better, trials.iter().filter(|trial| trial.is_valid()).map(value).collect())
 }
 
 #[cfg(test)]
@@ -81,9 +89,12 @@ mod tests {
     fn refusals_stand_beside_nothing_that_was_published() {
         let record = Record::default();
         let mut trial = Trial::new(1, &Schedule::closed_requests(1), &record, None);
+        let row = crate::reference::find(crate::reference::File::Tiers, &[("tier", "stock")]);
         let p99 = |trial: &Trial| {
-            let published = Published { value: 9.0, dubious: None };
-            response(std::slice::from_ref(trial), "p99", 0.99, Some(published)).published
+            let trials = std::slice::from_ref(trial);
+            let mut metrics = figures(trials, &["p99"]);
+            beside_published(&mut metrics, trials, row);
+            metrics.remove(0).published
         };
         assert!(p99(&trial).is_some());
         trial.flags.push(Flag::NotCarried { requests: 10, of: 10 });

@@ -145,7 +145,7 @@ pub(super) mod tests {
         let trials = vec![trial(per_s, "load", share)];
         Case {
             name: name.to_owned(),
-            metrics: vec![cases::throughput(&trials, None)],
+            metrics: cases::figures(&trials, &["throughput"]),
             trials,
             ..Case::default()
         }

@@ -35,12 +35,14 @@ const TOOL_FULL: f64 = 0.85;
 /// A comparison of two tools needs more than one look at each, however quick the run is.
 const ROUNDS_MIN: usize = 3;
 
+const METRICS: &[&str] = &["throughput", "p50", "p99", "CPU per answer, load"];
+
 pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     name: "self-check",
     about: "this generator beside wrk, on nginx's empty 200 and on one that takes 5 ms",
     reference: None,
     needs: &[Engine::Nginx],
-    metrics: &["throughput", "p50", "p99", "CPU per answer, load"],
+    metrics: METRICS,
     run,
 }];
 
@@ -161,12 +163,7 @@ impl Pair {
         let case_of_ours = Case {
             name: format!("nginx's {name}, doorbuster"),
             series: "doorbuster".to_owned(),
-            metrics: vec![
-                cases::throughput(&ours, None),
-                cases::response(&ours, "p50", 0.5, None),
-                cases::response(&ours, "p99", 0.99, None),
-                cases::cpu_per_answer(&ours, "load"),
-            ],
+            metrics: cases::figures(&ours, METRICS),
             trials: ours,
             ..Case::default()
         };

@@ -359,25 +359,25 @@ fn case(row: Row, samples: &[Sample]) -> Case {
     let time = |name: &str, value: &dyn Fn(&Sample) -> u64| {
         figure(name, "us", Better::Lower, &|sample| value(sample) as f64)
     };
-    let mut metrics = vec![
-        cases::throughput(&trials, None),
+    let own = [
         figure("persisted", "1/s", Better::Higher, &|of| of.persisted_per_s),
         figure("not accepted", "orders", Better::Lower, &|of| of.not_accepted as f64),
         figure("backlog growth", "orders per order accepted", Better::Lower, &|of| of.queues.backlog_growth),
         figure("backlog, most", "orders", Better::Lower, &|of| of.queues.backlog_max as f64),
         figure("time until empty", "s", Better::Lower, &|of| of.drain_s),
-        cases::response(&trials, "p50", 0.5, None),
-        cases::response(&trials, "p95", 0.95, None),
-        cases::response(&trials, "p99", 0.99, None),
         time("click to ledger, p50", &|of| of.waiting_persisted_us.p50),
         time("click to ledger, p95", &|of| of.waiting_persisted_us.p95),
         time("click to ledger, p99", &|of| of.waiting_persisted_us.p99),
         time("click to 202 of those, p50", &|of| of.waiting_accepted_us.p50),
         time("click to 202 of those, p99", &|of| of.waiting_accepted_us.p99),
     ];
-    let processes = METRICS.iter().filter_map(|name| name.strip_prefix("CPU per answer, "));
-    let costs = processes.map(|process| cases::cpu_per_answer(&trials, process));
-    metrics.extend(costs.filter(|cost| !cost.values.is_empty()));
+    // Each has its place in the list; of two servers' rows one has the second server.
+    let figures = METRICS.iter().flat_map(|name| match own.iter().find(|of| of.name == *name) {
+        Some(figure) => vec![figure.clone()],
+        None => cases::figures(&trials, &[*name]),
+    });
+    let metrics =
+        figures.filter(|of| !of.name.starts_with("CPU per answer") || !of.values.is_empty()).collect();
     Case { series: row.name(), name: row.name(), metrics, trials, ..Case::default() }
 }
 

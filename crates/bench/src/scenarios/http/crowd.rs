@@ -231,10 +231,10 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
     let mut trials = index.map_or_else(Vec::new, |index| report.cases.remove(index).trials);
     trials.push(trial);
     // Admission turns many away on purpose: the times count what they waited for that, and say so.
-    let time = |name, quantile| cases::response(&trials, &format!("{name}{OF_ALL_ANSWERS}"), quantile, None);
-    let mut metrics = vec![time("p99", 0.99), time("p50", 0.5)];
+    let mut metrics = cases::figures(&trials, &["p99", "p50"]);
+    metrics.iter_mut().for_each(|metric| metric.name += OF_ALL_ANSWERS);
     metrics.extend(counts.iter().map(|(name, count)| -> Metric {
-        cases::metric(name, "requests", Better::Neither, &trials, |trial| count(trial) as f64, None)
+        cases::metric(name, "requests", Better::Neither, &trials, |trial| count(trial) as f64)
     }));
     let name = profile.name().to_owned();
     report.cases.push(Case { series: name.clone(), name, metrics, trials, ..Case::default() });

@@ -20,7 +20,7 @@ use crate::host::environment;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Reuse, Settings, Trial};
 use crate::measure::trial;
-use crate::reference::{self, SeckillTier};
+use crate::reference::{self, File};
 use crate::report::model::{Case, ScenarioReport};
 use crate::target::address::is_local;
 
@@ -290,23 +290,11 @@ fn measure(
 
 /// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
 fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
-    let row = reference::seckill_tier(tier.row, 0).filter(|_| reuse == Reuse::PerRequest);
-    // For orders, those that were orders.
-    let rate = row.map(|row| if tier.kind == Kind::Order { row.good_throughput() } else { row.throughput() });
-    let mut metrics = vec![
-        cases::throughput(&trials, rate),
-        cases::response_mean(&trials, row.map(SeckillTier::mean_us)),
-        cases::response(&trials, "p50", 0.5, row.and_then(SeckillTier::p50_us)),
-        cases::response(&trials, "p95", 0.95, row.and_then(SeckillTier::p95_us)),
-        cases::response(&trials, "p99", 0.99, row.and_then(SeckillTier::p99_us)),
-        cases::response(&trials, "max", 1.0, row.map(SeckillTier::max_us)),
-        cases::bad(&trials, row.map(SeckillTier::failed_requests)),
-        cases::cpu_per_answer(&trials, "load"),
-        cases::cpu_per_answer(&trials, "server"),
-    ];
+    let row = reference::find(File::Tiers, &[("tier", tier.row)]).filter(|_| reuse == Reuse::PerRequest);
+    let mut metrics = cases::figures(&trials, METRICS);
     // Of the cluster: pages are answered at the edge.
-    let edge = cases::cpu_per_answer(&trials, "nginx");
-    metrics.extend(Some(edge).filter(|edge| !edge.values.is_empty()));
+    metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
+    cases::beside_published(&mut metrics, &trials, row);
     Case { series: name.clone(), name, metrics, trials, ..Case::default() }
 }
 

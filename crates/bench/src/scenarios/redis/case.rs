@@ -14,7 +14,8 @@ use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::measure::trial;
-use crate::report::model::{Better, Case, Metric, Published, Shape, X};
+use crate::reference::Row;
+use crate::report::model::{Better, Case, Metric, Shape, X};
 use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::target::address::is_local;
 use crate::target::engines::redis::Redis;
@@ -22,26 +23,27 @@ use crate::target::engines::redis::Redis;
 /// The deepest pipeline to a disk that is synced always has its answer by then.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Of every load, before the figures of its own.
+const OF_TRIALS: [&str; 4] = ["throughput", "p50", "p95", "p99"];
+
 /// Where a case is in the report.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) name: String,
     pub(super) series: String,
     pub(super) x: Option<X>,
-    /// By the name of the metric that they stand beside.
-    pub(super) published: Vec<(&'static str, Published)>,
+    /// Whose figures stand beside those of the same name.
+    pub(super) published: Option<&'static Row>,
 }
 
 impl Point {
     /// A point that is a bar of its own.
     pub(super) fn bar(series: &str, name: String) -> Self {
-        Self { name, series: series.to_owned(), x: None, published: Vec::new() }
+        Self { name, series: series.to_owned(), x: None, published: None }
     }
 
-    /// With the published figure of one of its metrics, if there is one.
-    pub(super) fn beside(mut self, metric: &'static str, published: Option<Published>) -> Self {
-        self.published.extend(published.map(|published| (metric, published)));
-        self
+    pub(super) fn beside(self, published: Option<&'static Row>) -> Self {
+        Self { published, ..self }
     }
 
     /// A point of a line: named after both.
@@ -51,7 +53,7 @@ impl Point {
             name: format!("{series}, {value} {label}"),
             series: series.to_owned(),
             x: Some(x),
-            published: Vec::new(),
+            published: None,
         }
     }
 }
@@ -93,30 +95,12 @@ pub(super) fn measure(
         }
         case.trials.push(trial);
     }
-    case.metrics = of_trials(&case.trials);
+    case.metrics = cases::figures(&case.trials, &OF_TRIALS);
     case.metrics.append(&mut own);
-    join(&mut case.metrics, &published);
+    cases::beside_published(&mut case.metrics, &case.trials, published);
     context.progress.done(&format!("{}: {}", case.name, cases::shown(&case.trials)));
     context.keep(&case);
     Ok(Some(case))
-}
-
-/// Puts published figures beside the measured ones.
-pub(super) fn join(metrics: &mut [Metric], published: &[(&'static str, Published)]) {
-    for metric in metrics {
-        let of = published.iter().find(|(name, _)| *name == metric.name);
-        metric.published = of.map(|(_, published)| published.clone());
-    }
-}
-
-/// Under the names, and with the clocks, of every other scenario: thresholds and comparisons go by them.
-fn of_trials(trials: &[Trial]) -> Vec<Metric> {
-    vec![
-        cases::throughput(trials, None),
-        cases::response(trials, "p50", 0.5, None),
-        cases::response(trials, "p95", 0.95, None),
-        cases::response(trials, "p99", 0.99, None),
-    ]
 }
 
 /// Adds a repeat's figure to the metric of its name.
@@ -124,13 +108,7 @@ pub(super) fn add(metrics: &mut Vec<Metric>, figure: Figure) {
     let Figure { name, unit, better, value } = figure;
     match metrics.iter_mut().find(|metric| metric.name == name) {
         Some(metric) => metric.values.push(value),
-        None => metrics.push(Metric {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            better,
-            values: vec![value],
-            published: None,
-        }),
+        None => metrics.push(Metric::new(name, unit, better, vec![value])),
     }
 }
 
@@ -344,7 +322,7 @@ mod tests {
             service: of(100),
             ..Trial::new(1, &Schedule::closed_requests(1), &Record::default(), None)
         };
-        let metrics = of_trials(&[trial]);
+        let metrics = cases::figures(&[trial], &OF_TRIALS);
         let names: Vec<_> = metrics.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["throughput", "p50", "p95", "p99"]);
         assert!(metrics[1..].iter().all(|of| of.values == [900.0]), "{metrics:?}");

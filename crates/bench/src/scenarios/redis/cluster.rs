@@ -15,8 +15,8 @@ use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::reference::{self, RedisCluster};
-use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
+use crate::reference::{self, File, Row};
+use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::limit::{self, bound};
 use crate::scenarios::{ScenarioContext, empty_report};
 
@@ -137,10 +137,9 @@ fn sent_bytes(asked: usize) -> usize {
     asked.div_ceil(8) * 10
 }
 
-/// Of the row of a sweep.
-fn published(sweep: &str, is_it: impl Fn(&RedisCluster) -> bool) -> Option<Published> {
-    let row = reference::redis_cluster_rows().iter().find(|row| row.sweep == sweep && is_it(row))?;
-    row.throughput()
+/// The row of a sweep in which this column has that value.
+fn published(sweep: &str, column: &str, value: impl ToString) -> Option<&'static Row> {
+    reference::find(File::RedisCluster, &[("sweep", sweep), (column, &value.to_string())])
 }
 
 struct Bench<'a> {
@@ -169,10 +168,11 @@ impl Bench<'_> {
                 continue;
             }
             let writes = self.writes(*threads, sent_bytes(USUAL_BYTES));
-            let point = Point::at("threads", "threads", *threads as u64).beside(
-                "throughput",
-                published("threads", |row| row.client_threads == Some(*threads as u64)),
-            );
+            let point = Point::at("threads", "threads", *threads as u64).beside(published(
+                "threads",
+                "client_threads",
+                threads,
+            ));
             cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
@@ -205,7 +205,7 @@ impl Bench<'_> {
                 name: format!("value, {asked} bytes asked ({sent} sent)"),
                 ..Point::at("value", "value bytes asked", *asked as u64)
             }
-            .beside("throughput", published("value", |row| row.value_bytes == Some(*asked as u64)));
+            .beside(published("value", "value_bytes", asked));
             cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
         }
         Ok(cases)
@@ -214,8 +214,8 @@ impl Bench<'_> {
     fn by_key(&mut self) -> anyhow::Result<Vec<Case>> {
         let mut cases = Vec::new();
         for bytes in &self.sizes.keys {
-            let point = Point::at("key", "key bytes", *bytes as u64)
-                .beside("throughput", published("key", |row| row.key_bytes == Some(*bytes as u64)));
+            let point =
+                Point::at("key", "key bytes", *bytes as u64).beside(published("key", "key_bytes", bytes));
             let mut filled = false;
             cases.extend(measure(self.context, point, |repeat| {
                 if !filled {
@@ -233,8 +233,11 @@ impl Bench<'_> {
     }
 
     fn by_policy(&self, policy: &str) -> anyhow::Result<Option<Case>> {
-        let point = Point::bar("persistence", format!("persistence {policy}"))
-            .beside("throughput", published("persistence", |row| row.case == policy));
+        let point = Point::bar("persistence", format!("persistence {policy}")).beside(published(
+            "persistence",
+            "case",
+            policy,
+        ));
         if !self.context.wants(&point.name) {
             return Ok(None);
         }

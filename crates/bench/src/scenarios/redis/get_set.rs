@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::case::{Figure, Point, Session, add, join, measure, rates, ratio, shape, value_of};
+use super::case::{Figure, Point, Session, add, measure, rates, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
@@ -18,10 +18,10 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::host::process;
 use crate::host::procfs;
 use crate::load::schedule::Schedule;
-use crate::reference::{self, SeckillTier};
+use crate::reference::{self, File, Row};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::limit;
-use crate::scenarios::{ScenarioContext, empty_report};
+use crate::scenarios::{ScenarioContext, cases, empty_report};
 
 const VALUE_BYTES: usize = 8;
 /// `key:` and 12 digits, as the published tool has it.
@@ -62,13 +62,12 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     session.fill(1, workload("set")?, 1)?;
     let mut cases = Vec::new();
     for (series, connections, requests, row) in [
-        ("set", MANY, sizes.requests, reference::seckill_tier("redis set", 0)),
-        ("get", MANY, sizes.requests, reference::seckill_tier("redis get", 0)),
-        ("get", FEW, sizes.requests, reference::seckill_tier("redis get", 1)),
+        ("set", MANY, sizes.requests, published("redis set", 0)),
+        ("get", MANY, sizes.requests, published("redis get", 0)),
+        ("get", FEW, sizes.requests, published("redis get", 1)),
         ("busy script", MANY, sizes.requests.div_ceil(BUSY_SHARE), None),
     ] {
-        let point = beside_published(Point::at(series, "connections", connections as u64), row);
-        let published = point.published.clone();
+        let point = Point::at(series, "connections", connections as u64).beside(row);
         let mut theirs = Vec::new();
         cases.extend(measure(context, point, |repeat| {
             let schedule = Schedule::closed_requests(requests);
@@ -86,7 +85,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             Ok((trial, figures))
         })?);
         if !theirs.is_empty() {
-            join(&mut theirs, &published);
+            cases::beside_published(&mut theirs, &[], row);
             let Point { name, series, x, .. } =
                 Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
             cases.push(Case { name, series, x, metrics: theirs, ..Case::default() });
@@ -139,29 +138,26 @@ fn scaled_down(sizes: &Sizes) -> Vec<String> {
     said
 }
 
-fn beside_published(point: Point, row: Option<&SeckillTier>) -> Point {
-    point
-        .beside("throughput", row.map(SeckillTier::throughput))
-        .beside("p50", row.and_then(SeckillTier::p50_us))
-        .beside("p95", row.and_then(SeckillTier::p95_us))
-        .beside("p99", row.and_then(SeckillTier::p99_us))
-        .beside("mean", row.map(SeckillTier::mean_us))
-        .beside("max", row.map(SeckillTier::max_us))
+/// A tier has a row for each host, and for each number of connections.
+fn published(tier: &str, index: usize) -> Option<&'static Row> {
+    reference::rows(File::Tiers).filter(|row| row.text("tier") == tier).nth(index)
 }
 
 /// The figures of the other host that was published, which have no case to stand beside.
 fn second_host() -> Option<String> {
-    let (set, get) = (reference::seckill_tier("redis set", 1)?, reference::seckill_tier("redis get", 2)?);
-    let said = |name: &str, row: &SeckillTier| {
+    let (set, get) = (published("redis set", 1)?, published("redis get", 2)?);
+    let said = |name: &str, row: &Row| {
+        let [mean, p50, p95, p99, most] =
+            ["mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"].map(|column| row.text(column));
         Some(format!(
-            "{name} {:.0}/s (mean {} ms, p50 {} ms, p95 {} ms, p99 {} ms, most {} ms)",
-            row.rate_per_s, row.mean_ms, row.p50_ms?, row.p95_ms?, row.p99_ms?, row.max_ms
+            "{name} {:.0}/s (mean {mean} ms, p50 {p50} ms, p95 {p95} ms, p99 {p99} ms, most {most} ms)",
+            row.number("rate_per_s")?
         ))
     };
     Some(format!(
         "The published figures beside ours are of 4 cores at 2.0 GHz. The same command on the second published host, {}: \
          {}, {}.",
-        set.note,
+        set.text("note"),
         said("SET", set)?,
         said("GET", get)?
     ))

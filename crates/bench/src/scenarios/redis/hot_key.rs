@@ -13,8 +13,8 @@ use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::reference;
-use crate::report::model::{Better, Case, Published, ScenarioReport, Shape};
+use crate::reference::{self, File};
+use crate::report::model::{Better, Case, ScenarioReport, Shape};
 use crate::scenarios::limit::{self, bound};
 use crate::scenarios::{ScenarioContext, empty_report};
 use crate::target::engines::redis::Redis;
@@ -40,7 +40,8 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let subject = Subject::of(context, no_persistence())?;
     let mut cases = Vec::new();
     for threads in &sizes.threads {
-        let point = beside_published(Point::at("incr", "threads", *threads as u64), *threads as u64);
+        let published = reference::find(File::HotKey, &[("threads", &threads.to_string())]);
+        let point = Point::at("incr", "threads", *threads as u64).beside(published);
         cases.extend(measure(context, point, |repeat| {
             once(context, &subject, *threads, sizes.window, repeat)
         })?);
@@ -71,21 +72,6 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         cases,
         ..empty_report("Redis: one hot key, INCR from many threads")
     })
-}
-
-fn beside_published(point: Point, threads: u64) -> Point {
-    let Some(row) = reference::hot_key(threads) else { return point };
-    let sure = |value| Some(Published { value, dubious: None });
-    // All three are of the same sampling.
-    let sampled = |value| Some(Published { value, ..row.throughput() });
-    point
-        .beside("throughput", Some(row.throughput_by_client()))
-        .beside("time for 100 INCRs", sure(row.ms_per_100_incr_avg))
-        .beside("instantaneous_ops_per_sec", Some(row.throughput()))
-        .beside("instantaneous_input_kbps", sampled(row.instantaneous_input_kbps))
-        .beside("instantaneous_output_kbps", sampled(row.instantaneous_output_kbps))
-        .beside(CPU_SYS, Some(row.cpu_sys_us()))
-        .beside(CPU_USER, Some(row.cpu_user_us()))
 }
 
 fn once(

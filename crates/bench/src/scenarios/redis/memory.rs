@@ -2,14 +2,14 @@
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Session, add, ensure_running, join, keys_of, ratio, shape, value_of};
+use super::case::{Figure, Session, add, ensure_running, keys_of, ratio, shape, value_of};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::reference::{self, MemoryRecovery};
+use crate::reference::{self, File};
 use crate::report::model::{Better, Case, ScenarioReport, X};
-use crate::scenarios::{ScenarioContext, empty_report};
+use crate::scenarios::{ScenarioContext, cases, empty_report};
 use crate::target::engines::redis::Redis;
 
 const COUNTS: [u64; 2] = [400_000, 2_000_000];
@@ -29,7 +29,7 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
 
 pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
     let subject = Subject::of(context, no_persistence())?;
-    let mut cases = Vec::new();
+    let mut measured = Vec::new();
     for count in &sizes.counts {
         let name = format!("memory, {count} keys");
         if !context.wants(&name) {
@@ -42,15 +42,16 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             ensure_running(&context.stop)?;
             once(context, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));
         }
-        let published = reference::memory_recovery("memory", *count).map(MemoryRecovery::value);
-        join(&mut case.metrics, &published.map(|of| ("used memory", of)).into_iter().collect::<Vec<_>>());
+        let published =
+            reference::find(File::MemoryRecovery, &[("measure", "memory"), ("keys", &count.to_string())]);
+        cases::beside_published(&mut case.metrics, &[], published);
         context.progress.done(&name);
         context.keep(&case);
-        cases.push(case);
+        measured.push(case);
     }
     let (few, many) = (sizes.counts.first(), sizes.counts.last());
     let per_key =
-        |count: Option<&u64>| value_of(&cases, &format!("memory, {} keys", count?), "memory per key");
+        |count: Option<&u64>| value_of(&measured, &format!("memory, {} keys", count?), "memory per key");
     let shapes = vec![shape(
         "the memory of a key differs by a quarter at most, however many there are",
         "28.90 MB for 400,000 and 138.55 MB for 2,000,000 (in all): 72 and 69 bytes a key",
@@ -70,7 +71,13 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     if !subject.prefix().is_empty() {
         notes.push("What others wrote to the server meanwhile is in the figures.".to_owned());
     }
-    Ok(ScenarioReport { notes, engines, cases, shapes, ..empty_report("Redis: memory of small keys") })
+    Ok(ScenarioReport {
+        notes,
+        engines,
+        cases: measured,
+        shapes,
+        ..empty_report("Redis: memory of small keys")
+    })
 }
 
 fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figure>> {

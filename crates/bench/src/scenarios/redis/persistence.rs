@@ -12,9 +12,9 @@ use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::reference;
+use crate::reference::{self, File, Row};
 use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape};
-use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, empty_report, limit};
 use crate::target::engines::redis::Redis;
 
 const RDB: &str = "rdb (save 900 1 300 10 60 10000)";
@@ -171,36 +171,45 @@ fn policy(
     servers: &PolicyServers<'_>,
     sizes: &Sizes,
 ) -> anyhow::Result<Vec<Case>> {
-    let mut cases = Vec::new();
-    for (depth, writes, point) in points(servers.policy, sizes) {
-        cases.extend(measure(context, point, |repeat| once(context, servers, depth, writes, repeat))?);
+    let mut measured = Vec::new();
+    for (depth, writes, full, point) in points(servers.policy, sizes) {
+        let case = measure(context, point, |repeat| once(context, servers, depth, writes, repeat))?;
+        measured.extend(case.map(|mut case| {
+            beside_published(&mut case, servers.policy, depth, writes, full);
+            context.keep(&case);
+            case
+        }));
     }
-    Ok(cases)
+    Ok(measured)
 }
 
-/// Depth and writes of a policy's cases, of which there are as many as published ones at most.
-fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, Point)> {
+/// Depth, writes, published writes of a policy's cases, of which there are as many as published ones at most.
+fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, u64, Point)> {
     let single = sizes.single_of(policy).iter().zip(FULL_WRITES).map(|(writes, full)| (1, *writes, full));
     let pipelined = sizes.pipelined.iter().zip(FULL_WRITES).map(|(writes, full)| (DEPTH, *writes, full));
     single.chain(pipelined).map(move |(depth, writes, full)| {
-        let point = Point::at(&series(policy, depth), "writes", writes);
-        (depth, writes, beside_published(point, policy, depth, writes, full))
+        (depth, writes, full, Point::at(&series(policy, depth), "writes", writes))
     })
 }
 
 /// The rate stands beside that of the published number of writes, the rest only where as many were made.
-fn beside_published(point: Point, policy: &str, depth: usize, writes: u64, full: u64) -> Point {
-    let Some(row) = reference::redis_persistence(policy, depth as u64, full) else { return point };
-    let point = point.beside("throughput", Some(row.throughput()));
-    if writes != full {
-        return point;
+fn beside_published(case: &mut Case, policy: &str, depth: usize, writes: u64, full: u64) {
+    let row = published(policy, depth, full);
+    cases::beside_published(&mut case.metrics, &case.trials, row);
+    for metric in case.metrics.iter_mut().filter(|of| writes != full && of.name != "throughput") {
+        metric.published = None;
     }
-    point
-        .beside("client time", Some(row.client_s()))
-        .beside("latest_fork_usec", row.fork_us())
-        .beside("instantaneous_ops_per_sec", Some(row.throughput()))
-        .beside("instantaneous_input_kbps", Some(row.input_kbps()))
-        .beside("instantaneous_output_kbps", Some(row.output_kbps()))
+}
+
+/// `rdb` is enough for `rdb (save 900 1 300 10 60 10000)`.
+pub(super) fn published(policy: &str, depth: usize, writes: u64) -> Option<&'static Row> {
+    let cells = [("pipeline", depth.to_string()), ("writes", writes.to_string())];
+    let is_it = |row: &&Row| {
+        let mode = row.text("mode");
+        let named = mode == policy || mode.split_once(" (").is_some_and(|(short, _)| short == policy);
+        named && cells.iter().all(|(column, cell)| row.text(column) == *cell)
+    };
+    reference::rows(File::Persistence).find(is_it)
 }
 
 fn series(policy: &str, depth: usize) -> String {
@@ -347,24 +356,40 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Metric;
 
     #[test]
     fn only_the_published_number_of_writes_stands_beside_more_than_the_rate() {
         let names = |writes| {
-            let point = beside_published(Point::at("rdb", "writes", writes), RDB, 1, writes, 400_000);
-            point.published.iter().map(|(name, of)| (*name, of.value)).collect::<Vec<_>>()
+            let metrics = [
+                "throughput",
+                "client time",
+                "latest_fork_usec",
+                "instantaneous_ops_per_sec",
+                "instantaneous_input_kbps",
+                "instantaneous_output_kbps",
+            ];
+            let metrics = metrics.map(|name| Metric::new(name, "", Better::Neither, Vec::new()));
+            let mut case = Case { metrics: metrics.to_vec(), ..Case::default() };
+            beside_published(&mut case, RDB, 1, writes, 400_000);
+            let value =
+                |at: usize| Some((metrics[at].name.clone(), case.metrics[at].published.as_ref()?.value));
+            (0..metrics.len()).filter_map(value).collect::<Vec<_>>()
         };
-        assert_eq!(names(20_000), [("throughput", 2538.0)]);
+        let named = |wanted: &[(&str, f64)]| -> Vec<(String, f64)> {
+            wanted.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        assert_eq!(names(20_000), named(&[("throughput", 2538.0)]));
         assert_eq!(
             names(400_000),
-            [
+            named(&[
                 ("throughput", 2538.0),
                 ("client time", 148.397),
                 ("latest_fork_usec", 614.0),
                 ("instantaneous_ops_per_sec", 2538.0),
                 ("instantaneous_input_kbps", 116.52),
                 ("instantaneous_output_kbps", 12.40),
-            ]
+            ])
         );
     }
 }

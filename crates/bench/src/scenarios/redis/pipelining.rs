@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::case::{Point, Session, measure, rates};
+use super::persistence;
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
-use crate::reference;
 use crate::report::model::{Case, Published, ScenarioReport, Shape};
 use crate::scenarios::{ScenarioContext, empty_report, limit};
 
@@ -35,9 +35,8 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let session = Session::new(context, &[subject.address()], subject.watched());
     let mut cases = Vec::new();
     for depth in &sizes.depths {
-        let point =
-            Point::at("set", "commands in a pipeline", *depth as u64).beside("throughput", published(*depth));
-        cases.extend(measure(context, point, |repeat| {
+        let point = Point::at("set", "commands in a pipeline", *depth as u64);
+        let case = measure(context, point, |repeat| {
             let workload = Workload {
                 value_bytes: vec![VALUE_BYTES],
                 depth: *depth,
@@ -48,7 +47,12 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             };
             let (trial, _) = session.run(1, workload, Schedule::closed(sizes.window), repeat)?;
             Ok((trial, Vec::new()))
-        })?);
+        })?;
+        cases.extend(case.map(|mut case| {
+            case.metrics[0].published = published(*depth);
+            context.keep(&case);
+            case
+        }));
     }
     let engines = vec![subject.said()?];
     subject.clear()?;
@@ -71,14 +75,10 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
 /// Only the ends of the sweep were published, and the deep one with snapshots.
 fn published(depth: usize) -> Option<Published> {
     let mode = if depth == 1 { "none" } else { "rdb" };
-    let row = reference::redis_persistence(mode, depth as u64, PUBLISHED_WRITES)?;
-    let mut published = row.throughput();
+    let mut published = persistence::published(mode, depth, PUBLISHED_WRITES)?.figure("throughput")?;
     if mode == "rdb" {
-        let with_snapshots = "measured with snapshots".to_owned();
-        published.dubious = Some(match published.dubious {
-            Some(why) => format!("{with_snapshots}; {why}"),
-            None => with_snapshots,
-        });
+        let why = published.dubious.map(|why| format!("; {why}")).unwrap_or_default();
+        published.dubious = Some(format!("measured with snapshots{why}"));
     }
     Some(published)
 }

@@ -11,18 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{
-    Figure, Point, Session, add, ensure_running, join, keys_of, measure, ratio, shape, value_of,
-};
+use super::case::{Figure, Point, Session, add, ensure_running, keys_of, measure, ratio, shape, value_of};
 use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::load::schedule::Schedule;
-use crate::reference::{self, MemoryRecovery};
+use crate::reference::{self, Row};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
-use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, empty_report, limit};
 
 const FULL_KEYS: u64 = 4_000_000;
 const QUICK_KEYS: u64 = 400_000;
@@ -108,9 +106,12 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     Ok(report)
 }
 
+fn published(measure: &str, keys: u64) -> Option<&'static Row> {
+    reference::find(reference::File::MemoryRecovery, &[("measure", measure), ("keys", &keys.to_string())])
+}
+
 /// Reads of keys that were loaded from the snapshot. The server has ended, before and after.
 fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow::Result<Option<Case>> {
-    let published = reference::memory_recovery("read latency", made.keys).map(MemoryRecovery::value);
     let point = Point::bar("read latency", format!("read latency, {} keys", made.keys));
     if !context.wants(&point.name) {
         return Ok(None);
@@ -119,7 +120,7 @@ fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow
     let found = keys_of(&mut made.server.client()?)?;
     ensure!(found == made.keys, "AUDIT FAILED: {found} keys were loaded, not {}", made.keys);
     let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
-    let case = measure(context, point.beside("mean", published), |repeat| {
+    let case = measure(context, point.beside(published("read latency", made.keys)), |repeat| {
         let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
         let workload = Workload::of(vec![RedisCommand::parse("GET __key__")?], keys);
         let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
@@ -195,8 +196,7 @@ fn loads(
         add(&mut case.metrics, Figure::new("start to first answer", "s", Better::Lower, ready.as_secs_f64()));
     }
     // Whether the published load was a cold one is not said, so it stands beside both.
-    let published = reference::memory_recovery(&case.series, made.keys).map(MemoryRecovery::value);
-    join(&mut case.metrics, &published.map(|of| ("load time", of)).into_iter().collect::<Vec<_>>());
+    cases::beside_published(&mut case.metrics, &[], published(&case.series, made.keys));
     context.progress.done(&name);
     context.keep(&case);
     Ok(Some(case))

@@ -7,16 +7,16 @@ use anyhow::{Context, ensure};
 
 use super::brokers::Brokers;
 use super::own::{self, Line, Own, Sent};
-use super::{Produced, metrics};
+use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
 use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
 use crate::measure::{Surroundings, trial};
-use crate::reference;
+use crate::reference::{self, File};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
-use crate::scenarios::{ScenarioContext, limit};
+use crate::scenarios::{ScenarioContext, cases, limit};
 
 /// The published command.
 const THREADS: usize = 64;
@@ -229,28 +229,18 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
     context
         .progress
         .done(&format!("{name}: {best:.0}/s, {} in the topic as acknowledged", produced.acknowledged));
+    // Single messages were published.
+    let published = reference::find(File::Tiers, &[("tier", "message broker")]);
+    let mut metrics = cases::figures(&trials, METRICS);
+    cases::beside_published(&mut metrics, &trials, published.filter(|_| kind.name == SINGLE.name));
     Ok(Case {
         name: name.to_owned(),
         series: kind.series.to_owned(),
         x: threads(THREADS),
-        metrics: beside_published(kind, metrics(&trials)),
+        metrics,
         trials,
         ..Case::default()
     })
-}
-
-/// With the published tier, which sent single messages.
-fn beside_published(kind: Kind, mut metrics: Vec<Metric>) -> Vec<Metric> {
-    let published = reference::seckill_tier("message broker", 0).filter(|_| kind.name == SINGLE.name);
-    for metric in &mut metrics {
-        metric.published = published.and_then(|published| match &*metric.name {
-            "throughput" => Some(published.throughput()),
-            "mean response" => Some(published.mean_us()),
-            "max response" => Some(published.max_us()),
-            _ => None,
-        });
-    }
-    metrics
 }
 
 /// A consumer of all that comes into the topic from now on.
@@ -297,7 +287,7 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
     Ok(Case {
         name: name.to_owned(),
         series: "consumer".to_owned(),
-        metrics: metrics(&trials),
+        metrics: cases::figures(&trials, METRICS),
         trials,
         ..Case::default()
     })

@@ -8,12 +8,9 @@ mod own;
 mod producer;
 
 use super::{Engine, Scenario};
-use crate::load::Trial;
 use crate::load::record::Outcomes;
-use crate::report::model::{Better, Metric};
-use crate::scenarios::cases;
 
-/// Of each window of a producer; see [`metrics()`].
+/// What RocketMQ's own producer prints of each window.
 const METRICS: &[&str] = &["throughput", "mean response", "p99 response", "max response", "failed"];
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -81,19 +78,6 @@ impl Produced {
         );
         Ok(())
     }
-}
-
-/// What RocketMQ's own producer prints of each window, from the valid trials.
-fn metrics(trials: &[Trial]) -> Vec<Metric> {
-    let metric =
-        |name, unit, better, value: fn(&Trial) -> f64| cases::metric(name, unit, better, trials, value, None);
-    vec![
-        metric("throughput", "1/s", Better::Higher, Trial::good_per_s),
-        metric("mean response", "us", Better::Lower, |trial| trial.response.mean_us),
-        metric("p99 response", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
-        metric("max response", "us", Better::Lower, |trial| trial.response.max_us as f64),
-        metric("failed", "messages", Better::Lower, |trial| trial.outcomes.bad() as f64),
-    ]
 }
 
 #[cfg(test)]

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::brokers::Brokers;
-use super::{Produced, metrics};
+use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::load::Generator;
 use crate::load::schedule::Schedule;
 use crate::measure::trial;
-use crate::reference;
-use crate::report::model::{Case, Metric, ScenarioReport, Shape, X};
+use crate::reference::{self, File};
+use crate::report::model::{Case, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::limit;
-use crate::scenarios::{ScenarioContext, empty_report};
+use crate::scenarios::{ScenarioContext, cases, empty_report, limit};
 
 /// Each with the four combinations below, in this order.
 const THREADS: [usize; 9] = [1, 10, 30, 45, 60, 75, 100, 150, 200];
@@ -55,6 +54,10 @@ impl Row {
 
     fn series(self) -> String {
         series(self.bytes, self.queues)
+    }
+
+    fn published(self) -> Option<&'static reference::Row> {
+        reference::find(File::Producer, &[("scenario", &self.number.to_string())])
     }
 }
 
@@ -159,28 +162,16 @@ fn case(
     produced.check(topic.messages()?)?;
     let best = trials.iter().map(crate::load::Trial::good_per_s).fold(0.0, f64::max);
     context.progress.done(&format!("{name}: {best:.0}/s"));
+    let mut metrics = cases::figures(&trials, METRICS);
+    cases::beside_published(&mut metrics, &trials, row.published());
     Ok(Case {
         name,
         series: row.series(),
         x: Some(X { label: "threads".to_owned(), value: row.threads as f64 }),
-        metrics: beside_published(row, metrics(&trials)),
+        metrics,
         trials,
         ..Case::default()
     })
-}
-
-/// With what the document has for the scenario.
-fn beside_published(row: Row, mut metrics: Vec<Metric>) -> Vec<Metric> {
-    let published = reference::rocketmq_producer(row.number as u64).expect("all 36 are there");
-    for metric in &mut metrics {
-        metric.published = match &*metric.name {
-            "throughput" => Some(published.throughput()),
-            "mean response" => Some(published.latency_us_mean()),
-            "max response" => Some(published.latency_us_max()),
-            _ => None,
-        };
-    }
-    metrics
 }
 
 /// Threads and median throughput of a series, by rising threads.
@@ -291,7 +282,7 @@ fn ratio(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Better;
+    use crate::report::model::{Better, Metric};
 
     #[test]
     fn the_rows_are_those_that_were_published() {
@@ -302,22 +293,14 @@ mod tests {
         assert_eq!(rows[26], Row { number: 27, threads: 100, bytes: 1024, queues: 16 });
         assert_eq!(rows[35], Row { number: 36, threads: 200, bytes: 3072, queues: 16 });
         for row in rows {
-            let published = reference::rocketmq_producer(row.number as u64).unwrap();
-            assert_eq!(
-                (published.threads_run, published.message_bytes, published.queues),
-                (row.threads as u64, row.bytes as u64, u64::from(row.queues))
-            );
+            let published = row.published().unwrap();
+            let cells = ["threads_run", "message_bytes", "queues"].map(|column| published.text(column));
+            assert_eq!(cells.join(" "), format!("{} {} {}", row.threads, row.bytes, row.queues));
         }
     }
 
     fn cases(rate: impl Fn(Row) -> f64) -> Vec<Case> {
-        let metric = |row| Metric {
-            name: "throughput".into(),
-            unit: "1/s".into(),
-            better: Better::Higher,
-            values: vec![rate(row)],
-            published: None,
-        };
+        let metric = |row| Metric::new("throughput", "1/s", Better::Higher, vec![rate(row)]);
         let case = |row: Row| Case {
             name: row.name(),
             series: row.series(),

@@ -16,9 +16,9 @@ use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::measure::trial_of_clients;
-use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
+use crate::report::model::{Case, EngineSettings, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{ScenarioContext, Target, empty_report, limit};
+use crate::scenarios::{ScenarioContext, Target, cases, empty_report, limit};
 use crate::target::address;
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
@@ -189,7 +189,7 @@ fn measure(
     context: &ScenarioContext,
     server: &mut Server,
     under: &str,
-    cases: &mut Vec<Case>,
+    measured: &mut Vec<Case>,
 ) -> anyhow::Result<()> {
     for kind in KINDS {
         for connections in CONNECTIONS {
@@ -201,29 +201,17 @@ fn measure(
             }
             context.progress.doing(&name);
             let trials = trials(context, server, kind, connections).with_context(|| name.clone())?;
-            let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
-                trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
-            };
-            let rates = values(Trial::good_per_s);
-            context.progress.done(&format!("{name}: {:.0}/s", median(&rates).unwrap_or(0.0)));
+            context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
             let case = Case {
                 name,
                 series,
                 x: Some(X { label: "connections".to_owned(), value: connections as f64 }),
-                metrics: vec![
-                    Metric::new("throughput", "1/s", Better::Higher, rates),
-                    Metric::new(
-                        "p99 response",
-                        "us",
-                        Better::Lower,
-                        values(|trial| trial.response.at(0.99) as f64),
-                    ),
-                ],
+                metrics: cases::figures(&trials, &["throughput", "p99 response"]),
                 trials,
                 ..Case::default()
             };
             context.keep(&case);
-            cases.push(case);
+            measured.push(case);
         }
     }
     Ok(())

@@ -22,10 +22,10 @@ use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
 use crate::measure::trial;
-use crate::reference::{self, SubmitOrder};
+use crate::reference::{self, File};
 use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
-use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, empty_report, limit};
+use crate::scenarios::{Addresses, ScenarioContext, Target as Whom, cases, empty_report, limit};
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
 use crate::target::engines::mariadb::Database;
@@ -321,50 +321,30 @@ impl Ramp {
         for series in series.iter().filter(|_| context.only.is_none()) {
             let best = self.best(series);
             let flush = FLUSHES.into_iter().find(|flush| flush.name() == series);
-            let published =
-                flush.and_then(|flush| reference::submit_order(DISK, flush.value().parse().ok()?));
+            let published = flush.and_then(|flush| {
+                reference::find(File::SubmitOrder, &[("disk", DISK), ("sync_binlog", flush.value())])
+            });
             let values = |value: fn(&(Trial, usize)) -> f64| best.iter().map(value).collect();
-            let mut rate =
-                Metric::new("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s()));
-            rate.published = published.and_then(SubmitOrder::throughput_best);
-            let mut users =
-                Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64));
-            users.published = published.map(SubmitOrder::users_at_best);
+            let mut metrics = vec![
+                Metric::new("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s())),
+                Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64)),
+            ];
+            cases::beside_published(&mut metrics, &[], published);
             cases.push(Case {
                 name: format!("{series}, best"),
                 series: "best".to_owned(),
-                metrics: vec![rate, users],
+                metrics,
                 trials: best.into_iter().map(|(trial, _)| trial).collect(),
                 ..Case::default()
             });
         }
-        cases.extend(self.steps.iter().map(|(series, users, trials)| {
-            let values = |value: fn(&Trial) -> f64| -> Vec<f64> {
-                trials.iter().filter(|trial| trial.is_valid()).map(value).collect()
-            };
-            Case {
-                name: name(series, *users),
-                series: series.clone(),
-                x: Some(X { label: "users".to_owned(), value: *users as f64 }),
-                metrics: vec![
-                    Metric::new("throughput", "1/s", Better::Higher, values(Trial::good_per_s)),
-                    Metric::new("mean response", "us", Better::Lower, values(|trial| trial.response.mean_us)),
-                    Metric::new(
-                        "p99 response",
-                        "us",
-                        Better::Lower,
-                        values(|trial| trial.response.at(0.99) as f64),
-                    ),
-                    Metric::new(
-                        "failed",
-                        "orders",
-                        Better::Lower,
-                        values(|trial| trial.outcomes.bad() as f64),
-                    ),
-                ],
-                trials: trials.clone(),
-                ..Case::default()
-            }
+        cases.extend(self.steps.iter().map(|(series, users, trials)| Case {
+            name: name(series, *users),
+            series: series.clone(),
+            x: Some(X { label: "users".to_owned(), value: *users as f64 }),
+            metrics: cases::figures(trials, &["throughput", "mean response", "p99 response", "failed"]),
+            trials: trials.clone(),
+            ..Case::default()
         }));
         cases
     }
