@@ -22,4 +22,5 @@ pub mod report;
 pub mod scenarios;
 pub mod suite;
 pub mod target;
+mod testbed;
 pub mod tools;

@@ -178,23 +178,9 @@ mod tests {
     use crate::load::record::Asking;
 
     fn usage(generator: f64, steal: f64) -> Usage {
-        let process = |name: &str, share| ProcessUsage {
-            name: name.to_owned(),
-            cpu_seconds: share,
-            processors: share,
-            busiest_thread: name.to_owned(),
-            busiest_thread_share: share,
-        };
-        Usage {
-            seconds: 1.0,
-            processors: 2,
-            machine_busy: 1.0,
-            steal,
-            others: 0.0,
-            disk_busy: None,
-            // A busy server is no reason to doubt the generator.
-            processes: vec![process("redis", 1.0), process(GENERATOR, generator)],
-        }
+        // A busy server is no reason to doubt the generator.
+        let processes = vec![ProcessUsage::of("redis", 1.0), ProcessUsage::of(GENERATOR, generator)];
+        Usage { seconds: 1.0, processors: 2, machine_busy: 1.0, steal, processes, ..Usage::default() }
     }
 
     fn record(lags: &[u64], waited: bool) -> Record {

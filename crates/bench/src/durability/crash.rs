@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::combination::Victim;
-use super::testbed::{DurabilityTestbed, surprise};
 use super::{DurabilityOptions, Kill};
-use crate::audit::invariants::{Matched, STILL};
-use crate::audit::receipts::Kept;
+use crate::audit::invariants::{self, Matched, STILL};
 use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
 use crate::drivers::http::{Http, once};
 use crate::load::record::Record;
@@ -18,6 +16,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
 use crate::target::TOKEN_SECRET;
 use crate::target::installation::Installation;
+use crate::testbed::Testbed;
 
 /// Of the load's length: where the kill falls.
 const KILL_AT: f64 = 0.5;
@@ -40,13 +39,18 @@ struct Probed {
 
 pub(super) fn kill(
     options: &DurabilityOptions,
-    testbed: &mut DurabilityTestbed,
+    testbed: &mut Testbed,
     victim: Victim,
 ) -> anyhow::Result<Kill> {
     let first = testbed.receipts.count();
     let (record, probed) = load_and_kill(options, testbed, victim)?;
     testbed.answered.add(&record);
-    ensure!(record.outcomes.won > 0, "no order was accepted before the kill: {}", surprise(&record));
+    ensure!(
+        record.outcomes.won > 0,
+        "no order was accepted before the kill: {:?}; the first other answer was: {}",
+        record.outcomes,
+        record.first_surprise.as_deref().unwrap_or("none")
+    );
     testbed.receipts.keep(&probed.accepted);
     testbed.answered.accepted += 1;
     testbed.answered.unknown += probed.unknown;
@@ -64,13 +68,12 @@ pub(super) fn kill(
 /// The load runs on a thread of its own; this one kills, starts again at once, and has a buyer try meanwhile.
 fn load_and_kill(
     options: &DurabilityOptions,
-    testbed: &mut DurabilityTestbed,
+    testbed: &mut Testbed,
     victim: Victim,
 ) -> anyhow::Result<(Record, Probed)> {
-    let address = testbed.installation.addresses()[0];
+    let address = testbed.addresses()[0];
     let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (testbed.answered.accepted % 1_000_000);
-    let DurabilityTestbed { traffic, receipts, installation, .. } = testbed;
-    let mut kept = Kept { inner: traffic, receipts };
+    let (mut kept, installation) = testbed.parts()?;
     let mut http = Http { workload: &mut kept };
     let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
         .context("connecting to the server")?;
@@ -153,24 +156,36 @@ fn is_unknown(body: &[u8]) -> bool {
     body.windows(TYPE.len()).any(|bytes| bytes == TYPE)
 }
 
+/// Orders in the ledger now.
+fn orders_now(testbed: &mut Testbed) -> anyhow::Result<u64> {
+    testbed.installation()?.ledger()?.count()
+}
+
+/// Looks up the receipts from number `first` on.
+fn look_up(testbed: &mut Testbed, first: u64) -> anyhow::Result<Matched> {
+    let mut ledger = testbed.installation()?.ledger()?;
+    let orders = ledger.count()?;
+    invariants::compare(&mut *ledger, orders, &mut testbed.receipts, first)
+}
+
 /// What became of the receipts from number `first` on, once all are found or the ledger takes in no more.
-fn settled(testbed: &mut DurabilityTestbed, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
-    let still = match testbed.installation {
+fn settled(testbed: &mut Testbed, first: u64, stop: &AtomicBool) -> anyhow::Result<Matched> {
+    let still = match testbed.installation()? {
         // Without a queue, what was acknowledged is in the ledger or is lost.
         Installation::Embedded(_) => Duration::ZERO,
         Installation::Cluster { .. } => STILL,
     };
     let begun = Instant::now();
-    let (mut orders, mut grown) = (testbed.orders()?, Instant::now());
+    let (mut orders, mut grown) = (orders_now(testbed)?, Instant::now());
     loop {
-        let matched = testbed.look_up(first)?;
+        let matched = look_up(testbed, first)?;
         if matched.lost.is_empty() || grown.elapsed() >= still {
             return Ok(matched);
         }
         ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         ensure!(begun.elapsed() < DRAIN_PATIENCE, "the ledger still takes in orders");
         std::thread::sleep(STILL_POLL);
-        let now = testbed.orders()?;
+        let now = orders_now(testbed)?;
         if now > orders {
             (orders, grown) = (now, Instant::now());
         }

@@ -7,7 +7,6 @@
 
 mod combination;
 mod crash;
-mod testbed;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,13 +16,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use self::combination::Combination;
-use self::testbed::DurabilityTestbed;
 use crate::audit::AUDIT_FAILED;
 use crate::load::Trial;
+use crate::load::schedule::Schedule;
+use crate::measure::LATENCY_LIMIT;
 use crate::report::figures::KILLED;
 use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport};
 use crate::target::engines::find_scripts;
-use crate::target::installation::Site;
+use crate::target::installation::{Installation, Site};
+use crate::testbed::{Load, Testbed};
 
 pub use self::combination::Extent;
 
@@ -179,14 +180,14 @@ fn run_rows(options: &DurabilityOptions, measured: &mut ScenarioReport) -> anyho
 
 fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<(Case, Audit)> {
     std::fs::create_dir(folder).context("a row's folder")?;
-    let mut testbed = DurabilityTestbed::open(options, folder, row)?;
+    let mut testbed = Testbed::own(install(options, folder, row)?, folder)?;
     // A Java program and an empty buffer pool are slow at first: their orders count for the audit only.
-    testbed.load(options, 0)?;
+    load(options, &mut testbed, 0)?;
     let trials = (1..=options.repeats)
-        .map(|repeat| testbed.load(options, repeat))
+        .map(|repeat| load(options, &mut testbed, repeat))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let valid = || trials.iter().filter(|trial| trial.is_valid());
-    let engines = testbed.installation.settings()?;
+    let engines = testbed.installation()?.settings()?;
     let mut kills = Vec::new();
     for victim in row.victims() {
         ensure!(!options.site.stop.load(Ordering::Relaxed), "stopped by a signal");
@@ -195,7 +196,7 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
         check_kept(&kill)?;
         kills.push(kill);
     }
-    let audit = testbed.close(&options.site.stop)?;
+    let audit = testbed.close(None, &options.site)?;
     let mut notes = vec![row.power_cut()];
     if matches!(row, Combination::Cluster(_)) {
         notes.push(WITHOUT_MARIADB.to_owned());
@@ -211,6 +212,34 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
     options.site.progress.done(&format!("{}: {per_s:.0}/s; {}", row.name(), kills.join("; ")));
     let (name, series) = (row.name(), row.profile().to_owned());
     Ok((Case { name, series, metrics, trials, engines, notes, ..Case::default() }, audit))
+}
+
+/// The servers of a row, with its settings.
+fn install(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<Installation> {
+    match row {
+        Combination::Embedded(synchronous) => {
+            let settings = format!("[ledger]\nsynchronous = \"{}\"\n", synchronous.setting());
+            let installation = Installation::embedded(&options.site, folder, &settings)?;
+            for found in installation.settings()? {
+                for name in ["ledger synchronous", "ledger checkpoint_synchronous"] {
+                    found.expect(name, synchronous.setting())?;
+                }
+            }
+            Ok(installation)
+        }
+        Combination::Cluster(flushes) => Installation::cluster(&options.site, folder, flushes, 1),
+    }
+}
+
+/// A closed loop.
+fn load(options: &DurabilityOptions, testbed: &mut Testbed, repeat: usize) -> anyhow::Result<Trial> {
+    let (schedule, connections) = (Schedule::closed(options.load), options.users);
+    let load = Load { schedule, connections, opened: connections, p99: LATENCY_LIMIT, repeat };
+    let (trial, _) = testbed.load(&options.site, load)?;
+    testbed.rest()?;
+    let surprise = trial.first_surprise.as_deref().unwrap_or("no answer at all");
+    ensure!(trial.outcomes.won > 0, "no order was accepted: {surprise}");
+    Ok(trial)
 }
 
 impl Kill {

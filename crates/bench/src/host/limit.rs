@@ -118,20 +118,18 @@ mod tests {
 
     fn usage(machine_busy: f64, disk: f64, thread: f64) -> Usage {
         let process = |name: &str, processors, share| ProcessUsage {
-            name: name.to_owned(),
-            cpu_seconds: processors * 5.0,
-            processors,
             busiest_thread: format!("main-of-{name}"),
             busiest_thread_share: share,
+            ..ProcessUsage::of(name, processors)
         };
+        let processes = vec![process("redis", 0.3, 0.3), process("mariadb", 1.2, thread)];
         Usage {
             seconds: 5.0,
             processors: 2,
-            steal: 0.0,
             machine_busy,
-            others: 0.0,
             disk_busy: Some(disk),
-            processes: vec![process("redis", 0.3, 0.3), process("mariadb", 1.2, thread)],
+            processes,
+            ..Usage::default()
         }
     }
 

@@ -54,7 +54,7 @@ struct Machine {
 }
 
 /// What happened between two snapshots.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub seconds: f64,
     pub processors: usize,
@@ -70,7 +70,7 @@ pub struct Usage {
     pub processes: Vec<ProcessUsage>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ProcessUsage {
     pub name: String,
     pub cpu_seconds: f64,
@@ -79,6 +79,15 @@ pub struct ProcessUsage {
     pub busiest_thread: String,
     /// Of one processor, 0 to 1.
     pub busiest_thread_share: f64,
+}
+
+#[cfg(test)]
+impl ProcessUsage {
+    /// With one thread, over a second.
+    pub(crate) fn of(name: &str, share: f64) -> Self {
+        let (name, busiest_thread) = (name.to_owned(), name.to_owned());
+        Self { name, cpu_seconds: share, processors: share, busiest_thread, busiest_thread_share: share }
+    }
 }
 
 impl Snapshot {

@@ -13,7 +13,6 @@ pub mod controller;
 mod found;
 pub mod judge;
 mod preflight;
-mod testbed;
 mod trials;
 
 use std::net::SocketAddr;
@@ -26,11 +25,12 @@ use anyhow::ensure;
 use self::controller::{Controller, Ending, Outcome, Point, Rules, Step};
 use self::found::Found;
 use self::judge::{Limits, Plan, median_interval};
-use self::testbed::PeakTestbed;
 use self::trials::{Measured, Trials};
 use crate::audit::AUDIT_FAILED;
 use crate::report::model::{ScenarioReport, Search};
-use crate::target::installation::Site;
+use crate::target::engines::{BrokerFlush, Flushes};
+use crate::target::installation::{Installation, Site};
+use crate::testbed::Testbed;
 
 /// Of what the generator alone can send: an open loop that is on time needs some air.
 const CEILING_SHARE: f64 = 0.8;
@@ -71,6 +71,14 @@ impl PeakTarget {
             Self::Embedded => "embedded".to_owned(),
             Self::Cluster { servers } => format!("cluster of {servers}"),
             Self::Running { address, .. } => address.to_string(),
+        }
+    }
+
+    /// Of a server that runs.
+    fn operator_token(&self) -> Option<&str> {
+        match self {
+            Self::Running { operator_token, .. } => operator_token.as_deref(),
+            Self::Embedded | Self::Cluster { .. } => None,
         }
     }
 }
@@ -166,7 +174,8 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         options.site.progress.done(&warning);
     }
     options.site.progress.doing("starting what is measured");
-    let mut testbed = PeakTestbed::open(options, folder.path())?;
+    let mut testbed = open(options, folder.path())?;
+    let gates = testbed.gates(options.target.operator_token(), &options.site)?;
     options.site.progress.doing("measuring the generator alone");
     let ceiling = preflight::ceiling(
         folder.path(),
@@ -176,7 +185,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         &options.site.stop,
     )?;
     options.site.progress.done(&format!("the generator alone sends {ceiling:.0}/s"));
-    let found = search(options, limits, ceiling, &mut testbed, folder.path())?;
+    let found = search(options, limits, ceiling, &mut testbed)?;
     let servers = testbed.addresses().len() as u64;
     let local = testbed.is_local();
     options.site.progress.expect(Duration::ZERO);
@@ -184,7 +193,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         None
     } else {
         options.site.progress.doing("auditing");
-        let audit = testbed.close(&options.site.stop)?;
+        let audit = testbed.close(Some(&gates), &options.site)?;
         options.site.progress.done("audited: every acknowledged order is there");
         Some(audit)
     };
@@ -209,12 +218,25 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
     Ok(Searched { report, cut: found.cut })
 }
 
+fn open(options: &PeakOptions, folder: &Path) -> anyhow::Result<Testbed> {
+    let site = &options.site;
+    match &options.target {
+        PeakTarget::Embedded => Testbed::own(Installation::embedded(site, folder, "")?, folder),
+        PeakTarget::Cluster { servers } => {
+            let safe = Flushes::with_broker(BrokerFlush::Synchronous);
+            Testbed::own(Installation::cluster(site, folder, safe, *servers)?, folder)
+        }
+        PeakTarget::Running { address, order, operator_token } => {
+            Testbed::running(*address, order, operator_token.as_deref(), site, folder)
+        }
+    }
+}
+
 fn search(
     options: &PeakOptions,
     limits: Limits,
     ceiling: f64,
-    testbed: &mut PeakTestbed,
-    folder: &Path,
+    testbed: &mut Testbed,
 ) -> anyhow::Result<Found> {
     // A first impression may end with less certainty, but in about two minutes.
     let quick = options.plan == Plan::QUICK;
@@ -233,7 +255,7 @@ fn search(
         probes_max: 30,
         measurements_max,
     });
-    let mut trials = Trials::new(options, limits, testbed, folder);
+    let mut trials = Trials::new(options, limits, testbed);
     trials.warm_up()?;
     let mut measured: Vec<Measured> = Vec::new();
     let mut printed = 0;

@@ -1,22 +1,16 @@
 //! The search's trials, made for real: one load, one length, one verdict on whether the generator was sound.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use super::controller::{Load, Measurement, Phase};
 use super::judge::{Limits, Seen};
-use super::testbed::PeakTestbed;
 use super::{PeakOptions, PeakTarget};
-use crate::audit::receipts::Kept;
-use crate::drivers::http::Http;
-use crate::host::environment;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
-use crate::load::{Generator, Settings};
-use crate::measure::{self, Surroundings};
 use crate::report::model::{Flag, Trial};
+use crate::testbed::{self, Testbed};
 
 /// Of the trial's length: how exactly the time of the recovery is measured.
 const PROBE_SHARE: f64 = 0.25;
@@ -57,19 +51,13 @@ impl Measured {
 pub(super) struct Trials<'a> {
     options: &'a PeakOptions,
     limits: Limits,
-    testbed: &'a mut PeakTestbed,
-    disk: Option<String>,
+    testbed: &'a mut Testbed,
     made: usize,
 }
 
 impl<'a> Trials<'a> {
-    pub(super) fn new(
-        options: &'a PeakOptions,
-        limits: Limits,
-        testbed: &'a mut PeakTestbed,
-        folder: &Path,
-    ) -> Self {
-        Self { options, limits, testbed, disk: environment::disk(folder), made: 0 }
+    pub(super) fn new(options: &'a PeakOptions, limits: Limits, testbed: &'a mut Testbed) -> Self {
+        Self { options, limits, testbed, made: 0 }
     }
 
     /// Its answers count for the audit only.
@@ -117,32 +105,12 @@ impl<'a> Trials<'a> {
     }
 
     fn trial(&mut self, schedule: Schedule, connections: usize) -> anyhow::Result<(Trial, Instant)> {
-        let addresses = self.testbed.addresses();
-        let whom: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let watched = self.testbed.watched();
-        let co_located = self.testbed.is_local();
-        let mut kept = Kept { inner: &mut self.testbed.traffic, receipts: &mut self.testbed.receipts };
-        let mut http = Http { workload: &mut kept };
-        let settings = Settings::spread(addresses, connections);
         // Of an open loop only as many as are needed are opened.
         let opened = if schedule.is_open() { connections.min(self.options.users) } else { connections };
-        let mut generator = Generator::connect(Settings { opened, ..settings }, &mut http)
-            .with_context(|| format!("connecting to {}", whom.join(", ")))?;
-        let around = Surroundings {
-            watched: &watched,
-            disk: self.disk.as_deref(),
-            co_located,
-            stop: &self.options.site.stop,
-            progress: Some(&self.options.site.progress),
-        };
         self.made += 1;
-        let begun = Instant::now();
         let schedule = schedule.seeded(seed(self.options.seed, self.made));
-        let trial =
-            measure::trial_within(self.options.p99, &mut generator, schedule, &mut http, self.made, around)?;
-        self.testbed.answered.accepted += trial.outcomes.won;
-        self.testbed.answered.unknown += trial.outcomes.unknown;
-        Ok((trial, begun))
+        let load = testbed::Load { schedule, connections, opened, p99: self.options.p99, repeat: self.made };
+        self.testbed.load(&self.options.site, load)
     }
 }
 

@@ -238,7 +238,7 @@ pub struct Shape {
 }
 
 /// The proof after an order path. Only a clean one is ever reported: a broken one stops the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Audit {
     pub initial_units: u64,

@@ -161,21 +161,15 @@ pub(crate) fn trial(repeat: usize, rate: u32) -> Trial {
 }
 
 fn usage() -> Usage {
-    let process = ProcessUsage {
-        name: "load".to_owned(),
-        cpu_seconds: 1.5,
-        processors: 0.5,
-        busiest_thread: "doorbuster".to_owned(),
-        busiest_thread_share: 0.5,
-    };
+    let process = ProcessUsage { busiest_thread: "doorbuster".to_owned(), ..ProcessUsage::of("load", 0.5) };
     Usage {
         seconds: 3.0,
         processors: 2,
         machine_busy: 0.9,
-        steal: 0.0,
         others: 0.1,
         disk_busy: Some(0.2),
         processes: vec![process],
+        ..Usage::default()
     }
 }
 

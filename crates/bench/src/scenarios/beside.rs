@@ -226,21 +226,8 @@ mod tests {
         outcomes.iter().for_each(|(outcome, count)| record.outcomes.add(*outcome, *count));
         record.elapsed = Duration::from_secs_f64(seconds);
         let answers = record.outcomes.total() as f64;
-        let usage = Usage {
-            seconds,
-            processors: 2,
-            machine_busy: 0.5,
-            steal: 0.0,
-            others: 0.0,
-            disk_busy: None,
-            processes: vec![ProcessUsage {
-                name: process.to_owned(),
-                cpu_seconds: cpu_us * answers / 1e6,
-                processors: 0.5,
-                busiest_thread: process.to_owned(),
-                busiest_thread_share: 0.5,
-            }],
-        };
+        let process = ProcessUsage { cpu_seconds: cpu_us * answers / 1e6, ..ProcessUsage::of(process, 0.5) };
+        let usage = Usage { seconds, processors: 2, processes: vec![process], ..Usage::default() };
         Trial::new(1, &Schedule::closed(record.elapsed), &record, Some(usage))
     }
 

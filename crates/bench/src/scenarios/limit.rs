@@ -121,22 +121,8 @@ pub(super) mod tests {
     fn trial(won: u64, name: &str, share: f64) -> Trial {
         let mut record = Record::default();
         (record.outcomes.won, record.elapsed) = (won, std::time::Duration::from_secs(1));
-        let process = ProcessUsage {
-            name: name.to_owned(),
-            cpu_seconds: share,
-            processors: share,
-            busiest_thread: name.to_owned(),
-            busiest_thread_share: share,
-        };
-        let usage = Usage {
-            seconds: 1.0,
-            processors: 2,
-            machine_busy: 0.5,
-            steal: 0.0,
-            others: 0.0,
-            disk_busy: None,
-            processes: vec![process],
-        };
+        let processes = vec![ProcessUsage::of(name, share)];
+        let usage = Usage { seconds: 1.0, processors: 2, machine_busy: 0.5, processes, ..Usage::default() };
         Trial::new(1, &Schedule::closed(record.elapsed), &record, Some(usage))
     }
 
@@ -220,16 +206,12 @@ pub(super) mod tests {
             seconds: 1.0,
             processors: 2,
             machine_busy,
-            steal: 0.0,
-            others: 0.0,
             disk_busy: Some(disk),
             processes: vec![ProcessUsage {
-                name: name.to_owned(),
-                cpu_seconds: share,
-                processors: share,
                 busiest_thread: thread.to_owned(),
-                busiest_thread_share: share,
+                ..ProcessUsage::of(name, share)
             }],
+            ..Usage::default()
         };
         for (usage, wanted) in [
             (usage(0.9, 0.9, "redis", "redis-server", 0.95), "the main thread of redis"),

@@ -37,14 +37,8 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let subject = Subject::of(context, aof("everysec"))?;
     let tag = format!("{}gate", subject.prefix());
     let mut audit = Audit {
-        initial_units: 0,
-        remaining_units: 0,
-        held_units: 0,
-        sold_units: 0,
-        accepted: 0,
-        unknown: 0,
-        orders: 0,
         method: "after each run: stock in Redis, reservations counted, units of each buyer".to_owned(),
+        ..Audit::default()
     };
     let mut cases = Vec::new();
     for depth in &sizes.depths {
@@ -133,12 +127,15 @@ fn once(
     for key in &keys {
         redis.tell(&["UNLINK", key])?;
     }
-    audit.initial_units += gate.units;
-    audit.remaining_units += remaining;
-    audit.held_units += orders;
-    audit.accepted += won;
-    audit.unknown += unknown;
-    audit.orders += orders;
+    audit.add(&Audit {
+        initial_units: gate.units,
+        remaining_units: remaining,
+        held_units: orders,
+        accepted: won,
+        unknown,
+        orders,
+        ..Audit::default()
+    });
     let answers = trial.outcomes.total() - trial.outcomes.bad();
     let answers = answers as f64 / trial.seconds.max(1e-9);
     let figures = vec![

@@ -2,9 +2,6 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::case::Session;
@@ -17,8 +14,7 @@ use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::slots::{self, SlotMap};
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
-use crate::progress::Progress;
-use crate::report::model::{ScenarioReport, Shape, Size};
+use crate::report::model::{ScenarioReport, Shape};
 use crate::scenarios::{Addresses, ScenarioContext, Target};
 use crate::target::engines::redis::Redis;
 
@@ -39,19 +35,10 @@ fn context() -> (ScenarioContext, tempfile::TempDir, File) {
         .expect("free ports");
     let folder = tempfile::tempdir().unwrap();
     let context = ScenarioContext {
-        size: Size::Quick,
         repeats: 2,
-        seed: 7,
         target: Target::Spawn,
-        program: PathBuf::new(),
-        scripts: PathBuf::new(),
-        folder: folder.path().to_owned(),
         port_base,
-        only: None,
-        allow_swap: false,
-        progress: Progress::start(),
-        stop: Arc::new(AtomicBool::new(false)),
-        finished: std::cell::RefCell::default(),
+        ..crate::scenarios::context_at(([127, 0, 0, 1], 9).into(), folder.path())
     };
     (context, folder, lock)
 }

@@ -214,21 +214,10 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
     let mut produced = Produced { before: topic.messages()?, ..Produced::default() };
     let sending =
         Sending { pipeline: kind.pipeline, ..sending(context.seed, &topic, kind.connections, kind.batch) };
-    let mut producer = Producer::new(sending.clone());
-    let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-    let watched = brokers.watched();
-    let mut trials = Vec::new();
-    for repeat in 1..=context.repeats {
-        let around = brokers.surroundings(context, &watched);
-        let trial = trial(&mut generator, Schedule::closed(window(context)), &mut producer, repeat, around)?;
-        produced.add(&trial.outcomes);
-        trials.push(trial);
-    }
-    produced.check(topic.messages()?)?;
-    let best = trials.iter().map(Trial::good_per_s).fold(0.0, f64::max);
-    context
-        .progress
-        .done(&format!("{name}: {best:.0}/s, {} in the topic as acknowledged", produced.acknowledged));
+    let window = window(context);
+    let trials = super::produce(context, brokers, sending, Duration::ZERO, window, &mut produced)?;
+    let (shown, acknowledged) = (cases::shown(&trials), produced.acknowledged);
+    context.progress.done(&format!("{name}: {shown}, {acknowledged} in the topic as acknowledged"));
     // Single messages were published.
     let published = reference::find(File::Tiers, &[("tier", "message broker")]);
     let mut metrics = cases::figures(&trials, METRICS);

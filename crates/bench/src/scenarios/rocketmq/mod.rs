@@ -7,8 +7,15 @@ mod delivery;
 mod own;
 mod producer;
 
-use super::{Engine, Scenario};
+use std::time::Duration;
+
+use self::brokers::Brokers;
+use super::{Engine, Scenario, ScenarioContext};
+use crate::drivers::rocketmq::{Producer, Sending};
 use crate::load::record::Outcomes;
+use crate::load::schedule::Schedule;
+use crate::load::{Generator, Trial};
+use crate::measure::trial;
 
 /// What RocketMQ's own producer prints of each window.
 const METRICS: &[&str] = &["throughput", "mean response", "p99 response", "max response", "failed"];
@@ -78,6 +85,35 @@ impl Produced {
         );
         Ok(())
     }
+}
+
+/// The repeats of one producer on the same connections; all that was acknowledged must be in its topic.
+fn produce(
+    context: &ScenarioContext,
+    brokers: &Brokers,
+    sending: Sending,
+    settle: Duration,
+    window: Duration,
+    produced: &mut Produced,
+) -> anyhow::Result<Vec<Trial>> {
+    let topic = sending.topic.clone();
+    let settings = sending.settings();
+    let mut producer = Producer::new(sending);
+    let mut generator = Generator::connect(settings, &mut producer)?;
+    if !settle.is_zero() {
+        let settling = generator.run(Schedule::closed(settle), &mut producer, &context.stop)?;
+        produced.add(&settling.outcomes);
+    }
+    let watched = brokers.watched();
+    let mut trials = Vec::new();
+    for repeat in 1..=context.repeats {
+        let around = brokers.surroundings(context, &watched);
+        let trial = trial(&mut generator, Schedule::closed(window), &mut producer, repeat, around)?;
+        produced.add(&trial.outcomes);
+        trials.push(trial);
+    }
+    produced.check(topic.messages()?)?;
+    Ok(trials)
 }
 
 #[cfg(test)]

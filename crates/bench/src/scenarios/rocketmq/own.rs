@@ -204,21 +204,12 @@ mod tests {
 
     fn usage(sender: &str, sends: f64, broker: f64) -> Usage {
         let process = |name: &str, processors| ProcessUsage {
-            name: name.to_owned(),
-            cpu_seconds: processors,
-            processors,
-            busiest_thread: name.to_owned(),
             busiest_thread_share: 0.1,
+            ..ProcessUsage::of(name, processors)
         };
-        Usage {
-            seconds: 1.0,
-            processors: 2,
-            machine_busy: (sends + broker) / 2.0,
-            steal: 0.0,
-            others: 0.0,
-            disk_busy: None,
-            processes: vec![process("broker", broker), process(sender, sends)],
-        }
+        let processes = vec![process("broker", broker), process(sender, sends)];
+        let machine_busy = (sends + broker) / 2.0;
+        Usage { seconds: 1.0, processors: 2, machine_busy, processes, ..Usage::default() }
     }
 
     fn shape_of(per_s: f64, sends: f64, broker: f64) -> Shape {

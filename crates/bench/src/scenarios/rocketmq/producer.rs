@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use super::brokers::Brokers;
 use super::{METRICS, Produced};
-use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
-use crate::load::Generator;
-use crate::load::schedule::Schedule;
-use crate::measure::trial;
+use crate::drivers::rocketmq::{Bodies, Sending, Topic};
 use crate::reference::{self, File};
 use crate::report::model::{Case, ScenarioReport, Shape, X};
 use crate::report::statistics::median;
@@ -147,21 +144,8 @@ fn case(
         batch: 1,
         pipeline: 1,
     };
-    let mut producer = Producer::new(sending.clone());
-    let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-    let settling = generator.run(Schedule::closed(plan.settle), &mut producer, &context.stop)?;
-    produced.add(&settling.outcomes);
-    let watched = brokers.watched();
-    let mut trials = Vec::new();
-    for repeat in 1..=context.repeats {
-        let around = brokers.surroundings(context, &watched);
-        let trial = trial(&mut generator, Schedule::closed(plan.window), &mut producer, repeat, around)?;
-        produced.add(&trial.outcomes);
-        trials.push(trial);
-    }
-    produced.check(topic.messages()?)?;
-    let best = trials.iter().map(crate::load::Trial::good_per_s).fold(0.0, f64::max);
-    context.progress.done(&format!("{name}: {best:.0}/s"));
+    let trials = super::produce(context, brokers, sending, plan.settle, plan.window, produced)?;
+    context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
     let mut metrics = cases::figures(&trials, METRICS);
     cases::beside_published(&mut metrics, &trials, row.published());
     Ok(Case {
