@@ -109,13 +109,21 @@ fn over_x(cases: &[Shown<'_>], limit: Option<f64>) -> Vec<Chart> {
 
 fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (colour, name) in series.iter().enumerate() {
+    for (index, name) in series.iter().enumerate() {
         let of_series = || cases.iter().filter(|of| of.case.series == *name);
-        let measured = of_series().filter_map(measured).collect();
-        let published = of_series().filter_map(published).collect();
+        let measured: Vec<Point> = of_series().filter_map(measured).collect();
+        let published: Vec<Point> = of_series().filter_map(published).collect();
+        let verdict = of_series().find_map(|of| of.case.load.as_ref()?.verdict);
+        let colour = match verdict {
+            Some(Verdict::Pass) => 2,
+            Some(Verdict::Fail) => 1,
+            Some(_) => 3,
+            None => index,
+        };
+        let said = if verdict.is_some() { (*name).to_owned() } else { format!("{name}, measured") };
         // Loads of one verdict are no curve.
-        let joined = of_series().all(|of| of.case.load.is_none());
-        lines.push(Line { joined, ..Line::new(format!("{name}, measured"), colour, in_order(measured)) });
+        let joined = verdict.is_none();
+        lines.push(Line { joined, ..Line::new(said, colour, in_order(measured)) });
         lines.push(Line {
             dashed: true,
             ..Line::new(format!("{name}, published"), colour, in_order(published))
