@@ -280,6 +280,7 @@ fn check_kept(kill: &Kill) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::combination::Victim;
     use super::*;
 
     #[test]
@@ -295,5 +296,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Thresholds are checked by them before an hour of measuring.
+    #[test]
+    fn the_names_of_metrics_are_known_before_they_are_measured() {
+        let options =
+            DurabilityOptions { only: Some("embedded".to_owned()), ..DurabilityOptions::new("x".into()) };
+        let plan = options.plan();
+        let victim = Victim::Server.name();
+        let kill = Kill { victim, acknowledged: 1, acknowledged_lost: 0, unknown: 0, back_after_s: 0.7 };
+        let of_kill = kill.metrics().map(|of| of.name);
+        assert_eq!((plan.len(), &plan[0].1[..2]), (3, &["throughput".to_owned(), "p99".to_owned()][..]));
+        assert_eq!(plan[0].1[2..], of_kill);
+        assert!(of_kill.iter().all(|name| name.ends_with(KILLED)), "{of_kill:?}");
     }
 }

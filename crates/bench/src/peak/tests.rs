@@ -82,3 +82,15 @@ fn trials_that_are_short_beside_the_limit_are_noted() {
     options.trial = Duration::from_millis(500);
     assert!(note(&options).is_some_and(|note| note.contains("up to 10% more")));
 }
+
+/// Thresholds are checked by them before an hour of measuring.
+#[test]
+fn the_names_of_metrics_are_known_before_they_are_measured() {
+    let cases = found(Some(7300.0), Ending::Converged).cases("embedded", 8750.0, 60);
+    let names: Vec<&str> = cases[0].metrics.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(names, metrics());
+    assert_eq!(
+        (cases[0].metrics[0].values.as_slice(), cases[1].name.as_str()),
+        (&[7000.0][..], "closed loop")
+    );
+}
