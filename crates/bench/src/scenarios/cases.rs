@@ -21,7 +21,7 @@ const FIGURES: [(&str, &str, Better, Value); 12] = [
     ("p99 response", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
     ("max response", "us", Better::Lower, |trial| trial.response.max_us as f64),
     // Answers that should not have come, and lost ones.
-    ("failed", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
+    ("failed", "messages", Better::Lower, |trial| trial.outcomes.bad() as f64),
     ("failed or unknown", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
 ];
 const CPU: &str = "CPU per answer, ";

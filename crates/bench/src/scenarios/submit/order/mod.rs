@@ -338,11 +338,17 @@ impl Ramp {
                 ..Case::default()
             });
         }
+        let metrics = |trials: &[Trial]| {
+            let failed = |trial: &Trial| trial.outcomes.bad() as f64;
+            let mut metrics = cases::figures(trials, &["throughput", "mean response", "p99 response"]);
+            metrics.push(cases::metric("failed", "orders", Better::Lower, trials, failed));
+            metrics
+        };
         cases.extend(self.steps.iter().map(|(series, users, trials)| Case {
             name: name(series, *users),
             series: series.clone(),
             x: Some(X { label: "users".to_owned(), value: *users as f64 }),
-            metrics: cases::figures(trials, &["throughput", "mean response", "p99 response", "failed"]),
+            metrics: metrics(trials),
             trials: trials.clone(),
             ..Case::default()
         }));
