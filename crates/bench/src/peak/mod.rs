@@ -193,6 +193,7 @@ pub fn run(options: &PeakOptions) -> anyhow::Result<Searched> {
         None
     } else {
         options.site.progress.doing("auditing");
+        testbed.rest()?;
         let audit = testbed.close(Some(&gates), &options.site)?;
         options.site.progress.done("audited: every acknowledged order is there");
         Some(audit)
