@@ -38,10 +38,6 @@ use server::config::Environment;
 use crate::cli::{Cli, CommandGroup};
 use crate::failure::Failure;
 
-/// An order allocates a dozen times in one thread and is freed in another, which the system's allocator is slow at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

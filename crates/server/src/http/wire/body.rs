@@ -25,12 +25,7 @@ pub(in crate::http) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::invalid_body("Send a JSON object."));
     }
-    // Whether it is UTF-8 is looked at once, and not field by field.
-    let parsed = match str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(body),
-    };
-    parsed.map_err(|error| Problem::invalid_body(what_is_wrong::<T>(body, &error)))
+    serde_json::from_slice(body).map_err(|error| Problem::invalid_body(what_is_wrong::<T>(body, &error)))
 }
 
 fn is_json(content_type: &str) -> bool {
