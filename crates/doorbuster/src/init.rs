@@ -249,19 +249,29 @@ fn quoted(path: &Path) -> String {
 }
 
 fn next_steps(dir: &Path, answers: &Answers) -> String {
-    let (shown, data_dir) = (dir.display(), answers.data_dir.display());
+    let file = |name: &str| for_a_shell(&dir.join(name));
+    let (config, unit, data_dir) = (file(CONFIG), file(UNIT), for_a_shell(&answers.data_dir));
     format!(
         "
-written to {shown}: {CONFIG}, {}, {UNIT}
+written to {}: {CONFIG}, {}, {UNIT}
 payment: an order that is not paid within {} goes back on sale
 
-Try it:     doorbuster serve --config {shown}/{CONFIG}
+Try it:     doorbuster serve --config {config}
 As service: useradd --system doorbuster; install -d -o doorbuster -m 700 {data_dir}
-            chown -R doorbuster: {shown}; cp {shown}/{UNIT} /etc/systemd/system/
-            systemctl daemon-reload; systemctl enable --now doorbuster
+            chown doorbuster: {}
+            cp {unit} /etc/systemd/system/; systemctl daemon-reload; systemctl enable --now doorbuster
 First sale: doorbuster sale create --help
 ",
+        dir.display(),
         SECRETS.join(", "),
-        format_duration(answers.payment)
+        format_duration(answers.payment),
+        SECRETS.map(file).join(" "),
     )
+}
+
+/// In quotes, if it needs them.
+fn for_a_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -130,6 +130,13 @@ fn a_check_opens_what_a_start_opens() {
         stderr,
         "warning: auth.token_secret_file = \"secret\" is a secret that everybody on this machine can read: chmod 600 secret\n"
     );
+    let endpoint = "[[webhooks.endpoints]]\nname = \"shop\"\nurl = \"http://127.0.0.1:1/\"\nsecret_file = \"webhook\"\nallow_private = true\n";
+    write("webhook", "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=");
+    let (code, _, stderr) = check(&format!("{secret}{endpoint}"), &[]);
+    assert!(
+        stderr.contains("secret_file of webhooks.endpoints = \"webhook\" is a secret that"),
+        "{code} {stderr}"
+    );
     let unreachable = format!(
         "{secret}[cluster]\nenabled = true\n[gate]\naddresses = [\"127.0.0.1:1\"]\n\
          [queue]\nname_servers = [\"127.0.0.1:1\"]\n[ledger]\nmysql_address = \"127.0.0.1:1\"\n"
@@ -188,6 +195,9 @@ fn init_makes_what_a_server_of_ones_own_needs() {
     let (code, stdout, stderr) = outcome(child.wait_with_output().unwrap());
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     assert!(stdout.contains("On which address and port does it serve? [127.0.0.1:8080] "), "{stdout}");
+    let handed_over = stdout.lines().find(|line| line.contains("chown")).unwrap();
+    let shown = directory.path().canonicalize().unwrap().join("a shop/token-secret");
+    assert!(handed_over.contains(&format!("chown doorbuster: '{}' ", shown.display())), "{handed_over}");
     let (code, stdout, stderr) = run(directory.path(), &["config", "--check", "a shop/doorbuster.toml"]);
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "a shop/doorbuster.toml: ok\n", ""));
     let read = |name: &str| std::fs::read_to_string(directory.path().join("a shop").join(name)).unwrap();

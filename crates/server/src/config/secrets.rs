@@ -223,10 +223,15 @@ impl Secrets {
             (MYSQL.key, &config.ledger.mysql_password_file),
             (QUEUE.key, &queue.secret_key_file),
             (QUEUE_TOKEN.key, &queue.security_token_file),
+            ("gate.tls_key_file", &gate.tls_key_file),
+            ("queue.tls_key_file", &queue.tls_key_file),
         ];
         let named = files.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
+        let of_webhooks =
+            config.webhooks.secret_files().map(|path| ("secret_file of webhooks.endpoints", path));
         let tls_key = config.http.tls_files().map(|(_, key)| ("http.tls_key_file", key));
         named
+            .chain(of_webhooks)
             .chain(tls_key)
             .filter(|(_, path)| {
                 std::fs::metadata(path).is_ok_and(|found| found.mode() & READABLE_BY_ALL != 0)

@@ -46,6 +46,14 @@ fn one() -> usize {
 }
 
 impl Webhooks {
+    pub(super) fn secret_files(&self) -> impl Iterator<Item = &Path> {
+        self.endpoints
+            .iter()
+            .flat_map(|of| [Some(&of.secret_file), of.secret_previous_file.as_ref()])
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         if self.endpoints.len() > ENDPOINTS_MAX {
             problems.push((KEY, format!("has more than {ENDPOINTS_MAX}")));
