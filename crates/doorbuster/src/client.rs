@@ -69,6 +69,8 @@ pub(crate) enum Once<'a> {
     Key(&'a str),
     /// The number of what is made, in the body.
     Id(u64),
+    /// It sets what is named, of this sale.
+    Set(u64),
 }
 
 /// An answer that is no refusal.
@@ -153,11 +155,11 @@ impl Client {
         self.answer(request.content_type("application/json").send(body.to_string()), once)
     }
 
-    /// Sends what is to become of something. To send it again changes nothing.
-    pub(crate) fn patch(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+    /// Sends what is to become of something.
+    pub(crate) fn patch(&self, path: &str, body: &Value, once: Once<'_>) -> Result<Answer, Failure> {
         let request =
             self.agent.patch(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
-        self.answer(request.content_type("application/json").send(body.to_string()), None)
+        self.answer(request.content_type("application/json").send(body.to_string()), Some(once))
     }
 
     /// Sends what is no JSON. To send it again changes nothing.
@@ -232,6 +234,7 @@ fn again(once: Option<Once<'_>>) -> String {
     match once {
         Some(Once::Key(key)) => format!("; repeat it with --key {key} to learn its outcome"),
         Some(Once::Id(id)) => format!("; repeat it with the id {id} to learn its outcome"),
+        Some(Once::Set(sale)) => format!("; `doorbuster sale show {sale}` tells whether it was changed"),
         None => String::new(),
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::output::{self, plain};
 use crate::sale;
 
-/// Show whether a running server is ready, and how its sales stand.
+/// Show whether a running server is ready, and how its newest sales stand.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 it is ready; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
@@ -26,26 +26,22 @@ pub(crate) struct StatusArguments {
 pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Result<(), Failure> {
     let client = Client::connect(&arguments.server, environment)?;
     let (ready, said) = client.readiness()?;
-    let pages = sale::pages(&client, None)?;
+    let reasons: Vec<_> =
+        said.lines().map(str::trim).filter(|line| !ready && !line.is_empty()).map(plain).collect();
+    // One that is not ready may be unable to show its sales; why it is not is what counts.
+    let sales = match sale::newest(&client) {
+        Err(_) if !ready => None,
+        newest => Some(newest?),
+    };
     if arguments.server.json {
-        let sales = pages.iter().map(|page| page.read::<Value>()).collect::<Result<Vec<_>, _>>()?;
-        let sales = sales.into_iter().flat_map(|mut page| match page["sales"].take() {
-            Value::Array(sales) => sales,
-            _ => Vec::new(),
-        });
-        let shown =
-            json!({ "ready": ready, "reasons": reasons(ready, &said), "sales": sales.collect::<Vec<_>>() });
-        output::print(&format!("{shown}\n"))?;
+        let sales = sales.map(|(answer, _)| answer.read::<Value>()).transpose()?;
+        let sales = sales.map(|mut page| page["sales"].take());
+        output::print(&format!("{}\n", json!({ "ready": ready, "reasons": reasons, "sales": sales })))?;
     } else {
         let state = if ready { "ready" } else { "NOT READY" };
-        let lines: String =
-            reasons(ready, &said).iter().map(|reason| format!("  {}\n", plain(reason))).collect();
-        output::print(&format!("{state}  {}\n{lines}\n{}", client.base(), sale::list(&pages)?))?;
+        let lines: String = reasons.iter().map(|reason| format!("  {reason}\n")).collect();
+        let table = sales.map_or_else(String::new, |(_, table)| format!("\n{table}"));
+        output::print(&format!("{state}  {}\n{lines}{table}", client.base()))?;
     }
     if ready { Ok(()) } else { Err(Failure::check("the server is not ready")) }
-}
-
-/// What it says, a line each.
-fn reasons(ready: bool, said: &str) -> Vec<&str> {
-    if ready { Vec::new() } else { said.lines().map(str::trim).filter(|line| !line.is_empty()).collect() }
 }

@@ -6,7 +6,7 @@ use server::config::Environment;
 
 use super::Sale;
 use super::create::{ServerTime, at, whole_ms};
-use crate::client::{Client, ServerArguments};
+use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::time::{Moment, parse_duration, parse_moment};
 
@@ -19,8 +19,7 @@ Examples:
   doorbuster sale edit 3 --ends-at +30m
 
 What is not named stays. The start can be moved until the sale has started; a sale that ended by time is opened again by
-a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock, so to
-repeat a command whose answer was lost, see first what became of it: `doorbuster sale show`.")]
+a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.")]
 pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
@@ -69,7 +68,8 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
         ("payment_s", arguments.payment.map(|payment| json!(payment.as_secs()))),
     ];
     let named = changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let answer = client.patch(&path, &Value::Object(named.collect::<Map<_, _>>()))?;
+    let body = Value::Object(named.collect::<Map<_, _>>());
+    let answer = client.patch(&path, &body, Once::Set(arguments.sale))?;
     super::show(&answer, &arguments.server)
 }
 

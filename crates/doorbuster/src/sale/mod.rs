@@ -20,6 +20,9 @@ use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
 
+/// Sales that fit on a screen.
+const NEWEST: usize = 20;
+
 /// Create, watch and steer the sales of a running server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -147,33 +150,38 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
     }
 }
 
-/// As JSON each page is a line, as it came.
+/// Reads the list to its end. As JSON each page is a line, as it came.
 fn list_pages(
     state: Option<&str>,
     server: &ServerArguments,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let pages = pages(&Client::connect(server, environment)?, state)?;
-    if server.json {
-        return output::print(&pages.iter().map(Answer::text).collect::<String>());
-    }
-    output::print(&list(&pages)?)
-}
-
-/// Reads the list to its end.
-pub(crate) fn pages(client: &Client, state: Option<&str>) -> Result<Vec<Answer>, Failure> {
+    let client = Client::connect(server, environment)?;
     let query = state.map_or_else(|| "?limit=200".to_owned(), |state| format!("?limit=200&state={state}"));
-    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    let (mut sales, mut cursor) = (Vec::new(), String::new());
     loop {
-        let answer = client.get(&format!("/sales{query}{cursor}"))?;
-        let page = answer.read::<Sales>()?;
-        if page.next_id.is_none() {
-            return Err(not_the_operators());
+        let (answer, page) = page(&client, &format!("{query}{cursor}"))?;
+        if server.json {
+            output::print(&answer.text())?;
         }
-        pages.push(answer);
-        let Some(next) = page.next_cursor else { return Ok(pages) };
+        sales.extend(page.sales);
+        let Some(next) = page.next_cursor else { break };
         cursor = format!("&cursor={next}");
     }
+    if server.json { Ok(()) } else { output::print(&list(&sales)) }
+}
+
+fn page(client: &Client, query: &str) -> Result<(Answer, Sales), Failure> {
+    let answer = client.get(&format!("/sales{query}"))?;
+    let page = answer.read::<Sales>()?;
+    if page.next_id.is_none() { Err(not_the_operators()) } else { Ok((answer, page)) }
+}
+
+/// The newest sales that are not over: as they came, and as a table.
+pub(crate) fn newest(client: &Client) -> Result<(Answer, String), Failure> {
+    let (answer, page) = page(client, &format!("?limit={NEWEST}"))?;
+    let more = if page.next_cursor.is_some() { "and older ones: `doorbuster sale list`\n" } else { "" };
+    Ok((answer, list(&page.sales) + more))
 }
 
 /// Reads a sale with all of its items. As JSON each page is a line, as it came.
@@ -219,14 +227,9 @@ fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {
     output::print(&describe(&answer.read()?))
 }
 
-/// The pages of a list as one table.
-pub(crate) fn list(pages: &[Answer]) -> Result<String, Failure> {
-    let mut sales = Vec::new();
-    for page in pages {
-        sales.extend(page.read::<Sales>()?.sales);
-    }
+fn list(sales: &[Sale]) -> String {
     if sales.is_empty() {
-        return Ok("no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned());
+        return "no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned();
     }
     // A list has the first items of a sale only: of more there is no sum.
     let sum = |sale: &Sale, of: fn(&Item) -> Option<u64>| {
@@ -262,7 +265,7 @@ pub(crate) fn list(pages: &[Answer]) -> Result<String, Failure> {
         numbers("held"),
         numbers("sold"),
     ];
-    Ok(output::table(columns, &rows))
+    output::table(columns, &rows)
 }
 
 fn describe(sale: &Sale) -> String {

@@ -76,6 +76,13 @@ fn a_servers_state_is_one_screen_and_an_exit_code() {
     let shown: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((code, &shown["ready"], &shown["reasons"][0]), (1, &false.into(), &"the disk is full".into()));
     assert_eq!(shown["sales"][0]["id"], 3);
+    let ((code, stdout, _), _) = ask(&["status"], vec![Some((503, "the ledger is away\n")), None]);
+    assert!(code == 1 && stdout.ends_with("\n  the ledger is away\n"), "{code} {stdout}");
+    let long: &'static str =
+        list.replace("\"next_cursor\":null,\"next_id", "\"next_cursor\":3,\"next_id").leak();
+    let ((code, stdout, _), asked) = ask(&["status"], vec![Some((200, "ready\n")), Some((200, long))]);
+    assert_eq!((code, asked[1].line.as_str()), (0, "GET /api/v1/sales?limit=20"));
+    assert!(stdout.ends_with("and older ones: `doorbuster sale list`\n"), "{stdout}");
     let ((code, _, _), _) = ask(&["status"], vec![None]);
     assert_eq!(code, 69);
 }
@@ -259,6 +266,11 @@ fn a_sale_is_changed_in_what_is_named() {
             [&asked.body, sent].map(|json| serde_json::from_str::<serde_json::Value>(json).unwrap());
         assert_eq!(sent, expected, "{arguments:?}");
     }
+    let ((code, _, stderr), _) = ask(&["sale", "edit", "3", "--title", "Drop"], vec![None]);
+    assert!(
+        code == 69 && stderr.ends_with("; `doorbuster sale show 3` tells whether it was changed\n"),
+        "{stderr}"
+    );
     let ((code, _, stderr), _) = ask(&["sale", "edit", "3"], vec![]);
     assert!(code == 64 && stderr.contains("--title"), "{code} {stderr}");
 }
