@@ -86,11 +86,21 @@ fn a_full_redis_is_not_ready_and_says_why_as_long_as_it_is_full() {
     assert!(lines.is_empty() || !is_quick, "a start is no fault: {lines:?}");
     let before = logged(dir.path(), GATE_NOT_READY).len();
 
+    let check = || {
+        let mut check = crate::doorbuster(dir.path());
+        check.args(["config", "--check", "doorbuster.toml", "--connect"]);
+        let secret = ("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv");
+        crate::outcome(check.envs([secret]).output().unwrap())
+    };
+    assert_eq!(check(), (0, "doorbuster.toml: ok\n".to_owned(), String::new()));
+
     redis(&engines, "CONFIG SET maxmemory 1mb");
     until("it is not ready", || {
         let (status, body) = get(&server, "/readyz");
         (status == 503 && body.contains("its memory is full"), body)
     });
+    let (code, _, found) = check();
+    assert!(code == 69 && found.contains("its memory is full"), "{code} {found}");
     // Orders come all the while, and several looks at Redis: nothing contradicts what was logged.
     let started = Instant::now();
     let mut member = 1;
