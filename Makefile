@@ -15,7 +15,7 @@ run: compiler ## build, and serve the demo on http://127.0.0.1:8080 (data in var
 	$(CARGO) build --release -p doorbuster
 	exec ./target/release/doorbuster serve --demo --data-dir var/demo
 
-dist: compiler ## build what a shop deploys, optimised as a whole: target/dist/doorbuster
+dist: compiler ## build what a shop deploys, optimised as a whole: target/dist/doorbuster (five minutes on 2 cores)
 	$(CARGO) build --profile dist -p doorbuster
 
 run-cluster: compiler ## build, and serve the demo with two servers on Redis, RocketMQ and MariaDB, behind nginx
