@@ -4,10 +4,11 @@
 //! loop, before it costs a hand-over; one with a key is judged by the writer, after the key was looked up.
 //! Both ask the same [`Admission`].
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hashbrown::HashTable;
 
 use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
@@ -96,7 +97,7 @@ pub struct Admission {
     /// Made once there is a rate.
     shares: OnceLock<Shares>,
     in_flight: AtomicUsize,
-    buyers: Vec<Mutex<HashMap<BuyerId, u32>>>,
+    buyers: Vec<Mutex<HashTable<(BuyerId, u32)>>>,
     hasher: RandomState,
 }
 
@@ -194,8 +195,10 @@ impl Admission {
         let mut over = (max > 0 && before >= max).then_some(NotAdmitted::Busy);
         let per_buyer = self.limits.in_flight_per_buyer_max;
         if per_buyer > 0 {
-            let mut counts = self.shard(buyer);
-            let count = counts.entry(buyer).or_insert(0);
+            let (hash, mut counts) = self.counts_of(buyer);
+            let rehash = |(other, _): &(BuyerId, u32)| self.hasher.hash_one(other);
+            let mut entry = counts.entry(hash, |(other, _)| *other == buyer, rehash).or_insert((buyer, 0));
+            let (_, count) = entry.get_mut();
             if *count >= per_buyer && bounds == BuyerBounds::Kept {
                 over = over.or(Some(NotAdmitted::BuyerBusy));
             }
@@ -208,11 +211,12 @@ impl Admission {
     pub fn leave(&self, buyer: BuyerId) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if self.limits.in_flight_per_buyer_max > 0 {
-            let mut counts = self.shard(buyer);
-            if let Some(count) = counts.get_mut(&buyer) {
+            let (hash, mut counts) = self.counts_of(buyer);
+            if let Ok(mut found) = counts.find_entry(hash, |(other, _)| *other == buyer) {
+                let (_, count) = found.get_mut();
                 *count -= 1;
                 if *count == 0 {
-                    counts.remove(&buyer);
+                    found.remove();
                 }
             }
         }
@@ -222,11 +226,11 @@ impl Admission {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, buyer: BuyerId) -> std::sync::MutexGuard<'_, HashMap<BuyerId, u32>> {
-        let shard = self.hasher.hash_one(buyer) % BUYER_SHARDS as u64;
-        self.buyers[usize::try_from(shard).expect("a small number")]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// The counts that a buyer's is among, and its hash. The table inside uses the lowest bits of that and the highest.
+    fn counts_of(&self, buyer: BuyerId) -> (u64, MutexGuard<'_, HashTable<(BuyerId, u32)>>) {
+        let hash = self.hasher.hash_one(buyer);
+        let shard = usize::from(hash.to_le_bytes()[5]) % BUYER_SHARDS;
+        (hash, self.buyers[shard].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<(), NotAdmitted> {
@@ -246,13 +250,14 @@ impl Admission {
         now_ns: u64,
     ) -> Result<(), NotAdmitted> {
         let Limits { orders_per_s, burst, orders_per_s_per_buyer, .. } = self.limits();
-        let share = shares.asks(buyer, now_ns);
+        let of_buyer = shares.of(buyer, now_ns);
         if orders_per_s_per_buyer > 0 && bounds == BuyerBounds::Kept {
-            share
+            of_buyer
                 .take_own(orders_per_s_per_buyer)
                 .map_err(|wait_ns| NotAdmitted::BuyerRateLimited { retry_after_ms: ms(wait_ns) })?;
         }
         if orders_per_s > 0 {
+            let share = of_buyer.asks();
             // Half of the burst is for those who have had less than their share.
             let burst = if share.is_fair(orders_per_s) { burst } else { burst / 2 };
             if burst == 0 {

@@ -6,34 +6,44 @@
 //! Must not: read a clock.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use engine::BuyerId;
 
-/// 24 bytes each.
+/// A buyer's own rate has 8 bytes for each, and its share 16.
 const SLOTS: usize = 1 << 18;
 pub(super) const NS_PER_S: u64 = 1_000_000_000;
 /// Who has asked in this time, or in the one before it, is counted as active.
 const WINDOW_NS: u64 = NS_PER_S;
 
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// Of each buyer's own rate: the theoretical arrival time of the next order.
+    own: Box<[AtomicU64]>,
+    /// Made once the rate of all is bounded: where it is not, nobody's share is looked at.
+    slots: OnceLock<Box<[Slot]>>,
+    hasher: RandomState,
+    window: AtomicU64,
+    /// Slots that have asked in this window, and in the one before.
+    active: AtomicU64,
+    active_before: AtomicU64,
+}
+
 #[derive(Debug, Default)]
 struct Slot {
-    /// Of the buyer's own rate: the theoretical arrival time of the next order.
-    next_ns: AtomicU64,
     /// When it was last let through, and 1 more; 0: never.
     passed_ns: AtomicU64,
     /// The window in which it last asked.
     window: AtomicU64,
 }
 
-#[derive(Debug)]
-pub(super) struct Shares {
-    slots: Box<[Slot]>,
-    hasher: RandomState,
-    window: AtomicU64,
-    /// Slots that have asked in this window, and in the one before.
-    active: AtomicU64,
-    active_before: AtomicU64,
+/// What one buyer has of the rates, at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfBuyer<'s> {
+    shares: &'s Shares,
+    slot: usize,
+    now_ns: u64,
 }
 
 /// A buyer's part in the shared rate, at a moment.
@@ -47,7 +57,8 @@ pub(super) struct Share<'s> {
 impl Shares {
     pub(super) fn new() -> Shares {
         Shares {
-            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            own: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            slots: OnceLock::new(),
             hasher: RandomState::new(),
             window: AtomicU64::new(0),
             active: AtomicU64::new(0),
@@ -55,31 +66,38 @@ impl Shares {
         }
     }
 
-    /// Notes that this buyer asks.
-    pub(super) fn asks(&self, buyer: BuyerId, now_ns: u64) -> Share<'_> {
-        let at = self.hasher.hash_one(buyer) % SLOTS as u64;
-        let slot = &self.slots[usize::try_from(at).expect("a small number")];
+    pub(super) fn of(&self, buyer: BuyerId, now_ns: u64) -> OfBuyer<'_> {
+        let slot = self.hasher.hash_one(buyer) % SLOTS as u64;
+        OfBuyer { shares: self, slot: usize::try_from(slot).expect("a small number"), now_ns }
+    }
+}
+
+impl<'s> OfBuyer<'s> {
+    /// Takes one of the buyer's own orders per second, or says in how many nanoseconds there is one. A second's worth may
+    /// come at once.
+    pub(super) fn take_own(self, rate: u64) -> Result<(), u64> {
+        take(&self.shares.own[self.slot], self.now_ns, rate, rate)
+    }
+
+    /// Notes that this buyer asks for what all share.
+    pub(super) fn asks(self) -> Share<'s> {
+        let OfBuyer { shares, slot, now_ns } = self;
+        let slot = &shares.slots.get_or_init(|| (0..SLOTS).map(|_| Slot::default()).collect())[slot];
         let window = now_ns / WINDOW_NS + 1;
-        let current = self.window.load(Relaxed);
-        if current < window && self.window.compare_exchange(current, window, Relaxed, Relaxed).is_ok() {
-            let active = self.active.swap(0, Relaxed);
-            self.active_before.store(if current + 1 == window { active } else { 0 }, Relaxed);
+        let current = shares.window.load(Relaxed);
+        if current < window && shares.window.compare_exchange(current, window, Relaxed, Relaxed).is_ok() {
+            let active = shares.active.swap(0, Relaxed);
+            shares.active_before.store(if current + 1 == window { active } else { 0 }, Relaxed);
         }
         if slot.window.swap(window, Relaxed) != window {
-            self.active.fetch_add(1, Relaxed);
+            shares.active.fetch_add(1, Relaxed);
         }
-        let active = self.active.load(Relaxed).max(self.active_before.load(Relaxed)).max(1);
+        let active = shares.active.load(Relaxed).max(shares.active_before.load(Relaxed)).max(1);
         Share { slot, now_ns, active }
     }
 }
 
 impl Share<'_> {
-    /// Takes one of the buyer's own orders per second, or says in how many nanoseconds there is one. A second's worth may
-    /// come at once.
-    pub(super) fn take_own(&self, rate: u64) -> Result<(), u64> {
-        take(&self.slot.next_ns, self.now_ns, rate, rate)
-    }
-
     /// Whether the buyer has had less than an even share of this rate among those who are active.
     pub(super) fn is_fair(&self, rate: u64) -> bool {
         let passed = self.slot.passed_ns.load(Relaxed);
@@ -136,7 +154,7 @@ mod tests {
     #[test]
     fn each_buyer_has_a_rate_of_its_own() {
         let shares = Shares::new();
-        let asks = |buyer, ms| shares.asks(BuyerId(buyer), ms * MS).take_own(2);
+        let asks = |buyer, ms| shares.of(BuyerId(buyer), ms * MS).take_own(2);
         assert_eq!([asks(1, 0), asks(1, 0), asks(1, 0)], [Ok(()), Ok(()), Err(500 * MS)]);
         assert_eq!(asks(2, 0), Ok(()));
         assert_eq!([asks(1, 500), asks(1, 500)], [Ok(()), Err(500 * MS)]);
@@ -146,7 +164,7 @@ mod tests {
     fn a_share_is_even_among_those_who_asked_lately() {
         let shares = Shares::new();
         let fair = |buyer, ms| {
-            let share = shares.asks(BuyerId(buyer), ms * MS);
+            let share = shares.of(BuyerId(buyer), ms * MS).asks();
             let fair = share.is_fair(100);
             if fair {
                 share.passed();

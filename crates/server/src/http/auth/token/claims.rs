@@ -13,10 +13,13 @@ use super::address::{self, AddressClaims};
 use super::{TokenRules, Untrusted};
 use crate::clock::Between;
 use crate::http::auth::named::{self, Unnamed};
+use crate::http::wire::decimal;
 use crate::ledger::{Buyer, Buyers};
 
 /// Later than any shop lasts, and exact as a floating-point number.
 const SECONDS_MAX: f64 = 1e15;
+/// The same.
+const SECONDS_MAX_WHOLE: u64 = 1_000_000_000_000_000;
 
 /// Whom a token speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +73,9 @@ pub(super) fn judge(
 
 /// `NumericDate`: seconds since 1970, which may have a fraction.
 fn seconds(raw: &RawValue) -> Option<u64> {
+    if let Some(seconds) = decimal(raw.get()) {
+        return (seconds < SECONDS_MAX_WHOLE).then_some(seconds);
+    }
     // JSON's numbers are read as the standard library reads its own; other values are not numbers there either.
     let seconds: f64 = raw.get().parse().ok()?;
     #[expect(
@@ -82,6 +88,10 @@ fn seconds(raw: &RawValue) -> Option<u64> {
 
 /// A JSON string, borrowed where it has no escapes.
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let inside = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    if let Some(inside) = inside.filter(|inside| !inside.contains('\\')) {
+        return Some(Cow::Borrowed(inside));
+    }
     serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|Text(text)| text)
 }
 
