@@ -270,6 +270,74 @@ class ClockCorrection(TypedDict):
     to_ms: Milliseconds
 
 
+class Verdict(TypedDict):
+    level: Literal['green', 'amber', 'red']
+    code: str
+    says: str
+    do: str
+    runbook: str
+
+
+class OrderRates(TypedDict):
+    received: float
+    accepted: float
+    replayed: float
+    refused: float
+    busy: float
+    unknown: float
+    requests: float
+
+
+class OrderTotals(TypedDict):
+    received: int
+    accepted: int
+    replayed: int
+    refused: int
+    busy: int
+    unknown: int
+
+
+class Took(TypedDict):
+    count: int
+    p50_ms: float
+    p99_ms: float
+
+
+class ServerHealth(TypedDict):
+    ready: bool
+    reasons: list[str]
+    in_flight: int
+    in_flight_max: int
+    orders_per_s_max: int
+    commit: Took | None
+    clock_difference_ms: int
+    clock_confirmed: bool
+    disk_free_bytes: int | None
+    disk_bytes: int | None
+    ledger_bytes: int | None
+    memory_bytes: int | None
+    connections: int
+    refunds_due: int | None
+    processors_busy: float | None
+
+
+class Units(TypedDict):
+    total: int
+    available: int
+    held: int
+    sold: int
+
+
+class ItemFigures(TypedDict):
+    product: int
+    title: str
+    total: int
+    available: int
+    held: int
+    sold: int
+    sold_out_at_ms: int | None
+
+
 class Clock(TypedDict):
     confirmed: bool
     now_ms: Milliseconds
@@ -389,7 +457,31 @@ class PublishedOrder(TypedDict):
     data: PublishedOrderData
 
 
+class SaleFigures(TypedDict):
+    id: int
+    title: str
+    state: SaleState
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    units: Units
+    items_total: int
+    items: list[ItemFigures]
+
+
 class SaleList(TypedDict):
     sales: list[Sale]
     next_cursor: int | None
     next_id: NotRequired[int]
+
+
+class Figures(TypedDict):
+    number: int
+    at_ms: Milliseconds
+    server: str
+    verdict: Verdict
+    rates: OrderRates
+    refused_by_code: dict[str, float]
+    order_route: Took | None
+    totals: OrderTotals
+    health: ServerHealth
+    sales: list[SaleFigures]

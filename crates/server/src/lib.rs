@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod config;
 pub mod demo;
 pub mod embedded;
+pub mod figures;
 pub mod gate;
 pub mod http;
 pub mod image_origins;

@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 14] = [
+const TABLES: [&[Route]; 15] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::session::ROUTES,
@@ -24,6 +24,7 @@ const TABLES: [&[Route]; 14] = [
     routes::webhooks::ROUTES,
     routes::images::ROUTES,
     routes::operating::ROUTES,
+    routes::figures::ROUTES,
     routes::demo::ROUTES,
     published::ROUTES,
     published::submit::ROUTES,

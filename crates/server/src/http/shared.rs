@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::SaleId;
 
 use crate::clock::Clock;
+use crate::figures::Figures;
 use crate::http::access::CurrentAccess;
 use crate::http::auth::{AuthMode, TokenRules};
 use crate::http::images::ImageThreads;
@@ -126,6 +127,7 @@ pub struct Shared {
     pub(super) webhooks: Vec<Arc<Control>>,
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
+    pub(super) figures: Arc<Figures>,
     stop: Stop,
 }
 
@@ -149,6 +151,8 @@ pub struct Parts {
     pub webhooks: Vec<Arc<Control>>,
     /// What asks Stripe.
     pub stripe: Option<Desk>,
+    /// What this server does, second by second.
+    pub figures: Arc<Figures>,
     /// What the event loops are stopped with.
     pub stop: Stop,
 }
@@ -166,6 +170,7 @@ impl Shared {
             clock: parts.clock,
             webhooks: parts.webhooks,
             stripe: parts.stripe,
+            figures: parts.figures,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,

@@ -15,6 +15,7 @@ use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
+use crate::figures::Sampling;
 use crate::http::{
     AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
     Shared, TokenRules,
@@ -34,6 +35,7 @@ use crate::{cluster, demo};
 
 mod paying;
 mod reload;
+mod watching;
 
 pub use reload::Reloader;
 
@@ -147,6 +149,8 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
+    let seen = watching::Seen { core: &core, net: &net_stats, health: &health, mailbox: &mailbox, stop };
+    let looking = watching::look(config, secrets, address, &seen);
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
     let parts = Parts {
@@ -162,6 +166,7 @@ fn run_on(
         shop_key_source: secrets.shop_key_source.clone(),
         webhooks: senders.iter().map(Sender::control).collect(),
         stripe: desk,
+        figures: looking.figures(),
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -169,11 +174,13 @@ fn run_on(
         Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
         None => None,
     };
+    let sampling =
+        Sampling::start(looking, (system.thread)("figures".to_owned())).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
     let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
     let behind = Behind { profile, senders, duty };
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
-    drop(files);
+    drop((files, sampling));
     served
 }
 
@@ -303,10 +310,7 @@ fn join_cluster(
     mailbox: &Arc<Mailbox>,
     core: &intake::Intake,
 ) -> Result<Opened, ServeError> {
-    let name = match config.cluster.server_name.as_str() {
-        "" => format!("{}:{}", host_name(), address.port()),
-        name => name.to_owned(),
-    };
+    let name = watching::server_name(config, address);
     let mut stages = Stages::new(config, secrets, name, Arc::clone(mailbox), core.clone())?;
     if config.demo.is_some() && !stages.is_for_demo()? {
         return Err(ServeError::NotADemo(config.ledger.mysql_options(secrets).to_string()));

@@ -329,7 +329,7 @@ impl<'a> Consuming<'a> {
         let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
         let started = Instant::now();
         let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &orders)?;
-        self.core.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
         for (owned, progressed) in places.into_iter().zip(progress) {

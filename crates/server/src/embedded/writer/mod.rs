@@ -296,7 +296,7 @@ impl Writer {
             at,
         };
         self.ledger.append(&batch)?;
-        self.shared.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
+        self.shared.metrics.commit_seconds.observe(started.elapsed());
         self.shared.metrics.entries.inc_by(self.entries.len() as u64);
         Ok(())
     }

@@ -188,7 +188,7 @@ impl HttpService {
     pub(in crate::http) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
         self.shared.admission.leave(buyer);
         let metrics = &self.shared.metrics;
-        metrics.order_seconds.observe(took.as_secs_f64());
+        metrics.order_seconds.observe(took);
         match reply {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {

@@ -2,6 +2,7 @@
 
 pub(super) mod buyers;
 pub(super) mod demo;
+pub(super) mod figures;
 pub(super) mod images;
 pub(super) mod operating;
 pub(super) mod orders;

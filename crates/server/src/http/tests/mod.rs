@@ -3,6 +3,7 @@
 mod addresses;
 mod admission;
 mod entrances;
+mod figures;
 mod forms;
 mod fuzz;
 mod giving_addresses;

@@ -1,8 +1,9 @@
 //! A shop under test: the service of one loop, and a writer on this thread with the engine's real book.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{
     Accepted, Book, Command, Event, ItemSpec, KeptAddress, OrderId, Payment, ProductId, SaleId, SaleSpec,
@@ -11,6 +12,7 @@ use engine::{
 
 use super::Response;
 use crate::clock::Clock;
+use crate::figures::{Looking, Watched};
 use crate::http::delivery::Delivery;
 use crate::http::{
     AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, Parts, Reads, SessionOptions, Shared,
@@ -19,7 +21,7 @@ use crate::http::{
 use crate::image_origins::ImageOrigins;
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
-use crate::intake::{Envelope, Judged, Mailbox, NewOrder, Reply, Request};
+use crate::intake::{Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::Batch;
 use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
@@ -196,6 +198,7 @@ pub(super) struct Shop {
     /// In place of the ledger's.
     addresses: HashMap<OrderId, Box<[u8]>>,
     ledger: Option<SqliteLedger>,
+    pub(super) looking: Looking,
     next: u32,
     _data_dir: tempfile::TempDir,
 }
@@ -212,24 +215,23 @@ impl Shop {
         let stop = Stop::new();
         let ledger = Source::Directory(data_dir.path().to_owned());
         let reads = Reads::start(ledger.clone(), vec![waker.clone()], stop.clone());
-        let settings = Settings {
-            shop: "Doorbuster".to_owned(),
-            session: Session::Demo,
-            demo_pay: true,
-            address_asked: match setup.options.address_after {
-                true => AddressAsked::After,
-                false => AddressAsked::Before,
-            },
-            look: Look::default(),
-            languages: Languages::built_in(),
-        };
-        let parts = Parts {
-            health: Arc::default(),
+        let settings = page_settings(setup.options.address_after);
+        let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
+        let core = Intake {
             clock: Arc::new(Clock::new(wall)),
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(setup.limits)),
             metrics: Arc::new(Metrics::new()),
+        };
+        let looking = look(&core, &mailbox, &stop, data_dir.path());
+        let parts = Parts {
+            health: Arc::default(),
+            clock: core.clock,
+            shelf: core.shelf,
+            admission: core.admission,
+            metrics: core.metrics,
             net: Arc::new(NetStats::default()),
+            figures: looking.figures(),
             pages: Pages::new(settings),
             reads,
             images: (ledger, setup.image_origins),
@@ -239,7 +241,6 @@ impl Shop {
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
-        let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
         let service = HttpService::new(Arc::clone(&shared), mailbox.client(0), Entrance::Only);
         let options = Options {
             data_dir: data_dir.path().to_owned(),
@@ -258,6 +259,7 @@ impl Shop {
             catalog: Arc::default(),
             addresses: HashMap::new(),
             ledger,
+            looking,
             next: 0,
             _data_dir: data_dir,
         };
@@ -438,11 +440,11 @@ impl Shop {
             return response;
         }
         // Whatever the writer does not answer comes from the thread that reads the ledger or the one that renders.
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_secs(60);
         let mut delivered = Delivered::default();
         self.write();
         loop {
-            assert!(std::time::Instant::now() < until, "{sent:?} was never answered");
+            assert!(Instant::now() < until, "{sent:?} was never answered");
             // Only then: a catalog that is published again and again is rendered again and again.
             let envelopes = self.waiting();
             if !envelopes.is_empty() {
@@ -456,7 +458,7 @@ impl Shop {
         }
     }
 
-    pub(super) fn data_dir(&self) -> &std::path::Path {
+    pub(super) fn data_dir(&self) -> &Path {
         self._data_dir.path()
     }
 
@@ -474,6 +476,35 @@ impl Shop {
             .map(|outcome| self.metric(&format!("doorbuster_orders_{outcome}_total")));
         let in_flight = self.metric("doorbuster_orders_in_flight");
         assert_eq!(received, outcomes.iter().sum::<i64>() + in_flight, "{outcomes:?} {in_flight}");
+    }
+}
+
+fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> Looking {
+    let watched = Watched {
+        core: core.clone(),
+        net: Arc::default(),
+        health: Arc::default(),
+        client: mailbox.client(0),
+        stop: stop.clone(),
+        server: "here:80".to_owned(),
+        data_dir: Some(data_dir.to_owned()),
+        ledger: None,
+        has_book: true,
+    };
+    Looking::new(watched, Instant::now())
+}
+
+fn page_settings(address_after: bool) -> Settings {
+    Settings {
+        shop: "Doorbuster".to_owned(),
+        session: Session::Demo,
+        demo_pay: true,
+        address_asked: match address_after {
+            true => AddressAsked::After,
+            false => AddressAsked::Before,
+        },
+        look: Look::default(),
+        languages: Languages::built_in(),
     }
 }
 

@@ -3,6 +3,8 @@
 //! The counters of a stage sum: received = accepted + replayed + refused + rejected + unknown + in flight.
 //! What is only read (stock, holds, the clock) is not kept here but looked at when it is asked for.
 
+mod latencies;
+
 use std::sync::Mutex;
 
 use prometheus_client::metrics::counter::Counter;
@@ -11,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+pub use latencies::{Counts, Latencies};
 
 /// The label of a refusal's counter: its stable code.
 pub type Code = [(&'static str, &'static str); 1];
@@ -32,7 +36,7 @@ pub struct Metrics {
     pub orders_unknown: Counter,
     pub refusals: Family<Code, Counter>,
     /// From the complete request to the answer in the connection's buffer.
-    pub order_seconds: Histogram,
+    pub order_seconds: Latencies,
     /// HTTP answers by status class.
     pub responses: Family<Code, Counter>,
     pub holds_expired: Counter,
@@ -42,7 +46,7 @@ pub struct Metrics {
     pub refunds_due: Gauge,
     pub batch_commands: Histogram,
     /// From the start of the transaction to the end of its sync.
-    pub commit_seconds: Histogram,
+    pub commit_seconds: Latencies,
     pub commits_failed: Counter,
     /// Ledger entries that were committed.
     pub entries: Counter,
@@ -60,7 +64,6 @@ impl Default for Metrics {
 
 impl Metrics {
     pub fn new() -> Metrics {
-        let seconds = || Histogram::new(exponential_buckets(0.000_1, 2.0, 18));
         let metrics = Metrics {
             registry: Mutex::new(Registry::default()),
             orders_received: Counter::default(),
@@ -70,17 +73,17 @@ impl Metrics {
             orders_rejected: Counter::default(),
             orders_unknown: Counter::default(),
             refusals: Family::default(),
-            order_seconds: seconds(),
+            order_seconds: Latencies::default(),
             responses: Family::default(),
             holds_expired: Counter::default(),
             payments_recorded: Counter::default(),
             stripe_refunds_failed: Counter::default(),
             refunds_due: Gauge::default(),
             batch_commands: Histogram::new(exponential_buckets(1.0, 2.0, 14)),
-            commit_seconds: seconds(),
+            commit_seconds: Latencies::default(),
             commits_failed: Counter::default(),
             entries: Counter::default(),
-            checkpoint_seconds: seconds(),
+            checkpoint_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 18)),
             addresses_purged: Counter::default(),
             book_orders: Gauge::default(),
         };

@@ -1,0 +1,239 @@
+//! One look a second: the counters now, what they were a second ago, and what is judged over the last ten.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use engine::Refusal;
+use prometheus_client::metrics::counter::Counter;
+
+use super::host::{Host, HostFigures};
+use super::sales::SoldOut;
+use super::sample::{HealthFigures, Rates, Sample, Took, Totals, per_s};
+use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
+use super::{Figures, Watched};
+use crate::chores;
+use crate::intake::catalog::Catalog;
+use crate::metrics::{Counts, Metrics};
+
+/// What an order can be refused with.
+const REFUSALS: [Refusal; 12] = [
+    Refusal::UnknownSale,
+    Refusal::UnknownSku,
+    Refusal::NotStarted,
+    Refusal::Paused,
+    Refusal::Ended,
+    Refusal::SoldOut,
+    Refusal::NotEnoughLeft,
+    Refusal::OverLimit,
+    Refusal::TooManyHolds,
+    Refusal::CoolingDown { retry_after_ms: 0 },
+    Refusal::InvalidQuantity,
+    Refusal::KeyConflict,
+];
+
+/// Looks at a server that runs, and publishes what it has seen.
+#[derive(Debug)]
+pub struct Looking {
+    watched: Watched,
+    figures: Arc<Figures>,
+    host: Host,
+    catalog: Arc<Catalog>,
+    refused: Refused,
+    sold_out: SoldOut,
+    /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
+    moments: VecDeque<Moment>,
+    streaks: Streaks,
+    number: u64,
+}
+
+/// The counters at one look.
+#[derive(Clone, Debug)]
+struct Moment {
+    at: Instant,
+    totals: Totals,
+    requests: u64,
+    refused: [u64; REFUSALS.len()],
+    order: Counts,
+    commit: Counts,
+}
+
+/// Between two moments.
+#[derive(Debug)]
+struct Passed {
+    rates: Rates,
+    refused_by_code: BTreeMap<&'static str, f64>,
+    order: Counts,
+    commit: Counts,
+    unknown: u64,
+}
+
+/// For how many looks in a row something has been so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Streaks {
+    busy: usize,
+    processors_busy: usize,
+}
+
+/// The counters of refusals. A code has none before it was given, and from then on it is not looked up again.
+#[derive(Debug, Default)]
+struct Refused([Option<Counter>; REFUSALS.len()]);
+
+impl Refused {
+    fn look(&mut self, metrics: &Metrics) -> [u64; REFUSALS.len()] {
+        for (known, refusal) in self.0.iter_mut().zip(REFUSALS) {
+            if known.is_none() {
+                *known = metrics.refusals.get(&[("code", refusal.code())]).map(|counter| counter.clone());
+            }
+        }
+        std::array::from_fn(|place| self.0[place].as_ref().map_or(0, Counter::get))
+    }
+}
+
+impl Looking {
+    /// Looks for the first time, at `now`.
+    pub fn new(watched: Watched, now: Instant) -> Looking {
+        let mut refused = Refused::default();
+        let begin = Moment::of(&watched, &mut refused, now);
+        let mut looking = Looking {
+            figures: Arc::new(Figures::new(Vec::new())),
+            host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
+            catalog: watched.core.shelf.current(),
+            refused,
+            sold_out: SoldOut::default(),
+            moments: VecDeque::from([begin]),
+            streaks: Streaks::default(),
+            number: 0,
+            watched,
+        };
+        looking.look(now);
+        looking
+    }
+
+    /// Where what is seen is published.
+    pub fn figures(&self) -> Arc<Figures> {
+        Arc::clone(&self.figures)
+    }
+
+    /// Looks again: about a second after the last time.
+    pub fn look(&mut self, at: Instant) {
+        self.watched.core.shelf.refresh(&mut self.catalog);
+        let now = self.watched.core.clock.now();
+        let moment = Moment::of(&self.watched, &mut self.refused, at);
+        let [last, window] = [self.moments.back(), self.moments.front()]
+            .map(|earlier| moment.since(earlier.expect("the start's is there")));
+        let host = self.host.look();
+        self.streaks.go_on(&last, &host);
+        let sales = self.sold_out.look(&self.catalog, now);
+        let health = health(&self.watched, &self.catalog, (&host, &last.commit));
+        let verdict = Verdict::on(&Night {
+            now,
+            stopping: self.watched.stop.is_requested(),
+            read_only: self.watched.client.read_only(),
+            engine_fault: self.watched.health.why_not_ready(),
+            clock_confirmed: health.clock_confirmed,
+            clock_difference_ms: health.clock_difference_ms,
+            disk: host.disk,
+            unknown: window.unknown,
+            busy_seconds: self.streaks.busy,
+            busy_per_s: last.rates.busy,
+            accepted_per_s: last.rates.accepted,
+            order_p99: window.order.quantile(990),
+            commit_p99: window.commit.quantile(990),
+            refunds_due: health.refunds_due.unwrap_or(0),
+            processors_busy_seconds: self.streaks.processors_busy,
+            sales: &sales,
+        });
+        let sample = Sample {
+            number: self.number,
+            at_ms: now.0,
+            server: &self.watched.server,
+            verdict,
+            rates: last.rates,
+            refused_by_code: last.refused_by_code,
+            order_route: Took::of(&last.order),
+            totals: moment.totals,
+            health,
+            sales,
+        };
+        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"));
+        self.number += 1;
+        self.moments.push_back(moment);
+        if self.moments.len() > SECONDS {
+            self.moments.pop_front();
+        }
+    }
+}
+
+impl Moment {
+    fn of(watched: &Watched, refused: &mut Refused, at: Instant) -> Moment {
+        let metrics = &watched.core.metrics;
+        Moment {
+            at,
+            totals: Totals::of(metrics),
+            requests: watched.net.requests.load(Relaxed),
+            refused: refused.look(metrics),
+            order: metrics.order_seconds.counts(),
+            commit: metrics.commit_seconds.counts(),
+        }
+    }
+
+    fn since(&self, earlier: &Moment) -> Passed {
+        let elapsed = self.at.saturating_duration_since(earlier.at);
+        let refused = REFUSALS.iter().zip(self.refused.iter().zip(earlier.refused));
+        let rate = |now: &u64, before: u64| per_s(now.saturating_sub(before), elapsed);
+        Passed {
+            rates: Rates::between(
+                (&earlier.totals, earlier.requests),
+                (&self.totals, self.requests),
+                elapsed,
+            ),
+            refused_by_code: refused
+                .map(|(refusal, (now, before))| (refusal.code(), rate(now, before)))
+                .filter(|(_, rate)| *rate > 0.0)
+                .collect(),
+            order: self.order.since(&earlier.order),
+            commit: self.commit.since(&earlier.commit),
+            unknown: self.totals.unknown.saturating_sub(earlier.totals.unknown),
+        }
+    }
+}
+
+impl Streaks {
+    fn go_on(&mut self, last: &Passed, host: &HostFigures) {
+        let longer = |streak: usize, goes_on: bool| if goes_on { streak + 1 } else { 0 };
+        self.busy = longer(self.busy, last.rates.busy > 0.0);
+        let processors_busy = host.processors_busy.is_some_and(|busy| busy > PROCESSORS_BUSY_MAX);
+        self.processors_busy = longer(self.processors_busy, processors_busy);
+    }
+}
+
+fn health(watched: &Watched, catalog: &Catalog, (host, commit): (&HostFigures, &Counts)) -> HealthFigures {
+    let core = &watched.core;
+    let limits = core.admission.limits();
+    let stopping = watched.stop.is_requested().then(|| "The server is stopping.".to_owned());
+    let read_only = watched.client.read_only();
+    let read_only = read_only.then(|| "The disk takes no writes: orders can be read, not placed.".to_owned());
+    let clock = chores::why_unconfirmed(&core.clock, catalog);
+    let reasons: Vec<_> =
+        [stopping, read_only, watched.health.why_not_ready(), clock].into_iter().flatten().collect();
+    let due = core.metrics.refunds_due.get();
+    HealthFigures {
+        ready: reasons.is_empty(),
+        reasons,
+        in_flight: core.admission.in_flight(),
+        in_flight_max: limits.in_flight_max,
+        orders_per_s_max: limits.orders_per_s,
+        commit: Took::of(commit),
+        clock_difference_ms: core.clock.wall_difference_ms(),
+        clock_confirmed: core.clock.is_confirmed(),
+        disk_free_bytes: host.disk.map(|disk| disk.free_bytes),
+        disk_bytes: host.disk.map(|disk| disk.bytes),
+        ledger_bytes: host.ledger_bytes,
+        memory_bytes: host.memory_bytes,
+        connections: watched.net.open(),
+        refunds_due: watched.has_book.then(|| u64::try_from(due).unwrap_or(0)),
+        processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
+    }
+}

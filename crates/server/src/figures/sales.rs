@@ -1,0 +1,165 @@
+//! The sales that somebody watches: those that sell, those that begin next, those that are just over.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Add;
+
+use engine::{Phase, ProductId, SaleId, UnixMs};
+use serde::{Serialize, Serializer};
+
+use crate::intake::catalog::{Catalog, Counters, Sale};
+
+/// Bounds of a sample, whatever the catalog has.
+pub(super) const SALES_MAX: usize = 20;
+pub(super) const ITEMS_MAX: usize = 100;
+/// How long a sale is shown after its end.
+const OVER_MS: u64 = 24 * 3600 * 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SaleFigures<'a> {
+    pub(super) id: u64,
+    pub(super) title: &'a str,
+    #[serde(rename = "state", serialize_with = "as_in_the_list_of_sales")]
+    pub(super) phase: Phase,
+    pub(super) starts_at_ms: u64,
+    pub(super) ends_at_ms: u64,
+    /// Of all its items.
+    pub(super) units: Units,
+    pub(super) items_total: usize,
+    /// As many as there is room for.
+    pub(super) items: Vec<ItemFigures<'a>>,
+}
+
+/// As they were committed last; each by itself, so their sum may be a commit off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Units {
+    pub(super) total: u64,
+    pub(super) available: u64,
+    pub(super) held: u64,
+    pub(super) sold: u64,
+}
+
+impl Units {
+    fn of(counters: &Counters) -> Units {
+        Units {
+            total: counters.total(),
+            available: counters.available(),
+            held: counters.held(),
+            sold: counters.sold(),
+        }
+    }
+}
+
+impl Add for Units {
+    type Output = Units;
+
+    fn add(self, other: Units) -> Units {
+        Units {
+            total: self.total + other.total,
+            available: self.available + other.available,
+            held: self.held + other.held,
+            sold: self.sold + other.sold,
+        }
+    }
+}
+
+fn as_in_the_list_of_sales<S: Serializer>(phase: &Phase, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(phase.as_str())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct ItemFigures<'a> {
+    pub(super) product: u64,
+    pub(super) title: &'a str,
+    #[serde(flatten)]
+    pub(super) units: Units,
+    /// When the last unit went. `None`: some are left, or they went before the first look.
+    pub(super) sold_out_at_ms: Option<u64>,
+}
+
+/// When the items that are shown were sold out.
+#[derive(Debug, Default)]
+pub(super) struct SoldOut(BTreeMap<(SaleId, ProductId), Left>);
+
+/// What was left of an item at the last look.
+#[derive(Clone, Copy, Debug)]
+enum Left {
+    Some,
+    /// Since when; `None`: there was nothing at the first look.
+    Nothing(Option<u64>),
+}
+
+/// Running and paused ones, the newest first; then those to come, the nearest first; then what is over, the latest first.
+fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
+    let over = now.0.saturating_sub(OVER_MS);
+    let mut sales: Vec<_> = catalog
+        .sales
+        .iter()
+        .map(|sale| (sale.phase(now), sale))
+        .filter(|(phase, sale)| *phase != Phase::Ended || sale.spec.ends_at.0 >= over)
+        .collect();
+    sales.sort_by_key(|(phase, sale)| {
+        let (starts_at, ends_at) = (sale.spec.starts_at.0, sale.spec.ends_at.0);
+        match phase {
+            Phase::Live | Phase::Paused => (0, Reverse(starts_at), 0),
+            Phase::NotStarted => (1, Reverse(0), starts_at),
+            Phase::Ended => (2, Reverse(ends_at), 0),
+        }
+    });
+    sales.truncate(SALES_MAX);
+    sales
+}
+
+impl SoldOut {
+    /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
+    pub(super) fn look<'c>(&mut self, catalog: &'c Catalog, now: UnixMs) -> Vec<SaleFigures<'c>> {
+        let mut seen = BTreeMap::new();
+        let mut sales = Vec::new();
+        let mut room = ITEMS_MAX;
+        for (phase, sale) in watched(catalog, now) {
+            let spec = &*sale.spec;
+            let first = sale.first_sku.0 as usize;
+            let skus = &catalog.skus[first..first + spec.items.len()];
+            let mut items = Vec::with_capacity(skus.len().min(room));
+            for (item, sku) in spec.items.iter().zip(skus).take(room) {
+                let units = Units::of(&sku.counters);
+                let key = (spec.id, item.product);
+                let left = self.left(key, units.available, now);
+                seen.insert(key, left);
+                let (product, title) = (item.product.0, &*item.title);
+                items.push(ItemFigures { product, title, units, sold_out_at_ms: left.nothing_since() });
+            }
+            room -= items.len();
+            sales.push(SaleFigures {
+                id: spec.id.0,
+                title: &spec.title,
+                phase,
+                starts_at_ms: spec.starts_at.0,
+                ends_at_ms: spec.ends_at.0,
+                units: skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add),
+                items_total: skus.len(),
+                items,
+            });
+        }
+        self.0 = seen;
+        sales
+    }
+
+    fn left(&self, item: (SaleId, ProductId), available: u64, now: UnixMs) -> Left {
+        match self.0.get(&item) {
+            _ if available > 0 => Left::Some,
+            None => Left::Nothing(None),
+            Some(Left::Some) => Left::Nothing(Some(now.0)),
+            Some(nothing) => *nothing,
+        }
+    }
+}
+
+impl Left {
+    fn nothing_since(self) -> Option<u64> {
+        match self {
+            Left::Nothing(since) => since,
+            Left::Some => None,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What is known of one second, as the API shows it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::sales::SaleFigures;
+use super::verdict::Verdict;
+use crate::metrics::{Counts, Metrics};
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Sample<'a> {
+    /// Grows with each, from 0 at the start: the clock may stand.
+    pub(super) number: u64,
+    pub(super) at_ms: u64,
+    pub(super) server: &'a str,
+    pub(super) verdict: Verdict,
+    pub(super) rates: Rates,
+    /// Per second; only those that there were.
+    pub(super) refused_by_code: BTreeMap<&'static str, f64>,
+    pub(super) order_route: Option<Took>,
+    pub(super) totals: Totals,
+    pub(super) health: HealthFigures,
+    pub(super) sales: Vec<SaleFigures<'a>>,
+}
+
+/// Orders by what became of them, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Totals {
+    pub(super) received: u64,
+    pub(super) accepted: u64,
+    pub(super) replayed: u64,
+    pub(super) refused: u64,
+    /// Asked to come again: by admission, or because the writer was behind or could not write.
+    pub(super) busy: u64,
+    pub(super) unknown: u64,
+}
+
+impl Totals {
+    pub(super) fn of(metrics: &Metrics) -> Totals {
+        Totals {
+            received: metrics.orders_received.get(),
+            accepted: metrics.orders_accepted.get(),
+            replayed: metrics.orders_replayed.get(),
+            refused: metrics.orders_refused.get(),
+            busy: metrics.orders_rejected.get(),
+            unknown: metrics.orders_unknown.get(),
+        }
+    }
+}
+
+/// Per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Rates {
+    pub(super) received: f64,
+    pub(super) accepted: f64,
+    pub(super) replayed: f64,
+    pub(super) refused: f64,
+    pub(super) busy: f64,
+    pub(super) unknown: f64,
+    /// Of HTTP, whatever they are about.
+    pub(super) requests: f64,
+}
+
+impl Rates {
+    pub(super) fn between(
+        (before, requests_before): (&Totals, u64),
+        (now, requests): (&Totals, u64),
+        elapsed: Duration,
+    ) -> Rates {
+        let rate = |of: fn(&Totals) -> u64| per_s(of(now).saturating_sub(of(before)), elapsed);
+        Rates {
+            received: rate(|totals| totals.received),
+            accepted: rate(|totals| totals.accepted),
+            replayed: rate(|totals| totals.replayed),
+            refused: rate(|totals| totals.refused),
+            busy: rate(|totals| totals.busy),
+            unknown: rate(|totals| totals.unknown),
+            requests: per_s(requests.saturating_sub(requests_before), elapsed),
+        }
+    }
+}
+
+/// To a tenth.
+#[expect(clippy::cast_precision_loss, reason = "counts of a second")]
+pub(super) fn per_s(count: u64, elapsed: Duration) -> f64 {
+    if elapsed.is_zero() {
+        return 0.0;
+    }
+    (count as f64 / elapsed.as_secs_f64() * 10.0).round() / 10.0
+}
+
+/// How long what happened in one second took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Took {
+    pub(super) count: u64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+impl Took {
+    pub(super) fn of(counts: &Counts) -> Option<Took> {
+        let (p50, p99) = (counts.quantile(500)?, counts.quantile(990)?);
+        Some(Took { count: counts.total(), p50_ms: ms(p50), p99_ms: ms(p99) })
+    }
+}
+
+/// To a hundredth.
+fn ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100_000.0).round() / 100.0
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct HealthFigures {
+    pub(super) ready: bool,
+    /// Why not.
+    pub(super) reasons: Vec<String>,
+    pub(super) in_flight: usize,
+    /// 0: no bound.
+    pub(super) in_flight_max: usize,
+    /// 0: no bound.
+    pub(super) orders_per_s_max: u64,
+    pub(super) commit: Option<Took>,
+    pub(super) clock_difference_ms: i64,
+    pub(super) clock_confirmed: bool,
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) ledger_bytes: Option<u64>,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) connections: u64,
+    pub(super) refunds_due: Option<u64>,
+    pub(super) processors_busy: Option<f64>,
+}

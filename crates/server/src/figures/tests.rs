@@ -1,0 +1,272 @@
+//! A server's figures, from counters that a test moves and at times that it says.
+
+use engine::{Book, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, Stock, UnixMs};
+use serde_json::{Value, json};
+
+use super::sales::{ITEMS_MAX, SALES_MAX};
+use super::verdict::SECONDS;
+use super::*;
+use crate::clock::Clock;
+use crate::intake::Mailbox;
+use crate::intake::admission::{Admission, Limits};
+use crate::intake::catalog::{Catalog, Shelf};
+use crate::metrics::Metrics;
+
+const NOW: UnixMs = UnixMs(1_700_000_000_000);
+const HOUR_MS: u64 = 3_600_000;
+
+struct Server {
+    core: Intake,
+    looking: Looking,
+    begun: Instant,
+    book: Book,
+    catalog: Catalog,
+    stop: Stop,
+}
+
+impl Server {
+    fn new(sales: Vec<SaleSpec>) -> Server {
+        let limits = Limits {
+            orders_per_s: 500,
+            burst: 1,
+            orders_per_s_per_buyer: 0,
+            in_flight_max: 77,
+            in_flight_per_buyer_max: 0,
+            gate_judges: false,
+        };
+        let core = Intake {
+            clock: Arc::new(Clock::new(|| NOW)),
+            shelf: Arc::new(Shelf::default()),
+            admission: Arc::new(Admission::new(limits)),
+            metrics: Arc::new(Metrics::new()),
+        };
+        let stop = Stop::new();
+        let watched = Watched {
+            core: core.clone(),
+            net: Arc::default(),
+            health: Arc::default(),
+            client: Mailbox::new(Vec::new(), 1).client(0),
+            stop: stop.clone(),
+            server: "here:80".to_owned(),
+            data_dir: None,
+            ledger: None,
+            has_book: true,
+        };
+        let begun = Instant::now();
+        let looking = Looking::new(watched, begun);
+        let mut server =
+            Server { core, looking, begun, book: Book::new(), catalog: Catalog::default(), stop };
+        for sale in sales {
+            server.book.execute(NOW, Command::CreateSale(sale)).unwrap();
+        }
+        server.publish();
+        server
+    }
+
+    fn publish(&mut self) {
+        self.catalog = Catalog::of(self.book.registry(), &self.catalog);
+        self.book.drain_touched(|sku, stock| self.catalog.skus[sku.0 as usize].counters.publish(stock));
+        self.core.shelf.publish(self.catalog.clone());
+    }
+
+    /// What is seen so long after the start.
+    fn look(&mut self, after_ms: u64) -> Value {
+        self.looking.look(self.begun + Duration::from_millis(after_ms));
+        self.seen()
+    }
+
+    fn seen(&self) -> Value {
+        serde_json::from_slice(&self.looking.figures().latest()).unwrap()
+    }
+}
+
+fn sale(id: u64, starts_at_ms: u64, items: usize) -> SaleSpec {
+    let item = |product| ItemSpec {
+        product: ProductId(product),
+        title: "A \"shoe\"".to_owned(),
+        description: String::new(),
+        price: 1,
+        list_price: 1,
+        total: 10,
+        limit: None,
+        image: None,
+    };
+    SaleSpec {
+        id: SaleId(id),
+        title: format!("Drop {id}"),
+        currency: "EUR".to_owned(),
+        starts_at: UnixMs(starts_at_ms),
+        ends_at: UnixMs(starts_at_ms + HOUR_MS),
+        payment: Payment::OnPlacing,
+        open_holds_per_buyer_max: None,
+        items: (1..=items as u64).map(item).collect(),
+    }
+}
+
+#[test]
+fn a_second_is_the_difference_to_the_one_before() {
+    let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
+    let first = server.seen();
+    assert_eq!(
+        (&first["number"], &first["order_route"], &first["sales"]),
+        (&json!(0), &Value::Null, &json!([]))
+    );
+    let metrics = Arc::clone(&server.core.metrics);
+    metrics.orders_received.inc_by(60);
+    metrics.orders_accepted.inc_by(30);
+    metrics.orders_refused.inc_by(20);
+    metrics.refusals.get_or_create(&[("code", "sold_out")]).inc_by(20);
+    metrics.orders_rejected.inc_by(10);
+    for ms in [1, 2, 4, 900] {
+        metrics.order_seconds.observe(Duration::from_millis(ms));
+    }
+    metrics.commit_seconds.observe(Duration::from_millis(3));
+    metrics.refunds_due.set(4);
+    // A second and a half, because the machine was busy.
+    let seen = server.look(1_500);
+    assert_eq!(seen["number"], 1);
+    let rates = json!({ "received": 40.0, "accepted": 20.0, "replayed": 0.0, "refused": 13.3, "busy": 6.7, "unknown": 0.0, "requests": 0.0 });
+    assert_eq!(seen["rates"], rates);
+    assert_eq!(seen["refused_by_code"], json!({ "sold_out": 13.3 }));
+    let took = &seen["order_route"];
+    assert_eq!(took["count"], 4);
+    let near = |value: &Value, ms: f64| {
+        let found = value.as_f64().unwrap();
+        assert!((ms..=ms * 1.13).contains(&found), "{found} for {ms}");
+    };
+    near(&took["p50_ms"], 2.0);
+    near(&took["p99_ms"], 900.0);
+    near(&seen["health"]["commit"]["p99_ms"], 3.0);
+    assert_eq!(seen["verdict"]["code"], "refunds_due");
+    let health = &seen["health"];
+    for (name, value) in [
+        ("ready", json!(true)),
+        ("reasons", json!([])),
+        ("refunds_due", json!(4)),
+        ("in_flight_max", json!(77)),
+        ("orders_per_s_max", json!(500)),
+        ("disk_free_bytes", Value::Null),
+        ("ledger_bytes", Value::Null),
+        ("clock_confirmed", json!(true)),
+    ] {
+        assert_eq!(health[name], value, "{name}");
+    }
+    let quiet = server.look(2_500);
+    assert_eq!((&quiet["rates"]["received"], &quiet["order_route"]), (&json!(0.0), &Value::Null));
+    assert_eq!((&quiet["refused_by_code"], &quiet["totals"]["received"]), (&json!({}), &json!(60)));
+    assert_eq!(quiet["server"], "here:80");
+}
+
+#[test]
+fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_ten_on() {
+    let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
+    let metrics = Arc::clone(&server.core.metrics);
+    metrics.orders_unknown.inc();
+    let mut codes = Vec::new();
+    for second in 1..=30 {
+        metrics.orders_rejected.inc();
+        let seen = server.look(second * 1_000);
+        codes.push(seen["verdict"]["code"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(codes[..SECONDS], ["outcomes_unknown"; SECONDS]);
+    assert_eq!(codes[SECONDS..], vec!["busy_with_stock"; 30 - SECONDS]);
+    assert_eq!(server.look(31_000)["verdict"]["code"], "selling", "nobody was turned away in that second");
+}
+
+#[test]
+fn a_server_that_takes_no_orders_says_why() {
+    let mut server = Server::new(vec![sale(3, NOW.0 + HOUR_MS, 1)]);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "planned");
+    server.core.clock.stand_at(NOW);
+    let seen = server.look(2_000);
+    assert_eq!(
+        (&seen["verdict"]["code"], &seen["verdict"]["level"]),
+        (&json!("clock_unconfirmed"), &json!("red"))
+    );
+    assert_eq!(seen["verdict"]["runbook"], "clock-unconfirmed");
+    assert_eq!(seen["health"]["ready"], false);
+    assert!(seen["health"]["reasons"][0].as_str().unwrap().contains("doorbuster clock confirm"));
+    assert_eq!((&seen["number"], &seen["at_ms"]), (&json!(2), &json!(NOW.0)));
+    server.stop.request();
+    assert_eq!(server.look(3_000)["verdict"]["code"], "stopping");
+    assert_eq!(server.seen()["health"]["reasons"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_item_is_sold_out_from_the_second_that_saw_it() {
+    let mut server = Server::new(vec![sale(3, NOW.0, 2)]);
+    let publish = |server: &Server, available| {
+        server.catalog.skus[0].counters.publish(Stock::new(available));
+    };
+    let since = |seen: &Value| seen["sales"][0]["items"][0]["sold_out_at_ms"].clone();
+    publish(&server, 0);
+    assert_eq!(since(&server.look(1_000)), Value::Null, "nobody saw when");
+    publish(&server, 1);
+    assert_eq!(since(&server.look(2_000)), Value::Null);
+    publish(&server, 0);
+    let seen = server.look(3_000);
+    assert_eq!(since(&seen), seen["at_ms"]);
+    let later = server.look(4_000);
+    assert_eq!(since(&later), seen["at_ms"]);
+    assert_eq!(later["sales"][0]["units"], json!({ "total": 10, "available": 10, "held": 0, "sold": 0 }));
+    assert_eq!(later["sales"][0]["items"][1]["available"], 10);
+    publish(&server, 3);
+    assert_eq!(since(&server.look(5_000)), Value::Null);
+}
+
+#[test]
+fn sales_are_shown_nearest_first_and_within_bounds() {
+    let day = 24 * HOUR_MS;
+    let mut server = Server::new(vec![
+        sale(1, NOW.0 - day - 2 * HOUR_MS, 1),
+        sale(2, NOW.0 - 2 * HOUR_MS, 1),
+        sale(3, NOW.0 - 3 * HOUR_MS, 1),
+        sale(4, NOW.0 + 2 * HOUR_MS, 1),
+        sale(5, NOW.0 + HOUR_MS, 1),
+        sale(6, NOW.0 - 2, 60),
+        sale(7, NOW.0 - 1, 60),
+    ]);
+    let seen = server.look(1_000);
+    let sales = seen["sales"].as_array().unwrap();
+    let shown: Vec<_> = sales
+        .iter()
+        .map(|sale| {
+            let items = sale["items"].as_array().unwrap().len();
+            (sale["id"].as_u64().unwrap(), sale["state"].as_str().unwrap(), items)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (7, "live", 60),
+            (6, "live", 40),
+            (5, "not_started", 0),
+            (4, "not_started", 0),
+            (2, "ended", 0),
+            (3, "ended", 0)
+        ]
+    );
+    assert_eq!((&sales[1]["items_total"], &sales[1]["units"]["total"]), (&json!(60), &json!(600)));
+    assert_eq!(shown.iter().map(|(_, _, items)| items).sum::<usize>(), ITEMS_MAX);
+
+    for id in 8..60 {
+        server.book.execute(NOW, Command::CreateSale(sale(id, NOW.0, 1))).unwrap();
+    }
+    server.publish();
+    assert_eq!(server.look(2_000)["sales"].as_array().unwrap().len(), SALES_MAX);
+}
+
+#[test]
+fn the_thread_looks_by_itself_and_ends() {
+    let server = Server::new(Vec::new());
+    let figures = server.looking.figures();
+    let sampling = Sampling::start(server.looking, thread::Builder::new()).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let number = || serde_json::from_slice::<Value>(&figures.latest()).unwrap()["number"].as_u64().unwrap();
+    while number() < 2 {
+        assert!(Instant::now() < until, "it looked {} times", number());
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(sampling);
+    assert_eq!(Arc::strong_count(&figures), 1, "the thread is gone");
+}

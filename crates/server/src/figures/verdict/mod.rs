@@ -1,0 +1,322 @@
+//! One line that says how the night goes, and what to do next.
+//!
+//! A table of rules, the most severe first; the first that holds is the verdict. Must not: look at anything itself.
+
+use std::time::Duration;
+
+use engine::{Phase, UnixMs};
+use serde::Serialize;
+
+use crate::calendar::format_utc;
+use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
+use crate::figures::host::Disk;
+use crate::figures::sales::SaleFigures;
+
+/// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
+pub(in crate::figures) const SECONDS: usize = 10;
+const ORDER_P99_MAX: Duration = Duration::from_secs(1);
+const COMMIT_P99_MAX: Duration = Duration::from_millis(500);
+/// Of all processors.
+pub(in crate::figures) const PROCESSORS_BUSY_MAX: f64 = 0.95;
+const MIB: u64 = 1024 * 1024;
+/// Of any disk; of a small one, a tenth of it.
+const DISK_LOW_BYTES: u64 = 5 * 1024 * MIB;
+const DISK_FULL_SOON_BYTES: u64 = 100 * MIB;
+/// A sale that begins so soon is what everybody waits for.
+const SOON_MS: u64 = 10 * 60 * 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::figures) enum Level {
+    Red,
+    Amber,
+    Green,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::figures) struct Verdict {
+    pub(in crate::figures) level: Level,
+    /// Stable.
+    pub(in crate::figures) code: &'static str,
+    pub(in crate::figures) says: String,
+    #[serde(rename = "do")]
+    pub(in crate::figures) action: &'static str,
+    /// An anchor of docs/operating.md.
+    pub(in crate::figures) runbook: String,
+}
+
+/// What is judged.
+#[derive(Clone, Debug)]
+pub(in crate::figures) struct Night<'a> {
+    pub(in crate::figures) now: UnixMs,
+    pub(in crate::figures) stopping: bool,
+    /// The ledger takes no writes.
+    pub(in crate::figures) read_only: bool,
+    /// Why an engine keeps orders from being taken.
+    pub(in crate::figures) engine_fault: Option<String>,
+    pub(in crate::figures) clock_confirmed: bool,
+    pub(in crate::figures) clock_difference_ms: i64,
+    pub(in crate::figures) disk: Option<Disk>,
+    /// Orders of the last [`SECONDS`].
+    pub(in crate::figures) unknown: u64,
+    /// For how many seconds in a row buyers have been turned away as busy, and how many in the last of them.
+    pub(in crate::figures) busy_seconds: usize,
+    pub(in crate::figures) busy_per_s: f64,
+    pub(in crate::figures) accepted_per_s: f64,
+    /// Of the last [`SECONDS`].
+    pub(in crate::figures) order_p99: Option<Duration>,
+    pub(in crate::figures) commit_p99: Option<Duration>,
+    pub(in crate::figures) refunds_due: u64,
+    /// For how many seconds in a row they have been busier than [`PROCESSORS_BUSY_MAX`].
+    pub(in crate::figures) processors_busy_seconds: usize,
+    pub(in crate::figures) sales: &'a [SaleFigures<'a>],
+}
+
+/// When a verdict is given, in which words, and what is to be done.
+struct Rule {
+    level: Level,
+    code: &'static str,
+    says: fn(&Night<'_>) -> Option<String>,
+    action: &'static str,
+}
+
+const NOTHING: &str = "Nothing to do.";
+
+const RULES: &[Rule] = &[
+    Rule {
+        level: Level::Red,
+        code: "stopping",
+        says: |night| night.stopping.then(|| "The server is stopping and takes no more orders.".to_owned()),
+        action: "If nobody stopped it, read its log and start it again.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "disk_takes_no_writes",
+        says: |night| {
+            night.read_only.then(|| "The ledger takes no writes: orders are read, none is taken.".to_owned())
+        },
+        action: "Make room on the ledger's disk, or bring its database back; orders are taken again by themselves.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "not_ready",
+        says: |night| Some(format!("No order is taken here: {}.", night.engine_fault.as_ref()?)),
+        action: "Mend the engine that is named; orders are taken again by themselves.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "clock_unconfirmed",
+        says: |night| {
+            let says = "The clock is not confirmed: no order is taken, no sale opens or ends.";
+            (!night.clock_confirmed).then(|| says.to_owned())
+        },
+        action: "Look at the system's clock. If it is right, run `doorbuster clock confirm`; if not, stop the server and set it.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "disk_full_soon",
+        says: |night| {
+            let free = free_below(night, DISK_FULL_SOON_BYTES)?;
+            Some(format!("Only {free} are free on the ledger's disk; once it is full no order is taken."))
+        },
+        action: "Make room now: move backups and logs away, or enlarge the disk.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "outcomes_unknown",
+        says: |night| {
+            let unknown = night.unknown;
+            (unknown > 0).then(|| {
+                format!("{unknown} orders of the last {SECONDS} s have an unknown outcome; their buyers were asked to ask again.")
+            })
+        },
+        action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "busy_with_stock",
+        says: |night| {
+            let left = available(night);
+            (night.busy_seconds >= SECONDS && left > 0).then(|| {
+                let (busy, seconds) = (night.busy_per_s, night.busy_seconds);
+                format!("{busy:.0} orders/s are asked to come again, for {seconds} s now, while {left} units are left.")
+            })
+        },
+        action: "If processors and commits have room, raise `admission.orders_per_s` and send SIGHUP; else wait, buyers ask again.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "orders_slow",
+        says: |night| {
+            let took = night.order_p99.filter(|took| *took > ORDER_P99_MAX)?.as_secs_f64();
+            Some(format!(
+                "One order in a hundred was answered after {took:.1} s or later, in the last {SECONDS} s."
+            ))
+        },
+        action: "Lower `admission.orders_per_s` or `admission.in_flight_max`, and see what else runs on this machine.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "commits_slow",
+        says: |night| {
+            let took = night.commit_p99.filter(|took| *took > COMMIT_P99_MAX)?.as_millis();
+            Some(format!("One commit in a hundred took {took} ms or longer, in the last {SECONDS} s."))
+        },
+        action: "See what else writes to the ledger's disk or database: a backup, a log, another program.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "processors_busy",
+        says: |night| {
+            let seconds = night.processors_busy_seconds;
+            let busy = PROCESSORS_BUSY_MAX * 100.0;
+            (seconds >= SECONDS)
+                .then(|| format!("The processors have been busier than {busy:.0}% for {seconds} s."))
+        },
+        action: "See what else runs on this machine and stop it; lower `admission.orders_per_s` if orders get slow.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "clock_differs",
+        says: |night| {
+            let ms = night.clock_difference_ms;
+            (ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX).then(|| {
+                let (seconds, side) = (ms.unsigned_abs() / 1_000, if ms < 0 { "behind" } else { "ahead of" });
+                format!("The system's clock is {seconds} s {side} the clock that sales go by.")
+            })
+        },
+        action: "If the system's clock is right, run `doorbuster clock confirm` before the next start of a sale.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "disk_low",
+        says: |night| {
+            let free = free_below(night, DISK_LOW_BYTES)?;
+            Some(format!("{free} are free on the ledger's disk."))
+        },
+        action: "Make room before the next sale.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "refunds_due",
+        says: |night| {
+            let due = night.refunds_due;
+            (due > 0).then(|| format!("{due} payments paid for nothing: their refunds are due."))
+        },
+        action: "`doorbuster refunds list` names them; settle each once the provider has given the money back.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "sale_paused",
+        says: |night| {
+            let paused = night.sales.iter().find(|sale| sale.phase == Phase::Paused)?;
+            Some(format!("{:?} is paused: nothing of it is sold, what was ordered is paid.", paused.title))
+        },
+        action: "`doorbuster sale resume SALE` when it may go on.",
+    },
+    Rule {
+        level: Level::Green,
+        code: "selling",
+        says: |night| {
+            let left = available(night);
+            (left > 0).then(|| {
+                let rate = night.accepted_per_s;
+                format!(
+                    "{} at {rate:.0} orders/s, {left} units left.",
+                    live(night, "is selling", "are selling")
+                )
+            })
+        },
+        action: NOTHING,
+    },
+    Rule {
+        level: Level::Green,
+        code: "sold_out",
+        says: |night| {
+            let on_sale = || night.sales.iter().filter(|sale| sale.phase == Phase::Live);
+            on_sale().next()?;
+            let held: u64 = on_sale().map(|sale| sale.units.held).sum();
+            let sold: u64 = on_sale().map(|sale| sale.units.sold).sum();
+            let what = live(night, "is sold out", "are sold out");
+            Some(match held {
+                0 => format!("{what}: {sold} units sold."),
+                _ => format!("{what}: {sold} units sold, {held} held until they are paid or come back."),
+            })
+        },
+        action: NOTHING,
+    },
+    Rule {
+        level: Level::Green,
+        code: "starts_soon",
+        says: |night| {
+            let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
+            let until = match in_ms.div_ceil(1_000) {
+                seconds @ ..=90 => format!("{seconds} s"),
+                seconds => format!("{} min", seconds.div_ceil(60)),
+            };
+            Some(format!("{until} until {:?}, ready.", sale.title))
+        },
+        action: NOTHING,
+    },
+    Rule {
+        level: Level::Green,
+        code: "planned",
+        says: |night| {
+            let (sale, _) = next(night)?;
+            Some(format!("Ready. {:?} starts at {}.", sale.title, format_utc(sale.starts_at_ms)))
+        },
+        action: NOTHING,
+    },
+    Rule {
+        level: Level::Green,
+        code: "nothing_planned",
+        says: |_| Some("Ready. No sale runs, and none is planned.".to_owned()),
+        action: "`doorbuster sale create` plans one.",
+    },
+];
+
+impl Verdict {
+    pub(in crate::figures) fn on(night: &Night<'_>) -> Verdict {
+        let given = |rule: &Rule| {
+            let Rule { level, code, action, .. } = *rule;
+            let runbook = code.replace('_', "-");
+            (rule.says)(night).map(|says| Verdict { level, code, says, action, runbook })
+        };
+        RULES.iter().find_map(given).expect("the last rule always holds")
+    }
+}
+
+/// Units that could be bought now.
+fn available(night: &Night<'_>) -> u64 {
+    let live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
+    live.map(|sale| sale.units.available).sum()
+}
+
+/// The sale that runs, or how many of them do, and what.
+fn live(night: &Night<'_>, one: &str, several: &str) -> String {
+    let mut live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
+    match (live.next(), live.count()) {
+        (Some(sale), 0) => format!("{:?} {one}", sale.title),
+        (_, others) => format!("{} sales {several}", others + 1),
+    }
+}
+
+/// The sale that begins next, and in how many milliseconds.
+fn next<'a>(night: &'a Night<'_>) -> Option<(&'a SaleFigures<'a>, u64)> {
+    let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted);
+    let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
+    Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
+}
+
+/// What is free, in words, if it is less than that.
+fn free_below(night: &Night<'_>, bytes: u64) -> Option<String> {
+    let disk = night.disk?;
+    let free = disk.free_bytes;
+    (free < bytes.min(disk.bytes / 10)).then(|| match free / MIB {
+        mib @ ..10_000 => format!("{mib} MiB"),
+        mib => format!("{} GiB", mib / 1024),
+    })
+}
+
+#[cfg(test)]
+mod tests;

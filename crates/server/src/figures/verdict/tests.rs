@@ -1,0 +1,155 @@
+use super::*;
+use crate::figures::sales::Units;
+
+const NOW: UnixMs = UnixMs(1_796_119_200_000);
+
+fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static> {
+    let [available, held, sold] = units;
+    SaleFigures {
+        id: 3,
+        title: "Drop",
+        phase,
+        starts_at_ms: NOW.0 + starts_in_ms,
+        ends_at_ms: NOW.0 + starts_in_ms + 3_600_000,
+        units: Units { total: available + held + sold, available, held, sold },
+        items_total: 1,
+        items: Vec::new(),
+    }
+}
+
+fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
+    Night {
+        now: NOW,
+        stopping: false,
+        read_only: false,
+        engine_fault: None,
+        clock_confirmed: true,
+        clock_difference_ms: -1_000,
+        disk: Some(Disk { free_bytes: DISK_LOW_BYTES, bytes: 100 * DISK_LOW_BYTES }),
+        unknown: 0,
+        busy_seconds: SECONDS - 1,
+        busy_per_s: 12.0,
+        accepted_per_s: 4055.4,
+        order_p99: Some(ORDER_P99_MAX),
+        commit_p99: Some(COMMIT_P99_MAX),
+        refunds_due: 0,
+        processors_busy_seconds: SECONDS - 1,
+        sales,
+    }
+}
+
+/// What makes a night one of each fault, the most severe first, and what is said then.
+type Fault = (&'static str, fn(&mut Night<'_>), &'static str);
+
+const FAULTS: [Fault; 13] = [
+    ("stopping", |night| night.stopping = true, "is stopping"),
+    ("disk_takes_no_writes", |night| night.read_only = true, "takes no writes"),
+    (
+        "not_ready",
+        |night| night.engine_fault = Some("the broker (RocketMQ) takes no messages".to_owned()),
+        "here: the broker (RocketMQ) takes no messages.",
+    ),
+    ("clock_unconfirmed", |night| night.clock_confirmed = false, "not confirmed"),
+    (
+        "disk_full_soon",
+        |night| night.disk = Some(Disk { free_bytes: 99 * MIB, bytes: 1000 * DISK_LOW_BYTES }),
+        "Only 99 MiB are free",
+    ),
+    ("outcomes_unknown", |night| night.unknown = 7, "7 orders of the last 10 s"),
+    (
+        "busy_with_stock",
+        |night| night.busy_seconds = SECONDS,
+        "12 orders/s are asked to come again, for 10 s",
+    ),
+    ("orders_slow", |night| night.order_p99 = Some(Duration::from_millis(1_200)), "after 1.2 s or later"),
+    ("commits_slow", |night| night.commit_p99 = Some(Duration::from_millis(501)), "took 501 ms"),
+    ("processors_busy", |night| night.processors_busy_seconds = SECONDS, "busier than 95% for 10 s"),
+    ("clock_differs", |night| night.clock_difference_ms = -2_100, "is 2 s behind the clock that sales"),
+    (
+        "disk_low",
+        |night| night.disk = Some(Disk { free_bytes: DISK_LOW_BYTES - 1, bytes: 100 * DISK_LOW_BYTES }),
+        "5119 MiB are free",
+    ),
+    ("refunds_due", |night| night.refunds_due = 2, "2 payments paid for nothing"),
+];
+
+#[test]
+fn each_fault_is_a_verdict_and_the_most_severe_one_is_given() {
+    let sales = [sale(Phase::Live, 0, [5, 1, 0])];
+    let mut all = quiet(&sales);
+    assert_eq!(Verdict::on(&all).code, "selling", "everything is at its bound, and not above");
+    for (code, fault, says) in FAULTS.iter().rev() {
+        let mut alone = quiet(&sales);
+        for night in [&mut alone, &mut all] {
+            fault(night);
+            let verdict = Verdict::on(night);
+            assert_eq!(verdict.code, *code);
+            assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
+    let sold_out = [sale(Phase::Live, 0, [0, 1, 5]), sale(Phase::NotStarted, SOON_MS, [9, 0, 0])];
+    let night = Night { busy_seconds: 60, ..quiet(&sold_out) };
+    assert_eq!(Verdict::on(&night).code, "sold_out");
+    for (free_bytes, code) in [(100, "sold_out"), (99, "disk_full_soon")] {
+        let night = Night { disk: Some(Disk { free_bytes, bytes: 1_000 }), ..quiet(&sold_out) };
+        assert_eq!(Verdict::on(&night).code, code);
+    }
+    assert_eq!(Verdict::on(&Night { disk: None, ..quiet(&sold_out) }).code, "sold_out");
+}
+
+#[test]
+fn a_night_without_faults_is_told_by_its_sales() {
+    use Phase::{Ended, Live, NotStarted, Paused};
+    for (sales, code, says) in [
+        (vec![], "nothing_planned", "Ready. No sale runs, and none is planned."),
+        (vec![sale(Ended, 0, [5, 0, 0])], "nothing_planned", "none is planned"),
+        (
+            vec![sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
+            "planned",
+            "Ready. \"Drop\" starts at 2026-12-01T10:10:00Z.",
+        ),
+        (vec![sale(NotStarted, SOON_MS, [5, 0, 0])], "starts_soon", "10 min until \"Drop\", ready."),
+        (vec![sale(NotStarted, 91_000, [5, 0, 0])], "starts_soon", "2 min until \"Drop\", ready."),
+        (vec![sale(NotStarted, 89_001, [5, 0, 0])], "starts_soon", "90 s until \"Drop\", ready."),
+        (
+            vec![sale(NotStarted, 700_000, [5, 0, 0]), sale(NotStarted, 1_000, [5, 0, 0])],
+            "starts_soon",
+            "1 s until",
+        ),
+        (vec![sale(Live, 0, [5, 1, 0])], "selling", "\"Drop\" is selling at 4055 orders/s, 5 units left."),
+        (
+            vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],
+            "selling",
+            "2 sales are selling at 4055 orders/s, 7 units left.",
+        ),
+        (
+            vec![sale(Live, 0, [0, 2, 3])],
+            "sold_out",
+            "\"Drop\" is sold out: 3 units sold, 2 held until they are paid or come back.",
+        ),
+        (vec![sale(Live, 0, [0, 0, 3])], "sold_out", "\"Drop\" is sold out: 3 units sold."),
+        (
+            vec![sale(Live, 0, [5, 0, 0]), sale(Paused, 0, [5, 0, 0])],
+            "sale_paused",
+            "\"Drop\" is paused: nothing of it is sold",
+        ),
+    ] {
+        let verdict = Verdict::on(&quiet(&sales));
+        assert_eq!(verdict.code, code, "{}", verdict.says);
+        assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
+    }
+}
+
+#[test]
+fn the_most_severe_rules_come_first_and_the_runbook_has_each() {
+    assert!(RULES.is_sorted_by_key(|rule| rule.level));
+    let runbook = include_str!("../../../../../docs/operating.md");
+    for rule in RULES {
+        let row = format!("<a id=\"{}\"></a>`{}`", rule.code.replace('_', "-"), rule.code);
+        assert_eq!(runbook.matches(&row).count(), 1, "{row}");
+    }
+}

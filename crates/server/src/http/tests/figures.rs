@@ -1,0 +1,40 @@
+//! The figures as operators read them.
+
+use std::time::{Duration, Instant};
+
+use super::problem;
+use super::shop::{Sent, Setup, Shop, demo_mode};
+use crate::http::Entrance;
+
+#[test]
+fn operators_read_the_last_second_and_nobody_else_does() {
+    let mut shop = Shop::new(demo_mode());
+    let asked = Sent::get("/api/v1/figures");
+    assert_eq!(shop.send(&asked).problem(), problem(401, "operator_unauthorized"));
+    let begun = shop.send(&asked.clone().operator());
+    assert_eq!((begun.status, begun.header("cache-control")), (200, Some("no-store")));
+    assert_eq!((&begun.json()["number"], &begun.json()["server"]), (&0.into(), &"here:80".into()));
+
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(1));
+    shop.looking.look(Instant::now() + Duration::from_secs(1));
+    let seen = shop.send(&asked.operator()).json();
+    let totals = &seen["totals"];
+    let of = |name: &str| totals[name].as_u64().unwrap();
+    assert_eq!((of("received"), of("accepted"), of("refused"), of("busy")), (2, 1, 1, 0), "{seen}");
+    assert!(seen["refused_by_code"]["sold_out"].as_f64() > Some(0.0), "{seen}");
+    assert_eq!((&seen["verdict"]["code"], &seen["order_route"]["count"]), (&"selling".into(), &1.into()));
+    let sales = seen["sales"].as_array().unwrap();
+    let flash = sales.iter().find(|sale| sale["id"] == 3).unwrap();
+    assert_eq!((&flash["items"][1]["held"], &flash["items"][1]["available"]), (&1.into(), &1.into()));
+    assert!(seen["health"]["disk_free_bytes"].as_u64() > Some(0), "{seen}");
+}
+
+#[test]
+fn where_operators_have_a_listener_the_figures_are_there_alone() {
+    let mut shop = Shop::with(Setup::new(demo_mode()));
+    for (entrance, status) in [(Entrance::Public, 404), (Entrance::Operators, 200)] {
+        shop.service = shop.at(entrance);
+        assert_eq!(shop.send(&Sent::get("/api/v1/figures").operator()).status, status, "{entrance:?}");
+    }
+}

@@ -1,0 +1,51 @@
+//! What the figures are taken of, by what is configured.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Secrets;
+use crate::config::Config;
+use crate::figures::{Looking, Watched};
+use crate::intake::{Health, Intake, Mailbox};
+use crate::ledger::{Source, sqlite};
+use crate::net::{NetStats, Stop};
+
+/// The parts of the process that are looked at.
+pub(super) struct Seen<'a> {
+    pub(super) core: &'a Intake,
+    pub(super) net: &'a Arc<NetStats>,
+    pub(super) health: &'a Arc<Health>,
+    pub(super) mailbox: &'a Arc<Mailbox>,
+    pub(super) stop: &'a Stop,
+}
+
+/// The name of this server among those of a cluster, and its address otherwise.
+pub(super) fn server_name(config: &Config, address: SocketAddr) -> String {
+    match config.cluster.server_name.as_str() {
+        _ if !config.cluster.enabled => address.to_string(),
+        "" => format!("{}:{}", super::host_name(), address.port()),
+        name => name.to_owned(),
+    }
+}
+
+/// Looks for the first time.
+pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen: &Seen<'_>) -> Looking {
+    let data_dir = match config.ledger_source(secrets) {
+        Source::Directory(data_dir) => Some(data_dir),
+        // Nothing is written here, so no disk of this machine can fill up with orders.
+        Source::MySql(_) => None,
+    };
+    let watched = Watched {
+        core: seen.core.clone(),
+        net: Arc::clone(seen.net),
+        health: Arc::clone(seen.health),
+        client: seen.mailbox.client(0),
+        stop: seen.stop.clone(),
+        server: server_name(config, address),
+        ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
+        data_dir,
+        has_book: !config.cluster.enabled,
+    };
+    Looking::new(watched, Instant::now())
+}
