@@ -265,6 +265,11 @@ class RefundsDue(TypedDict):
     payments: list[Payment]
 
 
+class ConsoleSession(TypedDict):
+    signed_in: bool
+    until_ms: int | None
+
+
 class ClockCorrection(TypedDict):
     from_ms: Milliseconds
     to_ms: Milliseconds

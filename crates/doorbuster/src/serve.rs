@@ -197,6 +197,7 @@ fn addresses(config: &Config, address: SocketAddr, operators: Option<SocketAddr>
         let scheme = if address.ip().is_loopback() { "http" } else { scheme };
         format!("{scheme}://{address}")
     });
+    text += &format!("console       {for_operators}/console\n");
     if operators.is_some() {
         text += &format!("operators     {for_operators}/metrics\n");
     }

@@ -115,8 +115,9 @@ impl SoldOut {
     pub(super) fn look<'c>(&mut self, catalog: &'c Catalog, now: UnixMs) -> Vec<SaleFigures<'c>> {
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
-        let mut room = ITEMS_MAX;
-        for (phase, sale) in watched(catalog, now) {
+        let shown = watched(catalog, now);
+        let sizes: Vec<_> = shown.iter().map(|(_, sale)| sale.spec.items.len()).collect();
+        for ((phase, sale), room) in shown.into_iter().zip(rooms(&sizes)) {
             let spec = &*sale.spec;
             let first = sale.first_sku.0 as usize;
             let skus = &catalog.skus[first..first + spec.items.len()];
@@ -129,7 +130,6 @@ impl SoldOut {
                 let (product, title) = (item.product.0, &*item.title);
                 items.push(ItemFigures { product, title, units, sold_out_at_ms: left.nothing_since() });
             }
-            room -= items.len();
             sales.push(SaleFigures {
                 id: spec.id.0,
                 title: &spec.title,
@@ -153,6 +153,19 @@ impl SoldOut {
             Some(nothing) => *nothing,
         }
     }
+}
+
+/// How many items of each sale are shown: the same of each, and what the small ones leave is for the others.
+fn rooms(sizes: &[usize]) -> Vec<usize> {
+    let mut rooms = vec![0; sizes.len()];
+    let mut left = ITEMS_MAX;
+    let mut by_size: Vec<_> = (0..sizes.len()).collect();
+    by_size.sort_by_key(|sale| sizes[*sale]);
+    for (done, sale) in by_size.into_iter().enumerate() {
+        rooms[sale] = sizes[sale].min(left / (sizes.len() - done));
+        left -= rooms[sale];
+    }
+    rooms
 }
 
 impl Left {

@@ -16,11 +16,25 @@ use crate::net::{Replies, ResponseWriter, Ticket};
 pub(super) trait Delivery {
     /// False, and `write` is not called, if nobody waits any more.
     fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool;
+
+    /// A part of an answer that was begun; false if nobody reads it any more.
+    fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool;
+
+    /// The end of an answer in parts.
+    fn end(&mut self, ticket: Ticket);
 }
 
 impl Delivery for Replies<'_> {
     fn reply(&mut self, ticket: Ticket, write: impl FnOnce(&mut ResponseWriter<'_>)) -> bool {
         Replies::reply(self, ticket, write)
+    }
+
+    fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        Replies::part(self, ticket, bytes)
+    }
+
+    fn end(&mut self, ticket: Ticket) {
+        Replies::end(self, ticket);
     }
 }
 
@@ -55,6 +69,7 @@ impl HttpService {
             }
         }
         self.read = read;
+        self.send_figures(delivery);
     }
 
     fn deliver_one(&mut self, ticket: Ticket, reply: Reply, answered: Instant, delivery: &mut impl Delivery) {

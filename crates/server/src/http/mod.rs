@@ -27,6 +27,7 @@ mod router;
 mod routes;
 mod sessions;
 mod shared;
+mod streams;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use reads::Reads;
 pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 
 use access::Access;
+use auth::console::ConsoleSession;
 use call::Call;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
@@ -49,6 +51,7 @@ use published::reply::Templates;
 use reads::{LedgerRead, ShowRead};
 use route::{Handler, Route};
 use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
+use streams::Streams;
 use tally::Tally;
 use wire::answer::{Answering, Shape, SoldOut};
 use wire::error::Problem;
@@ -98,6 +101,7 @@ pub struct HttpService {
     templates: Templates,
     pages: LoopPages,
     sold_out: SoldOut,
+    streams: Streams,
 }
 
 impl HttpService {
@@ -115,6 +119,7 @@ impl HttpService {
             templates: Templates::default(),
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
+            streams: Streams::default(),
             client,
             access: shared.access.get(),
             entrance,
@@ -170,14 +175,22 @@ impl HttpService {
         }
     }
 
-    fn is_operator(&self, fields: &Fields<'_>) -> bool {
-        self.entrance != Entrance::Public && self.access.auth.is_operator(fields)
+    /// By the token, or by the console's session.
+    fn is_operator(&self, call: &Call<'_>) -> bool {
+        self.entrance != Entrance::Public
+            && (self.access.auth.is_operator(&call.fields) || self.console(call).is_some())
+    }
+
+    fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
+        self.access.auth.console(&call.fields, call.request.secure, call.now)
     }
 
     /// An operator's call, and a line in the log for each that may change something.
     fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        self.access.auth.operator(&call.fields, address)?;
+        if self.console(call).is_none() {
+            self.access.auth.operator(&call.fields, address)?;
+        }
         if call.method != Method::Get {
             tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
         }
@@ -267,7 +280,8 @@ impl Service for HttpService {
         let options = &self.shared.options;
         let found = self.entrance.router().find(path);
         let large = found.is_some_and(|(resource, _)| resource.takes_large_bodies())
-            && self.is_operator(&Fields::of(headers));
+            && self.entrance != Entrance::Public
+            && self.access.auth.is_operator(&Fields::of(headers));
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
@@ -302,6 +316,10 @@ impl Service for HttpService {
         };
         match answered {
             Ok(Answer::Later) => return Answer::Later,
+            Ok(Answer::Parts) => {
+                self.tally.answered(out.status);
+                return Answer::Parts;
+            }
             Ok(Answer::Ready) => {}
             Err(problem) if problem.status == 404 && call.problems == Shape::Page && call.wants_html() => {
                 self.not_found_page(&call.fields, &mut out);

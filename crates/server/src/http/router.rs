@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 15] = [
+const TABLES: [&[Route]; 16] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::session::ROUTES,
@@ -25,6 +25,7 @@ const TABLES: [&[Route]; 15] = [
     routes::images::ROUTES,
     routes::operating::ROUTES,
     routes::figures::ROUTES,
+    routes::console::ROUTES,
     routes::demo::ROUTES,
     published::ROUTES,
     published::submit::ROUTES,

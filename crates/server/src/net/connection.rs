@@ -32,6 +32,8 @@ enum State {
     Open,
     /// A request is with the service, under this generation.
     Waiting { generation: u32 },
+    /// The beginning of an answer is on its way, and its parts follow.
+    InParts { generation: u32 },
     /// Closes once the output is sent; `linger` if input is unread.
     Closing { linger: bool },
     /// The output is sent and our direction is shut; input is read and dropped.
@@ -135,6 +137,9 @@ impl Connection {
             match self.state {
                 State::Open => {}
                 State::Waiting { .. } => break,
+                // It has no end of its own: whoever has gone, or is asked to go, misses nothing.
+                State::InParts { .. } if self.fin_announced || shared.draining => return Fate::Close,
+                State::InParts { .. } => break,
                 State::Closing { linger: false } => return Fate::Close,
                 State::Closing { linger: true } => {
                     self.transport.end_writing();
@@ -336,6 +341,14 @@ impl Connection {
                 response.discard();
                 self.state = State::Waiting { generation };
             }
+            Answer::Parts => {
+                response.finish();
+                self.state = if self.shape.head_only {
+                    State::Closing { linger: false }
+                } else {
+                    State::InParts { generation }
+                };
+            }
         }
     }
 
@@ -417,6 +430,32 @@ impl Connection {
         Some(self.state != State::Open || self.readable || self.eof || !last)
     }
 
+    /// Sends a part of the answer with this generation; false if that is over. A client that has not taken an earlier part
+    /// yet goes without this one, and is cut when the limit for writing is reached.
+    pub(super) fn part(&mut self, generation: u32, shared: &mut Shared, bytes: &[u8]) -> bool {
+        if self.state != (State::InParts { generation }) {
+            return false;
+        }
+        if self.has_pending_output() {
+            return true;
+        }
+        shared.out.extend_from_slice(bytes);
+        if self.send(shared) == Sent::Failed {
+            self.state = State::Closing { linger: false };
+        }
+        self.arm(shared);
+        true
+    }
+
+    /// Closes once the parts of the answer with this generation are sent; false if that was over.
+    pub(super) fn end_parts(&mut self, generation: u32) -> bool {
+        let is_open = self.state == (State::InParts { generation });
+        if is_open {
+            self.state = State::Closing { linger: false };
+        }
+        is_open
+    }
+
     /// Sends what was assembled in the shared buffer, after anything that is pending; keeps the rest.
     fn send(&mut self, shared: &mut Shared) -> Sent {
         if shared.out.is_empty() && !self.has_pending_output() {
@@ -446,7 +485,7 @@ impl Connection {
             (Timer::Write, limits.write_timeout)
         } else {
             match self.state {
-                State::Waiting { .. } => (Timer::None, Duration::MAX),
+                State::Waiting { .. } | State::InParts { .. } => (Timer::None, Duration::MAX),
                 State::Closing { .. } => (Timer::Write, limits.write_timeout),
                 State::Lingering => (Timer::Linger, LINGER),
                 State::Open if self.is_idle() => (Timer::Idle, limits.idle_timeout),

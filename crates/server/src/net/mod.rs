@@ -58,6 +58,9 @@ pub enum Answer {
     Ready,
     /// The answer follows through [`Service::deliver`]; nothing was written to the response buffer.
     Later,
+    /// The answer's beginning stands in the response buffer ([`ResponseWriter::begin`]). Its parts follow through
+    /// [`Replies::part`], as long as there is somebody who reads them; its end is that of the connection.
+    Parts,
 }
 
 /// One complete request, borrowed from the connection's input buffer. Percent-decoding is the service's.

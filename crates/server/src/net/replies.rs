@@ -31,4 +31,26 @@ impl Replies<'_> {
         }
         true
     }
+
+    /// Sends a part of an answer that was begun with [`super::Answer::Parts`]. False if nobody reads it any more. Who is slow
+    /// misses parts: each one must be whole by itself.
+    pub fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        let index = usize::try_from(ticket.connection).expect("usize has 32 bits or more");
+        let Some(connection) = self.connections.get_mut(index) else { return false };
+        let goes_on = connection.part(ticket.generation, self.shared, bytes);
+        if goes_on {
+            self.resume.push(index);
+        }
+        goes_on
+    }
+
+    /// Ends an answer in parts.
+    pub fn end(&mut self, ticket: Ticket) {
+        let index = usize::try_from(ticket.connection).expect("usize has 32 bits or more");
+        if let Some(connection) = self.connections.get_mut(index)
+            && connection.end_parts(ticket.generation)
+        {
+            self.resume.push(index);
+        }
+    }
 }

@@ -124,6 +124,25 @@ impl<'a> ResponseWriter<'a> {
         self.end(status, body);
     }
 
+    /// Writes a head whose body has no length, and the first part of that: it ends with the connection.
+    pub fn begin(&mut self, headers: &[(&str, &str)], content_type: &str, first: &[u8]) {
+        if self.state != State::Unstarted {
+            self.misuse("begin");
+            return;
+        }
+        self.shape.keep_alive = false;
+        self.head(200);
+        for (name, value) in headers {
+            self.header(name, value);
+        }
+        push_header(self.out, "Content-Type", content_type);
+        self.out.extend_from_slice(b"\r\n");
+        if !self.shape.head_only {
+            self.out.extend_from_slice(first);
+        }
+        self.state = State::Finished;
+    }
+
     /// Finishes without a body.
     pub fn empty(&mut self) {
         let State::Headers { status } = self.state else {

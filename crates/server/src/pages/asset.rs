@@ -35,6 +35,22 @@ const SOURCES: [(&str, &str); 22] = [
     ("button.js", include_str!("../../templates/assets/button.js")),
 ];
 
+/// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
+const CONSOLE: [(&str, &str); 4] = [
+    ("console.css", include_str!("../../templates/assets/console.css")),
+    ("console.js", include_str!("../../templates/assets/console.js")),
+    ("uPlot.min.css", include_str!("../../templates/assets/uPlot.min.css")),
+    (
+        "uPlot.iife.min.js",
+        concat!(
+            "/*\n",
+            include_str!("../../templates/assets/uPlot.LICENSE"),
+            "*/\n",
+            include_str!("../../templates/assets/uPlot.iife.min.js")
+        ),
+    ),
+];
+
 /// Every asset, by name and by path.
 #[derive(Debug)]
 pub(super) struct Assets {
@@ -70,6 +86,10 @@ impl Assets {
             };
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
             assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
+        }
+        for (name, source) in CONSOLE {
+            let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
+            assets.add(name, (stem, extension), content_type(extension), source.as_bytes().to_vec());
         }
         if let Some(logo) = &look.logo {
             assets.add(LOGO, (LOGO, logo.extension), logo.content_type, logo.bytes.clone());
@@ -169,13 +189,16 @@ mod tests {
     #[test]
     fn every_asset_is_found_by_its_path_only() {
         let assets = Assets::new(&Look::default(), &Languages::built_in());
-        for (name, _) in SOURCES {
+        for (name, _) in SOURCES.into_iter().chain(CONSOLE) {
             let path = assets.path(name);
             assert!(path.starts_with("/assets/"), "{path}");
             assert!(assets.get(path).is_some(), "{path}");
             assert!(assets.get(&format!("/assets/{name}")).is_none(), "{name} has no unversioned path");
         }
-        assert_eq!(assets.iter().count(), SOURCES.len() + Languages::built_in_codes().count());
+        assert_eq!(
+            assets.iter().count(),
+            SOURCES.len() + CONSOLE.len() + Languages::built_in_codes().count()
+        );
     }
 
     #[test]

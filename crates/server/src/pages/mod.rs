@@ -59,7 +59,7 @@ const SLOT: &str = "<!--slot-->";
 /// Of a page with several products.
 const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 13] = [
     ("address.html", include_str!("../../templates/address.html")),
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
@@ -68,6 +68,7 @@ const TEMPLATES: [(&str, &str); 12] = [
     ("orders.html", include_str!("../../templates/orders.html")),
     ("order.html", include_str!("../../templates/order.html")),
     ("api.html", include_str!("../../templates/api.html")),
+    ("console.html", include_str!("../../templates/console.html")),
     ("check.html", include_str!("../../templates/check.html")),
     ("plain_order.html", include_str!("../../templates/plain_order.html")),
     ("trouble.html", include_str!("../../templates/trouble.html")),
@@ -276,6 +277,22 @@ impl Pages {
         };
         let language = self.settings.languages.find("en").unwrap_or_default();
         self.page(language, &frame, &self.content(language, "api.html", context! {}))
+    }
+
+    /// `/console`: for operators, in English, as their tools are. A whole document: it is no page of the shop.
+    pub fn console(&self) -> Rendered {
+        let language = self.settings.languages.find("en").unwrap_or_default();
+        let values = context! {
+            shop => self.settings.shop,
+            icon => self.asset_path(self.assets.icon()),
+            icon_type => self.assets.icon_type(),
+            style => self.asset_path("console.css"),
+            script => self.asset_path("console.js"),
+            chart_style => self.asset_path("uPlot.min.css"),
+            chart_script => self.asset_path("uPlot.iife.min.js"),
+        };
+        let html = self.content(language, "console.html", values);
+        Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
     }
 
     /// What a page of the shop loads for its buy buttons: one address that stays, which leads to the script as it is now.

@@ -2,6 +2,7 @@
 //!
 //! Must not: know what is asked.
 
+pub(in crate::http) mod console;
 mod guesses;
 pub(in crate::http) mod named;
 pub(super) mod signature;
@@ -11,11 +12,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::BuyerId;
+use engine::{BuyerId, UnixMs};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::clock::Between;
+use crate::http::auth::console::{ConsoleSession, ConsoleSessions};
 use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::named::Unnamed;
 use crate::http::auth::signature::Checker;
@@ -65,6 +67,7 @@ pub(in crate::http) struct Auth {
     operator_key: hmac::Key,
     operators: Box<[hmac::Tag]>,
     guesses: Guesses,
+    console: ConsoleSessions,
     /// Checks the payment provider's callbacks; `None`: they are off.
     provider: Option<Checker>,
     allowed_origins: Vec<Arc<str>>,
@@ -78,23 +81,31 @@ impl Auth {
     pub(in crate::http) fn new(
         mode: AuthMode,
         buyers: Buyers,
-        operators: &[Box<[u8]>],
+        tokens: &[Box<[u8]>],
         provider: Option<Checker>,
         allowed_origins: &[String],
     ) -> Auth {
         let sha256 = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
         let operator_key =
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).expect("the system gives entropy");
-        let operators = operators.iter().map(|token| hmac::sign(&operator_key, token)).collect();
+        let operators = tokens.iter().map(|token| hmac::sign(&operator_key, token)).collect();
         let known = match mode {
             AuthMode::Token { secrets, rules } => Known::Token(Verifier::new(&secrets, rules, buyers)),
             AuthMode::MemberId => Known::Header(buyers),
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret), buyers),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
-        let guesses = Guesses::default();
-        let (exchange, shop_origins) = (None, Vec::new());
-        Auth { known, operator_key, operators, guesses, provider, allowed_origins, exchange, shop_origins }
+        Auth {
+            known,
+            operator_key,
+            console: ConsoleSessions::new(tokens),
+            operators,
+            guesses: Guesses::default(),
+            provider,
+            allowed_origins,
+            exchange: None,
+            shop_origins: Vec::new(),
+        }
     }
 
     pub(in crate::http) fn with_sessions(self, exchange: Option<Exchange>, shop_origins: &[String]) -> Auth {
@@ -193,6 +204,26 @@ impl Auth {
             Guess::StillTooMany => return Err(Problem::operator_guesses()),
         }
         Err(Problem::operator_unauthorized())
+    }
+
+    /// The session of the console's page, if a page of this server asks with a good one.
+    pub(in crate::http) fn console(
+        &self,
+        fields: &Fields<'_>,
+        secure: bool,
+        now: UnixMs,
+    ) -> Option<ConsoleSession> {
+        let own_page = match fields.origin {
+            Some(origin) => is_own(origin, fields.host, secure),
+            // What was typed into a browser, or is none, is nobody else's page.
+            None => matches!(fields.sec_fetch_site, None | Some("same-origin" | "none")),
+        };
+        self.console.of(fields, own_page, now)
+    }
+
+    /// The header's value that begins a session of the console; for whoever has just shown to be an operator.
+    pub(in crate::http) fn begin_console(&self, secure: bool, now: UnixMs) -> Option<String> {
+        self.console.begin(now, secure)
     }
 
     pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
@@ -296,8 +327,6 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
 
 #[cfg(test)]
 mod tests {
-    use engine::UnixMs;
-
     use super::*;
 
     const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };

@@ -11,7 +11,7 @@ use crate::http::call::Call;
 use crate::http::lists::{PAGE_HEADERS, Wanted, items_page, sales_page};
 use crate::http::pages::shelf::SkuPages;
 use crate::http::pending::{Pending, Waiting};
-use crate::http::route::{Handler, Route};
+use crate::http::route::{Handler, Route, Served};
 use crate::http::routes::session::is_local;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
@@ -33,7 +33,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(Shape::Page),
     Route::get("/language/{code}", Handler::Anybody(HttpService::choose_language)).problems(Shape::Page),
     Route::get("/buy-button.js", Handler::Anybody(HttpService::buy_button)),
-    Route::get("/assets/{name*}", Handler::Anybody(HttpService::asset)),
+    Route::get("/assets/{name*}", Handler::Anybody(HttpService::asset)).served(Served::Both),
 ];
 
 impl HttpService {

@@ -92,6 +92,7 @@ pub(in crate::http) struct PageShelf {
     pub(in crate::http) order: ByLanguage<KeptPage>,
     pub(in crate::http) orders: ByLanguage<KeptPage>,
     pub(in crate::http) api: KeptPage,
+    pub(in crate::http) console: KeptPage,
     pub(in crate::http) buy_button: KeptPage,
     pub(in crate::http) not_found: ByLanguage<Rendered>,
     assets: HashMap<String, KeptPage>,
@@ -126,6 +127,7 @@ impl PageShelf {
                 KeptPage::page(&pages.orders(language), PAGE_CACHE_CONTROL)
             }),
             api: KeptPage::plain(&pages.api(), PAGE_CACHE_CONTROL),
+            console: KeptPage::plain(&pages.console(), PAGE_CACHE_CONTROL),
             buy_button: KeptPage::plain(&pages.buy_button(), BUTTON_CACHE_CONTROL),
             not_found: ByLanguage::new(&pages, |language| pages.not_found(language)),
             assets: assets.collect(),

@@ -1,6 +1,7 @@
 //! The routes of our own API, a file for each kind of thing that they are about.
 
 pub(super) mod buyers;
+pub(super) mod console;
 pub(super) mod demo;
 pub(super) mod figures;
 pub(super) mod images;

@@ -152,7 +152,7 @@ impl HttpService {
         let wait = wait.ok_or_else(|| {
             Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
         })?;
-        let buyer = if self.is_operator(&call.fields) {
+        let buyer = if self.is_operator(call) {
             None
         } else {
             Some(self.access.auth.buyer(&call.fields, call.between)?)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::problem;
-use super::shop::{Sent, Setup, Shop, demo_mode};
+use super::shop::{Delivered, Sent, Setup, Shop, demo_mode};
 use crate::http::Entrance;
 
 #[test]
@@ -37,4 +37,45 @@ fn where_operators_have_a_listener_the_figures_are_there_alone() {
         shop.service = shop.at(entrance);
         assert_eq!(shop.send(&Sent::get("/api/v1/figures").operator()).status, status, "{entrance:?}");
     }
+}
+
+#[test]
+fn who_watches_is_sent_each_second_once_and_asks_anew_when_access_changes() {
+    let mut shop = Shop::new(demo_mode());
+    let watched = Sent::get("/api/v1/figures/events");
+    assert_eq!(shop.send(&watched).problem(), problem(401, "operator_unauthorized"));
+    let number = |event: &[u8]| {
+        let event = std::str::from_utf8(event).unwrap();
+        let data = event.strip_prefix("data: ").and_then(|rest| rest.strip_suffix("\n\n")).unwrap();
+        serde_json::from_str::<serde_json::Value>(data).unwrap()["number"].as_u64().unwrap()
+    };
+    let first = shop.send(&watched.clone().operator());
+    assert_eq!((first.status, first.header("content-type")), (200, Some("text/event-stream")));
+    assert_eq!((first.header("content-length"), number(&first.body)), (None, 0));
+    let parts = |shop: &mut Shop| {
+        let mut delivered = Delivered::default();
+        shop.service.deliver_to(&mut delivered);
+        delivered.0.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>()
+    };
+    parts(&mut shop);
+    assert!(parts(&mut shop).is_empty(), "nothing is new");
+    shop.looking.look(Instant::now() + Duration::from_secs(1));
+    let sent = parts(&mut shop);
+    assert_eq!(sent.iter().map(|event| number(event)).collect::<Vec<_>>(), [1]);
+    assert!(parts(&mut shop).is_empty());
+    let setup = Setup::new(demo_mode());
+    shop.shared.change_access(&setup.options, &setup.secrets);
+    assert_eq!(parts(&mut shop), [b""], "its end");
+    shop.looking.look(Instant::now() + Duration::from_secs(2));
+    assert!(parts(&mut shop).is_empty());
+}
+
+#[test]
+fn watchers_are_bounded() {
+    let mut shop = Shop::new(demo_mode());
+    let watched = Sent::get("/api/v1/figures/events").operator();
+    let mut answers: Vec<_> = (0..300).map(|_| shop.send(&watched).status).collect();
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 256);
+    answers.dedup();
+    assert_eq!(answers, [200, 503]);
 }

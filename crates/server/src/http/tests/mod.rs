@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admission;
+mod console;
 mod entrances;
 mod figures;
 mod forms;

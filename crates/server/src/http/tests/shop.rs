@@ -184,6 +184,15 @@ impl Delivery for Delivered {
         self.0.push((ticket, ResponseWriter::render(write)));
         true
     }
+
+    fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
+        self.0.push((ticket, bytes.to_vec()));
+        true
+    }
+
+    fn end(&mut self, ticket: Ticket) {
+        self.0.push((ticket, Vec::new()));
+    }
 }
 
 pub(super) struct Shop {
@@ -357,7 +366,7 @@ impl Shop {
                 writer.head(204).empty();
             }
         });
-        (ticket, (answer == Answer::Ready).then(|| Response::read(&bytes)))
+        (ticket, (answer != Answer::Later).then(|| Response::read(&bytes)))
     }
 
     /// One round of the writer: carries out what waits, publishes, answers.

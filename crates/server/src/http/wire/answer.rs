@@ -136,6 +136,12 @@ impl<'r, 'w> Answering<'r, 'w> {
         self.head(status, headers).header(NO_STORE.0, NO_STORE.1).empty();
     }
 
+    /// An answer that has no end: `first` is its first part.
+    pub(in crate::http) fn begin(&mut self, headers: &[(&str, &str)], content_type: &str, first: &[u8]) {
+        self.status = 200;
+        self.writer.begin(headers, content_type, first);
+    }
+
     pub(in crate::http) fn prepared(&mut self, status: u16, prepared: &Prepared) {
         self.status = status;
         match &self.origin {

@@ -9,6 +9,7 @@ mod addresses;
 mod axe;
 mod buy_button;
 mod buying;
+mod console;
 mod fake;
 mod languages;
 mod looking;

@@ -15,7 +15,7 @@ use server::secret::SecretBytes;
 use server::{Secrets, ServeError};
 
 pub(crate) const TOKEN_SECRET: &[u8] = b"a secret of the tests, 32 bytes or more";
-const OPERATOR: &str = "operator token of the tests";
+pub(crate) const OPERATOR: &str = "operator token of the tests";
 /// A sale that the tests make; the demo has 1 and 3.
 pub(crate) const SALE: u64 = 40;
 pub(crate) const PRODUCT: u64 = 7;

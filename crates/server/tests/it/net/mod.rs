@@ -3,6 +3,7 @@
 mod answers;
 mod hostile;
 mod limits;
+mod parts;
 mod stopping;
 mod tls;
 
@@ -45,12 +46,16 @@ struct Held {
     /// To be delivered in the next round.
     ready: Mutex<Vec<(Ticket, String)>>,
     stale: AtomicUsize,
+    /// Answers in parts that are read still.
+    streams: Mutex<Vec<Ticket>>,
+    /// The next part of all of them; none: their end.
+    parts: Mutex<Vec<Option<Vec<u8>>>>,
     /// Answers of one round, at most.
     round_answers_max: AtomicUsize,
 }
 
 /// `/echo` and everything else: method, path, query and body. `/later`: the same by way of another thread.
-/// `/hold`: when the test releases it. `/big`: as many bytes as the query says.
+/// `/hold`: when the test releases it. `/big`: as many bytes as the query says. `/parts`: as the test gives them.
 struct Echo {
     held: Arc<Held>,
     later: SyncSender<(Ticket, String)>,
@@ -76,6 +81,11 @@ impl Service for Echo {
         match request.path {
             "/later" => self.later.send((ticket, echo)).unwrap(),
             "/hold" => self.held.tickets.lock().unwrap().push(ticket),
+            "/parts" => {
+                response.begin(&[("X-Kind", "parts")], "text/plain", b"first ");
+                self.held.streams.lock().unwrap().push(ticket);
+                return Answer::Parts;
+            }
             "/big" => {
                 let bytes = request.query.parse().unwrap();
                 response.head(200).body("text/plain", &vec![b'x'; bytes]);
@@ -103,6 +113,13 @@ impl Service for Echo {
             };
             if !replies.reply(ticket, write) {
                 self.held.stale.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let mut streams = self.held.streams.lock().unwrap();
+        for part in self.held.parts.lock().unwrap().drain(..) {
+            match part {
+                Some(bytes) => streams.retain(|ticket| replies.part(*ticket, &bytes)),
+                None => streams.drain(..).for_each(|ticket| replies.end(ticket)),
             }
         }
     }

@@ -1,0 +1,157 @@
+//! The console's session: a cookie that stands for an operator's token, so that a browser need not keep that.
+//!
+//! It says until when it holds, signed with the token itself: there is nothing to store, every server that knows the token
+//! takes it, and it ends with the token. It acts only for pages of this server.
+
+use engine::UnixMs;
+use ring::hmac;
+
+use crate::http::wire::fields::Fields;
+use crate::http::wire::{decimal, push_hex, push_number, read_hex};
+
+const COOKIE: &str = "doorbuster_console";
+/// A session that nobody uses ends after so long: an hour.
+const LASTS_MS: u64 = 3_600_000;
+/// One that is used is given a new end when its own is nearer than this.
+const RENEWED_BELOW_MS: u64 = LASTS_MS - 600_000;
+/// What a token signs nothing else with.
+const PURPOSE: &[u8] = b"doorbuster console session until ";
+
+/// Who may have a session, and which ones are good.
+#[derive(Debug)]
+pub(super) struct ConsoleSessions {
+    /// Of the operators' tokens, the current one first.
+    keys: Box<[hmac::Key]>,
+}
+
+/// What the cookie of a request is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct ConsoleSession {
+    pub(in crate::http) until: UnixMs,
+}
+
+impl ConsoleSession {
+    /// Whether it is in use and should be given a later end.
+    pub(in crate::http) fn is_to_be_renewed(self, now: UnixMs) -> bool {
+        self.until.0.saturating_sub(now.0) < RENEWED_BELOW_MS
+    }
+}
+
+impl ConsoleSessions {
+    pub(super) fn new(operators: &[Box<[u8]>]) -> ConsoleSessions {
+        let key = |token: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, token);
+        ConsoleSessions { keys: operators.iter().map(AsRef::as_ref).map(key).collect() }
+    }
+
+    /// The header's value that begins a session, or gives one a later end. `None`: there is no operator.
+    pub(super) fn begin(&self, now: UnixMs, secure: bool) -> Option<String> {
+        let mut value = Vec::new();
+        push_number(&mut value, now.0.saturating_add(LASTS_MS));
+        let tag = hmac::sign(self.keys.first()?, &signed(&value));
+        value.push(b'.');
+        push_hex(&mut value, tag.as_ref());
+        let value = String::from_utf8(value).expect("digits are text");
+        Some(cookie(&value, LASTS_MS / 1000, secure))
+    }
+
+    /// The session of a request, if it has a good one and comes from a page of this server.
+    pub(super) fn of(&self, fields: &Fields<'_>, own_page: bool, now: UnixMs) -> Option<ConsoleSession> {
+        let pairs = fields.cookie?.split(';').filter_map(|pair| pair.trim().split_once('='));
+        let mut values = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
+        let session = values.find_map(|value| self.good(value, now))?;
+        own_page.then_some(session)
+    }
+
+    fn good(&self, value: &str, now: UnixMs) -> Option<ConsoleSession> {
+        let (until, tag) = value.split_once('.')?;
+        let mut bytes = [0; 32];
+        let signed = signed(until.as_bytes());
+        let is_ours = read_hex(tag, &mut bytes)
+            && self.keys.iter().any(|key| hmac::verify(key, &signed, &bytes).is_ok());
+        let until = UnixMs(decimal(until)?);
+        // One that ends later than any that is begun now was begun by a clock that was wrong.
+        let holds = until > now && until.0 <= now.0.saturating_add(LASTS_MS);
+        (is_ours && holds).then_some(ConsoleSession { until })
+    }
+}
+
+/// The header's value that ends a session.
+pub(in crate::http) fn end_console(secure: bool) -> String {
+    cookie("", 0, secure)
+}
+
+fn cookie(value: &str, lasts_s: u64, secure: bool) -> String {
+    let secure = if secure { "; Secure" } else { "" };
+    format!("{COOKIE}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}")
+}
+
+fn signed(until: &[u8]) -> Vec<u8> {
+    [PURPOSE, until].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UnixMs = UnixMs(1_700_000_000_000);
+
+    fn sessions(tokens: &[&str]) -> ConsoleSessions {
+        let tokens: Vec<Box<[u8]>> = tokens.iter().map(|token| token.as_bytes().into()).collect();
+        ConsoleSessions::new(&tokens)
+    }
+
+    fn begun(sessions: &ConsoleSessions) -> String {
+        let header = sessions.begin(NOW, false).unwrap();
+        header.split(';').next().unwrap().to_owned()
+    }
+
+    fn is_good(sessions: &ConsoleSessions, cookie: &str, now: UnixMs) -> bool {
+        let fields = Fields { cookie: Some(cookie), ..Fields::default() };
+        sessions.of(&fields, true, now).is_some()
+    }
+
+    #[test]
+    fn a_session_holds_for_an_hour_and_as_long_as_its_token() {
+        let old = sessions(&["old"]);
+        let cookie = begun(&old);
+        for (after_ms, good) in [(0, true), (LASTS_MS - 1, true), (LASTS_MS, false)] {
+            assert_eq!(is_good(&old, &format!("a=b; {cookie}"), NOW.plus(after_ms)), good, "{after_ms}");
+        }
+        assert!(!is_good(&old, &cookie, UnixMs(NOW.0 - 1)), "no session is begun with so late an end");
+        assert!(is_good(&sessions(&["new", "old"]), &cookie, NOW), "while both tokens are taken");
+        assert!(!is_good(&sessions(&["new"]), &cookie, NOW), "and no longer");
+        assert!(!is_good(&sessions(&[]), &cookie, NOW));
+        assert_eq!(sessions(&[]).begin(NOW, false), None);
+    }
+
+    #[test]
+    fn a_session_can_not_be_forged_nor_used_by_another_site() {
+        let ours = sessions(&["token"]);
+        let cookie = begun(&ours);
+        let (name_until, tag) = cookie.split_once('.').unwrap();
+        let (name, until) = name_until.split_once('=').unwrap();
+        let later = until.parse::<u64>().unwrap() - 1;
+        for forged in [
+            format!("{name}={later}.{tag}"),
+            format!("{name}=0{until}.{tag}"),
+            format!("{name}={until}"),
+            format!("{name}={until}.{}", &tag[1..]),
+            format!("{name}=.{tag}"),
+            format!("x{cookie}"),
+            String::new(),
+        ] {
+            assert!(!is_good(&ours, &forged, NOW), "{forged}");
+        }
+        let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
+        assert_eq!(ours.of(&fields, false, NOW), None);
+    }
+
+    #[test]
+    fn what_is_used_is_renewed_and_a_script_can_not_read_it() {
+        let session = ConsoleSession { until: NOW.plus(LASTS_MS) };
+        assert!(!session.is_to_be_renewed(NOW) && session.is_to_be_renewed(NOW.plus(600_001)));
+        let header = sessions(&["token"]).begin(NOW, true).unwrap();
+        assert!(header.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{header}");
+        assert_eq!(end_console(false), "doorbuster_console=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+    }
+}

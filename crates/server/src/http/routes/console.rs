@@ -1,0 +1,69 @@
+//! The console: its page, and the session that its page acts with.
+//!
+//! The page asks what every operator's tool asks; what it may, its session says, in place of the token.
+
+use crate::http::HttpService;
+use crate::http::auth::console::end_console;
+use crate::http::call::Call;
+use crate::http::lists::Wanted;
+use crate::http::route::{Handler, Route, Served};
+use crate::http::wire::Object;
+use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::error::Problem;
+use crate::net::Answer;
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::get("/console", Handler::Anybody(HttpService::console_page))
+        .served(Served::Operators)
+        .problems(Shape::Page),
+    Route::get("/api/v1/console/session", Handler::Anybody(HttpService::console_session))
+        .served(Served::Operators),
+    Route::post("/api/v1/console/session", Handler::Anybody(HttpService::begin_console))
+        .served(Served::Operators),
+    Route::post("/api/v1/console/session/end", Handler::Anybody(HttpService::end_console))
+        .served(Served::Operators),
+];
+
+impl HttpService {
+    /// The same for everybody: what it shows, its script asks for.
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn console_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.console.answer(&Wanted::of(&call.fields), out);
+        Ok(Answer::Ready)
+    }
+
+    /// Whether the browser has a session: its page asks before it asks for anything else.
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn console_session(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let until = self.console(call).map(|session| session.until.0);
+        self.scratch.clear();
+        Object::begin(&mut self.scratch)
+            .flag("signed_in", until.is_some())
+            .number_or_null("until_ms", until)
+            .end();
+        out.json(200, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    /// For whoever has the operator's token; a session alone does not lead to another one.
+    fn begin_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let (auth, secure) = (&self.access.auth, call.request.secure);
+        auth.same_site(&call.fields, secure)?;
+        auth.operator(&call.fields, call.client(&self.shared.options.trusted_proxies))?;
+        let cookie = auth.begin_console(secure, call.now).ok_or_else(Problem::operator_off)?;
+        out.empty(204, &[("Set-Cookie", &*cookie)]);
+        Ok(Answer::Ready)
+    }
+
+    /// A later end for a session that is in use.
+    pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
+        self.console(call).filter(|session| session.is_to_be_renewed(call.now))?;
+        self.access.auth.begin_console(call.request.secure, call.now)
+    }
+
+    fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
+        out.empty(204, &[("Set-Cookie", &*end_console(call.request.secure))]);
+        Ok(Answer::Ready)
+    }
+}

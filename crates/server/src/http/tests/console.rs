@@ -1,0 +1,115 @@
+//! The console: who may sign in, and what the session does for whom.
+
+use super::problem;
+use super::shop::{NOW, Sent, Setup, Shop, demo_mode};
+use crate::http::Entrance;
+
+const SESSION: &str = "/api/v1/console/session";
+const REFUNDS: &str = "/api/v1/payments/refunds-due";
+
+/// The cookie that signing in sets, as a browser sends it.
+fn sign_in(shop: &mut Shop) -> String {
+    let answer = shop.send(&Sent::post(SESSION, "").operator());
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    let header = answer.header("set-cookie").unwrap();
+    assert!(header.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict"), "{header}");
+    header.split(';').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_token_gives_a_session_and_nothing_else_does() {
+    let mut shop = Shop::new(demo_mode());
+    for refused in [
+        Sent::post(SESSION, ""),
+        Sent::post(SESSION, "").with("Authorization", "Bearer wrong"),
+        Sent::post(SESSION, "").with("Cookie", "doorbuster_console=1.2"),
+    ] {
+        let answer = shop.send(&refused);
+        assert_eq!(answer.problem(), problem(401, "operator_unauthorized"));
+        assert_eq!(answer.header("set-cookie"), None);
+    }
+    let cookie = sign_in(&mut shop);
+    let answer = shop.send(&Sent::post(SESSION, "").with("Cookie", &cookie));
+    assert_eq!(answer.status, 401, "a session does not lead to another");
+    let of_another_site = Sent::post(SESSION, "").operator().with("Origin", "https://evil.example");
+    assert_eq!(shop.send(&of_another_site).problem(), problem(403, "forbidden_origin"));
+    let mut setup = Setup::new(demo_mode());
+    setup.secrets.operator.clear();
+    assert_eq!(Shop::with(setup).send(&Sent::post(SESSION, "").operator()).status, 403);
+}
+
+#[test]
+fn who_guesses_at_the_console_is_slowed_down() {
+    let mut shop = Shop::new(demo_mode());
+    let guess = Sent::post(SESSION, "").with("Authorization", "Bearer wrong");
+    let mut answers: Vec<_> = (0..20).map(|_| shop.send(&guess).status).collect();
+    answers.dedup();
+    assert_eq!(answers, [401, 429]);
+    sign_in(&mut shop);
+}
+
+#[test]
+fn a_session_does_what_the_token_does_for_pages_of_this_server_alone() {
+    let mut shop = Shop::new(demo_mode());
+    let cookie = sign_in(&mut shop);
+    let pause = || Sent::post("/api/v1/sales/3/pause", "").with("Cookie", &cookie);
+    for of_another in [
+        pause().with("Origin", "https://evil.example"),
+        pause().with("Origin", "http://here.evil"),
+        pause().with("Sec-Fetch-Site", "cross-site"),
+        pause().with("Sec-Fetch-Site", "same-site"),
+    ] {
+        assert_eq!(shop.send(&of_another).problem(), problem(401, "operator_unauthorized"));
+    }
+    let own = pause().with("Origin", "http://here").with("Sec-Fetch-Site", "same-origin");
+    assert_eq!(shop.send(&own).status, 200);
+    let held = shop.send(&Sent::get("/api/v1/sales/3").with("Cookie", &cookie)).json();
+    assert!(held["items"][0].get("held").is_some(), "it sees what operators see");
+    assert_eq!(shop.send(&Sent::get(REFUNDS)).status, 401);
+}
+
+#[test]
+fn a_session_ends_by_signing_out_by_time_and_with_the_token() {
+    let mut shop = Shop::new(demo_mode());
+    let cookie = sign_in(&mut shop);
+    let session = Sent::get(SESSION).with("Cookie", &cookie);
+    let of = |shop: &mut Shop| shop.send(&session).json();
+    let session_now = of(&mut shop);
+    assert_eq!(session_now["signed_in"], true);
+    let lasts_ms = session_now["until_ms"].as_u64().unwrap() - NOW.0;
+    assert!(
+        (3_600_000..3_660_000).contains(&lasts_ms),
+        "an hour, and as long as this test takes: {lasts_ms}"
+    );
+    let out = shop.send(&Sent::post("/api/v1/console/session/end", "").with("Cookie", &cookie));
+    assert_eq!(out.status, 204);
+    assert!(out.header("set-cookie").unwrap().starts_with("doorbuster_console=; Path=/; Max-Age=0;"));
+    let nobody = serde_json::json!({ "signed_in": false, "until_ms": null });
+    assert_eq!(shop.send(&Sent::get(SESSION)).json(), nobody);
+    let mut setup = Setup::new(demo_mode());
+    setup.secrets.operator = vec![Box::from(*b"another token")];
+    shop.shared.change_access(&setup.options, &setup.secrets);
+    assert_eq!(of(&mut shop), nobody, "the token is no longer taken");
+}
+
+#[test]
+fn the_page_is_where_operators_are() {
+    let mut shop = Shop::new(demo_mode());
+    let page = shop.send(&Sent::get("/console"));
+    assert_eq!(page.status, 200);
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let text = page.text();
+    let assets: Vec<_> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
+    assert_eq!(assets.len(), 5, "an icon, two styles, two scripts: {assets:?}");
+    let bytes: usize = assets.iter().map(|path| shop.send(&Sent::get(path)).body.len()).sum();
+    assert!(bytes + page.body.len() < 150_000, "{bytes}");
+    for (entrance, status) in [(Entrance::Public, 404), (Entrance::Operators, 200)] {
+        shop.service = shop.at(entrance);
+        assert_eq!(shop.send(&Sent::get("/console")).status, status);
+        let script = assets.iter().find(|path| path.contains("/console-")).unwrap();
+        assert_eq!(shop.send(&Sent::get(script)).status, 200);
+    }
+    shop.service = shop.at(Entrance::Public);
+    assert_eq!(shop.send(&Sent::post(SESSION, "").operator()).status, 404);
+}

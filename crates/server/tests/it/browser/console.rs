@@ -1,0 +1,113 @@
+//! The console in a browser, against the whole server: signing in, what it shows, what it does, and when nobody answers.
+
+use serde_json::json;
+
+use super::axe::assert_accessible;
+use super::real::{OPERATOR, SALE, Shop, TITLE};
+use super::webdriver::Browser;
+
+const WIDE: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+fn sign_in(browser: &Browser, shop: &Shop) {
+    browser.open(&format!("{}/console", shop.base));
+    browser.wait_for_text("#sign-in", "Operator token");
+    browser.type_into("#token", OPERATOR);
+    browser.click("#sign-in button");
+    browser.wait_for_text("#age", "live");
+}
+
+fn press(browser: &Browser, call: &str) {
+    browser.click(&format!("#sale-{SALE} button[data-call={call}]"));
+    browser.wait_until("it says what it will do", |browser| {
+        browser.run("return document.getElementById('ask').open") == true
+    });
+}
+
+fn wait_for_state(browser: &Browser, state: &str) {
+    browser.wait_for_text(&format!("#sale-{SALE} .state"), state);
+}
+
+#[test]
+fn who_has_the_token_sees_the_sale_as_it_happens() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 3 }));
+    browser.open(&format!("{}/console", shop.base));
+    browser.wait_for_text("#sign-in", "Operator token");
+    assert_eq!(browser.run("return document.activeElement.id"), "token");
+    assert_accessible(&browser, "the console before signing in");
+    browser.type_into("#token", "a wrong token, as long as one");
+    browser.click("#sign-in button");
+    browser.wait_for_text("#sign-in-problem", "operator");
+    sign_in(&browser, &shop);
+    assert_eq!(browser.run("return document.cookie.includes('doorbuster_console')"), false);
+    wait_for_state(&browser, "live");
+    for member in 1..=2 {
+        shop.order_as(&member.to_string());
+    }
+    let row = format!("#sale-{SALE} tbody tr");
+    browser.wait_for_text(&row, "1\t2\t0\t3");
+    shop.order_as("3");
+    browser.wait_for_text(&row, "0\t3\t0\t3");
+    browser.wait_until("the moment of sell-out", |browser| browser.text(&row).contains(':'));
+    browser.wait_for_text("#units-chart", "held");
+    assert!(!browser.text("#says").is_empty() && !browser.text("#level").is_empty());
+    for (width, height) in [(360, 800), (1280, 900), (2560, 1440)] {
+        browser.resize(width, height);
+        assert_eq!(browser.run(WIDE), 0, "{width} px");
+    }
+    assert_accessible(&browser, "the console of a sale that is sold out");
+    // A session outlives the page, until one signs out.
+    browser.reload();
+    browser.wait_for_text("#age", "live");
+    browser.click("#sign-out");
+    browser.wait_for_text("#sign-in", "Operator token");
+    browser.reload();
+    browser.wait_for_text("#sign-in", "Operator token");
+}
+
+#[test]
+fn a_sale_is_paused_resumed_and_ended_by_two_operators_at_once() {
+    let shop = Shop::demo();
+    shop.sell(&json!({}));
+    let (one, other) = Browser::two();
+    for browser in [&one, &other] {
+        sign_in(browser, &shop);
+        wait_for_state(browser, "live");
+        press(browser, "pause");
+        browser.wait_for_text("#ask-says", "Nobody can order");
+    }
+    assert_accessible(&one, "the console that asks");
+    for browser in [&one, &other] {
+        browser.click("#ask-do");
+        wait_for_state(browser, "paused");
+        browser.wait_until("it is done", |browser| {
+            browser.run("return document.getElementById('ask').open") == false
+        });
+    }
+    press(&one, "resume");
+    one.click("#ask-no");
+    press(&one, "resume");
+    one.click("#ask-do");
+    wait_for_state(&other, "live");
+    press(&one, "end");
+    one.type_into("#typed", "Opening nigh");
+    one.click("#ask-do");
+    one.wait_for_text("#ask-problem", "not the title");
+    one.type_into("#typed", "Opening night");
+    one.click("#ask-do");
+    wait_for_state(&other, "ended");
+    other.wait_for_text(&format!("#sale-{SALE} tbody tr"), TITLE);
+}
+
+#[test]
+fn when_the_server_is_gone_nothing_old_looks_new() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({}));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "live");
+    drop(shop);
+    browser.wait_for_text("#says", "No figures for");
+    browser.wait_for_text("#level", "UNKNOWN");
+    browser.wait_for_text("#age", "old");
+    assert_accessible(&browser, "the console without a server");
+}
