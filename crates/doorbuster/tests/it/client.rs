@@ -9,8 +9,8 @@ const TOKEN: &str = "an-operator-token-of-the-tests";
 
 const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
     "ends_at_ms":1796126400000,"payment_s":900,"open_holds_per_buyer_max":5,"items":[
-    {"product":30,"title":"Shoe","price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
-    {"product":31,"title":"S\u001bock","price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
+    {"product":30,"title":"Shoe","description":"","image":null,"price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
+    {"product":31,"title":"S\u001bock","description":"","image":null,"price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
     "items_total":2,"items_next_cursor":null}"#;
 
 const SHOWN: &str = "\
@@ -21,6 +21,8 @@ product  title      price  list price  total  available  held  sold  limit
      30  Shoe   49.99 EUR   99.99 EUR    100         97     2     1      1
      31  S\u{fffd}ock   5.00 EUR    5.00 EUR      7          7     0     0   none
 ";
+
+const NO_SALES: &str = r#"{"sales":[],"next_cursor":null,"next_id":4}"#;
 
 /// Runs a command against prepared answers.
 #[track_caller]
@@ -182,10 +184,11 @@ fn a_sale_is_created_from_arguments() {
         "--item",
         "product=31,price=500,total=7",
     ];
-    let ((code, stdout, stderr), asked) = ask(&arguments, vec![Some((201, SALE))]);
+    let answers = vec![Some((200, r#"{"now_ms":1000}"#)), Some((201, SALE))];
+    let ((code, stdout, stderr), asked) = ask(&arguments, answers);
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""));
-    assert_eq!(asked[0].line, "POST /api/v1/sales");
-    let sent: serde_json::Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(asked[1].line, "POST /api/v1/sales");
+    let sent: serde_json::Value = serde_json::from_str(&asked[1].body).unwrap();
     assert_eq!(
         sent,
         serde_json::json!({"id":3,"title":"Winter drop","currency":"EUR","starts_at_ms":1_796_119_200_000_u64,
@@ -204,8 +207,8 @@ fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
     for (name, text) in [("drop.toml", toml), ("drop.json", json)] {
         std::fs::write(directory.path().join(name), text).unwrap();
         let file = directory.path().join(name);
-        let list = r#"{"sales":[],"next_cursor":null,"next_id":4}"#;
-        let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((200, list)), Some((201, SALE))];
+        let time = Some((200, r#"{"now_ms":1000,"other":1}"#));
+        let answers = vec![time, Some((200, NO_SALES)), Some((201, SALE))];
         let ((code, _, stderr), asked) = ask(&["sale", "create", file.to_str().unwrap()], answers);
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         assert_eq!(asked[0].line, "GET /api/v1/time");
@@ -225,10 +228,10 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
         ["sale", "create", "--title", "t", "--starts-at", "2026-12-01T10:00:00Z", "--for", "2h", "--item"];
     let arguments = [&arguments[..], &["product=1,price=2,total=3"]].concat();
     let ((code, _, stderr), asked) =
-        ask(&arguments, vec![Some((200, r#"{"sales":[],"next_cursor":null,"next_id":1}"#)), None]);
+        ask(&arguments, vec![Some((200, r#"{"now_ms":1000}"#)), Some((200, NO_SALES)), None]);
     assert_eq!(code, 69);
-    assert!(asked[1].body.contains(r#""id":1,"#), "{}", asked[1].body);
-    assert!(stderr.ends_with("; repeat it with the id 1 to learn its outcome\n"), "{stderr}");
+    assert!(asked[2].body.contains(r#""id":4,"#), "{}", asked[2].body);
+    assert!(stderr.ends_with("; repeat it with the id 4 to learn its outcome\n"), "{stderr}");
 }
 
 /// Lists are shown to everybody: that the token is wrong is seen by what they leave out.

@@ -1,0 +1,164 @@
+//! Sales from files, through the real program and a real server: tried without being made.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome};
+
+const HAT: &str = "<svg xmlns='http://www.w3.org/2000/svg'><circle r='5'/></svg>";
+/// Far ahead, so that no test waits for it.
+const DROP: &str = "\
+id = 7
+title = 'Winter drop'
+starts_at = '2099-12-01T10:00:00Z'
+for = '2h'
+payment = '15m'
+[[item]]
+product = 30
+title = 'Shoe'
+price = 4999
+list = 9999
+total = 100
+limit = 1
+[[item]]
+product = 31
+title = 'Hat'
+description = 'Warm'
+price = 500
+total = 7
+image = 'hat.svg'
+alt = 'A hat'
+";
+
+/// A shop without a sale, and a folder with drop.toml and its image.
+struct Shop {
+    directory: tempfile::TempDir,
+    server: Serving,
+}
+
+impl Shop {
+    fn open() -> Shop {
+        let directory = tempfile::tempdir().unwrap();
+        let mut serve = doorbuster(directory.path());
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        serve.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-secret-of-more-than-thirty-two-bytes");
+        let shop = Shop { server: Serving::start(serve), directory };
+        shop.write("hat.svg", HAT);
+        shop.write("drop.toml", DROP);
+        shop
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.directory.path().join(name), text).unwrap();
+    }
+
+    /// drop.toml with one thing written otherwise.
+    fn rewrite(&self, from: &str, to: &str) {
+        assert!(DROP.contains(from), "{from}");
+        self.write("drop.toml", &DROP.replace(from, to));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = doorbuster(self.directory.path());
+        command.args(arguments).env("DOORBUSTER_SERVER", format!("http://{}", self.server.address));
+        command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        outcome(self.command(arguments).output().unwrap())
+    }
+
+    /// What it prints; it must succeed.
+    #[track_caller]
+    fn does(&self, arguments: &[&str]) -> String {
+        let (code, stdout, stderr) = self.run(arguments);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}: {stdout}");
+        stdout
+    }
+
+    /// Its error; it must end with this code, and print nothing else.
+    #[track_caller]
+    fn refuses(&self, code: i32, arguments: &[&str]) -> String {
+        let (ended, stdout, stderr) = self.run(arguments);
+        assert_eq!((ended, stdout.as_str()), (code, ""), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        stderr
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.does(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    #[track_caller]
+    fn has_nothing(&self) {
+        assert!(self.does(&["sale", "list"]).starts_with("no sales here"));
+        assert!(self.does(&["images", "list"]).starts_with("no images"));
+    }
+}
+
+#[test]
+fn a_dry_run_checks_everything_and_makes_nothing() {
+    let shop = Shop::open();
+    let shown = shop.does(&["sale", "create", "drop.toml", "--dry-run"]);
+    for part in [
+        "sale 7, a dry run: Winter drop\nstarts 2099-12-01T10:00:00Z (in ",
+        "ends   2099-12-01T12:00:00Z (in ",
+        "), after 2h\n15m to pay, the server's bound of open holds\n",
+        "product  title      price  list price  total  limit  image\n",
+        "     30  Shoe   49.99 EUR   99.99 EUR    100      1  none\n",
+        "     31  Hat     5.00 EUR    5.00 EUR      7   none  hat.svg\n\nnothing was made\n",
+    ] {
+        assert!(shown.contains(part), "{part:?}: {shown}");
+    }
+    let shown = shop.json(&["sale", "create", "drop.toml", "--dry-run"]);
+    assert_eq!((&shown["id"], &shown["there"]), (&7.into(), &false.into()));
+    assert_eq!(shown["new"]["starts_at_ms"], 4_099_802_400_000_u64);
+    let arguments =
+        ["sale", "create", "--title", "t", "--starts-at", "+1h", "--for", "9s", "--dry-run", "--item"];
+    let shown = shop.does(&[&arguments[..], &["product=1,price=0,total=3"]].concat());
+    for part in ["sale 1, a dry run: t\n", " (in 1h), after 9s\n"] {
+        assert!(shown.contains(part), "{part:?}: {shown}");
+    }
+
+    let dry_run = ["sale", "create", "drop.toml", "--dry-run"];
+    for (from, to, code, reason) in [
+        ("'hat.svg'", "'none.svg'", 64, "none.svg: can't be read"),
+        ("'hat.svg'", "'drop.toml'", 64, "drop.toml: the image is none of PNG"),
+        ("'hat.svg'", "'00000000000000000000000000000000.svg'", 1, "the server has no image 0000"),
+        ("product = 31", "product = 30", 64, "a product may stand in a sale only once"),
+        ("'2h'", "'0s'", 64, "the sale would end before it starts"),
+        ("limit = 1", "limit = 0", 64, "the limit per buyer must be 1 to 1,000,000 units"),
+    ] {
+        shop.rewrite(from, to);
+        let error = shop.refuses(code, &dry_run);
+        assert!(error.contains(reason), "{from}: {error}");
+    }
+    shop.rewrite("'hat.svg'", "'https://img.example/hat.svg'");
+    assert!(
+        shop.does(&dry_run)
+            .contains("not checked: the image of item 31, which the server is to fetch: https://")
+    );
+    shop.has_nothing();
+
+    shop.write("drop.toml", DROP);
+    shop.does(&["sale", "create", "drop.toml"]);
+    let before = shop.does(&["sale", "show", "7", "--json"]);
+    assert!(shop.does(&dry_run).starts_with("sale 7 is there already, as it is written"));
+    assert_eq!(shop.json(&dry_run)["there"], true);
+    shop.rewrite("4999", "5999");
+    let (code, stdout, stderr) = shop.run(&dry_run);
+    assert_eq!(
+        (code, stderr.as_str()),
+        (1, "error: sale 7 is there already, and is another one: choose another id\n")
+    );
+    assert!(
+        stdout.contains("price of item 30: 49.99 EUR -> 59.99 EUR  (can't be changed: it is set when"),
+        "{stdout}"
+    );
+    assert_eq!(shop.does(&["sale", "show", "7", "--json"]), before);
+}
