@@ -1,4 +1,4 @@
-//! `doorbuster sale create`, and the way of every new sale: looked at, made.
+//! `doorbuster sale create`, and the way of every new sale: looked at, asked about, made.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use server::config::Environment;
 
 use super::difference::{self, differences};
 use super::plan::{NewSale, Plan, fetched_images};
+use super::slips::{self, Intent, TOTAL_GROWTH_MAX};
 use super::written::{Written, WrittenItem, parse_item};
 use super::{Sale, Sales, server_time};
 use crate::client::{Client, Once, ServerArguments, not_the_operators};
@@ -16,6 +17,9 @@ use crate::failure::Failure;
 use crate::images;
 use crate::output::{self, money, numbers, plain, words};
 use crate::time::{format_distance, format_duration, format_utc_exactly};
+
+/// Pages of each list of sales that are looked through for the largest item.
+const LIST_PAGES_MAX: usize = 10;
 
 /// Create a sale, from a file or from arguments
 #[derive(Args, Debug)]
@@ -44,8 +48,10 @@ with drop.toml (or the same as JSON):
   image = \"shoe.webp\"                    # a file beside this one, an address, or a name of `doorbuster images`; default: none
   alt = \"A red running shoe\"             # what it shows, for whoever does not see it
 
-Relative times count from the server's clock. A dry run exits with 0 if the sale could be made, or is there already as it is
-written; with --json it prints id, there, and either new (the request) or differences.
+Relative times count from the server's clock. What is rarely meant is asked about first, and without a terminal refused unless
+--yes is there: a start in the past, a price of 0, more than 10 times the units of the largest item so far, more than a day to
+pay, a sale of less than a minute or more than 30 days. A dry run exits with 0 if the sale could be made, or is there already as
+it is written; with --json it prints id, there, and either new (the request) and slips, or differences.
 
 If an answer is lost, repeat the command with the id that the error names (with a file: in the file) and absolute times: the
 same sale is made once.")]
@@ -97,6 +103,9 @@ pub(super) struct MakingArguments {
     /// Check everything, show what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Don't ask about what is rarely meant
+    #[arg(long)]
+    pub(super) yes: bool,
 }
 
 pub(super) fn run(arguments: &CreateArguments, environment: &Environment) -> Result<(), Failure> {
@@ -149,12 +158,27 @@ impl Maker<'_> {
     /// Makes the sale under this number, or the next that is free; in a dry run shows what it would be.
     pub(super) fn make(&self, plan: Plan, id: Option<u64>) -> Result<(), Failure> {
         let now_ms = server_time(self.client)?;
+        let largest_new = plan.items.iter().map(|item| item.total).max().unwrap_or(0);
+        let largest_total = largest_total(self.client, largest_new.div_ceil(TOTAL_GROWTH_MAX))?;
         let mut new = plan.at(id.map_or_else(|| next_id(self.client), Ok)?, now_ms)?;
+        let there = id.map_or(Ok(None), |id| super::find(self.client, id))?;
+        let slips = slips::find(&Intent {
+            now_ms,
+            starts_at_ms: Some(new.starts_at_ms),
+            length_ms: Some(new.ends_at_ms - new.starts_at_ms),
+            payment_s: new.payment_s.flatten(),
+            items: &new.items,
+            largest_total,
+        });
         if self.making.dry_run {
-            return match super::find(self.client, new.id)? {
+            return match there {
                 Some(sale) => self.show_there(&sale, new, now_ms),
-                None => self.preview(new, now_ms),
+                None => self.preview(new, &slips, now_ms),
             };
+        }
+        // One that is there is made no second time: a repetition after its start must not be asked about that.
+        if there.is_none() {
+            slips::confirm(&slips, self.making.yes)?;
         }
         new.name_images(|image| images::keep(self.client, image, self.beside))?;
         let answer = self.client.post("/sales", &json!(new), Some(Once::Id(new.id)))?;
@@ -183,16 +207,16 @@ impl Maker<'_> {
         )))
     }
 
-    fn preview(&self, mut new: NewSale, now_ms: u64) -> Result<(), Failure> {
+    fn preview(&self, mut new: NewSale, slips: &[String], now_ms: u64) -> Result<(), Failure> {
         let names: Vec<&str> = new.image_names().collect();
         if let Some(name) = images::missing(self.client, &names)?.first() {
             return Err(Failure::check(format!("the server has no image {name}: `doorbuster images add`")));
         }
         // With the images as they are written, for people.
-        let text = describe(&new, now_ms);
+        let text = describe(&new, slips, now_ms);
         new.name_images(|image| images::name_of(image, self.beside))?;
         if self.server.json {
-            let shown = json!({ "id": new.id, "there": false, "new": new });
+            let shown = json!({ "id": new.id, "there": false, "new": new, "slips": slips });
             return output::print(&format!("{shown}\n"));
         }
         output::print(&text)
@@ -205,8 +229,28 @@ fn next_id(client: &Client) -> Result<u64, Failure> {
     client.get("/sales?limit=1")?.read::<Sales>()?.next_id.ok_or_else(not_the_operators)
 }
 
+/// The units of the largest item that the server's lists show; `None`: there is no other sale. Reads no further than to
+/// an item of `enough`.
+fn largest_total(client: &Client, enough: u64) -> Result<Option<u64>, Failure> {
+    let mut largest = None;
+    for list in ["?limit=200", "?limit=200&state=ended"] {
+        let mut cursor = String::new();
+        for _page in 0..LIST_PAGES_MAX {
+            let (_, page) = super::page(client, &format!("{list}{cursor}"))?;
+            let totals = page.sales.iter().flat_map(|sale| &sale.items).map(|item| item.total);
+            largest = largest.max(totals.max());
+            if largest.is_some_and(|largest| largest >= enough) {
+                return Ok(largest);
+            }
+            let Some(next) = page.next_cursor else { break };
+            cursor = format!("&cursor={next}");
+        }
+    }
+    Ok(largest)
+}
+
 /// A sale that is not there yet.
-fn describe(new: &NewSale, now_ms: u64) -> String {
+fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
     let time = |ms| format!("{} ({})", format_utc_exactly(ms), format_distance(ms, now_ms));
     let payment = new.payment_s.map_or("the server's time to pay".to_owned(), super::payment);
     let holds =
@@ -239,6 +283,7 @@ fn describe(new: &NewSale, now_ms: u64) -> String {
         let address = plain(address);
         format!("not checked: the image of item {product}, which the server is to fetch: {address}\n")
     });
+    let slips = slips.iter().map(|slip| format!("asked about, or refused without --yes: {slip}\n"));
     format!(
         "sale {}, a dry run: {}\nstarts {}\nends   {}, after {}\n{payment}, {holds}\n\n{}\n{}nothing was made\n",
         new.id,
@@ -247,6 +292,6 @@ fn describe(new: &NewSale, now_ms: u64) -> String {
         time(new.ends_at_ms),
         format_duration(Duration::from_millis(new.ends_at_ms - new.starts_at_ms)),
         output::table(columns, &rows),
-        fetched.collect::<String>(),
+        fetched.chain(slips).collect::<String>(),
     )
 }

@@ -6,6 +6,7 @@ mod create;
 mod difference;
 mod edit;
 mod plan;
+mod slips;
 mod written;
 
 use std::fmt::Write as _;

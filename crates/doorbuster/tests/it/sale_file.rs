@@ -1,6 +1,8 @@
-//! Sales from files, through the real program and a real server: tried without being made.
+//! Sales from files, through the real program and a real server: tried without being made, and asked about.
 
-use std::process::Command;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -99,6 +101,20 @@ impl Shop {
         assert!(self.does(&["sale", "list"]).starts_with("no sales here"));
         assert!(self.does(&["images", "list"]).starts_with("no images"));
     }
+
+    /// As somebody at a terminal runs it, who answers so.
+    fn at_a_terminal(&self, arguments: &[&str], answer: &str) -> (i32, String) {
+        let program = Path::new(env!("CARGO_BIN_EXE_doorbuster"));
+        let line = format!("{} {}", program.display(), arguments.join(" "));
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).current_dir(self.directory.path());
+        script.env("DOORBUSTER_SERVER", format!("http://{}", self.server.address));
+        script.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+        let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    }
 }
 
 #[test]
@@ -116,12 +132,17 @@ fn a_dry_run_checks_everything_and_makes_nothing() {
         assert!(shown.contains(part), "{part:?}: {shown}");
     }
     let shown = shop.json(&["sale", "create", "drop.toml", "--dry-run"]);
-    assert_eq!((&shown["id"], &shown["there"]), (&7.into(), &false.into()));
+    assert_eq!(
+        (&shown["id"], &shown["there"], &shown["slips"]),
+        (&7.into(), &false.into(), &Value::Array(vec![]))
+    );
     assert_eq!(shown["new"]["starts_at_ms"], 4_099_802_400_000_u64);
     let arguments =
         ["sale", "create", "--title", "t", "--starts-at", "+1h", "--for", "9s", "--dry-run", "--item"];
     let shown = shop.does(&[&arguments[..], &["product=1,price=0,total=3"]].concat());
-    for part in ["sale 1, a dry run: t\n", " (in 1h), after 9s\n"] {
+    for part in
+        ["sale 1, a dry run: t\n", " (in 1h), after 9s\n", "less than a minute", "item 1 costs nothing"]
+    {
         assert!(shown.contains(part), "{part:?}: {shown}");
     }
 
@@ -138,6 +159,10 @@ fn a_dry_run_checks_everything_and_makes_nothing() {
         let error = shop.refuses(code, &dry_run);
         assert!(error.contains(reason), "{from}: {error}");
     }
+    let mut stranger = shop.command(&dry_run);
+    stranger.env("DOORBUSTER_OPERATOR_TOKEN", "a-token-of-somebody-else");
+    let (code, stdout, stderr) = outcome(stranger.output().unwrap());
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
     shop.rewrite("'hat.svg'", "'https://img.example/hat.svg'");
     assert!(
         shop.does(&dry_run)
@@ -161,4 +186,38 @@ fn a_dry_run_checks_everything_and_makes_nothing() {
         "{stdout}"
     );
     assert_eq!(shop.does(&["sale", "show", "7", "--json"]), before);
+}
+
+#[test]
+fn what_is_rarely_meant_is_asked_about() {
+    let shop = Shop::open();
+    for (from, to, slip) in [
+        ("2099-", "2020-", "the start is past: 2020-12-01T10:00:00Z, "),
+        ("price = 500", "price = 0", "item 31 costs nothing"),
+        ("'15m'", "'2d'", "buyers have more than a day to pay: 2d"),
+        ("'2h'", "'59s'", "the sale lasts less than a minute"),
+        ("'2h'", "'31d'", "the sale lasts more than 30 days: 31d"),
+    ] {
+        shop.rewrite(from, to);
+        let error = shop.refuses(64, &["sale", "create", "drop.toml"]);
+        assert!(error.contains(slip) && error.ends_with("if that is meant, say --yes\n"), "{error}");
+    }
+    shop.has_nothing();
+    let (code, shown) = shop.at_a_terminal(&["sale", "create", "drop.toml"], "n\n");
+    assert_eq!(code, 1, "{shown}");
+    assert!(
+        shown.contains("31d\r\nIs that meant? [y/N]") && shown.ends_with("error: nothing was done\r\n"),
+        "{shown}"
+    );
+    shop.has_nothing();
+    let (code, shown) = shop.at_a_terminal(&["sale", "create", "drop.toml"], "y\n");
+    assert!(code == 0 && shown.contains("sale 7: Winter drop, not_started"), "{code} {shown}");
+
+    // The largest item has 100 units; ended or not.
+    shop.does(&["sale", "end", "7"]);
+    shop.write("drop.toml", &DROP.replace("id = 7", "id = 8").replace("total = 7", "total = 1001"));
+    let error = shop.refuses(64, &["sale", "create", "drop.toml"]);
+    assert!(error.contains("item 31 has 1001 units, more than 10 times the largest item of"), "{error}");
+    shop.does(&["sale", "create", "drop.toml", "--yes"]);
+    assert_eq!(shop.server.stop(), 0);
 }
