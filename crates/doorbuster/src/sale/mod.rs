@@ -4,6 +4,7 @@
 
 mod create;
 mod difference;
+mod duplicate;
 mod edit;
 mod plan;
 mod slips;
@@ -34,6 +35,7 @@ Examples:
   doorbuster sale create --title \"Winter drop\" --starts-at 2026-12-01T10:00:00Z --for 2h \\
       --item product=30,title=Shoe,price=4999,list=9999,total=100,limit=1
   doorbuster sale create drop.toml --dry-run
+  doorbuster sale duplicate 3 --starts-at 2026-12-08T10:00:00Z
   doorbuster sale list
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
   doorbuster sale pause 3
@@ -49,6 +51,7 @@ pub(crate) struct SaleArguments {
 #[derive(Subcommand, Debug)]
 enum SaleCommand {
     Create(Box<create::CreateArguments>),
+    Duplicate(duplicate::DuplicateArguments),
     Edit(edit::EditArguments),
     /// List the sales that are not over, the newest first
     List {
@@ -162,6 +165,7 @@ fn server_time(client: &Client) -> Result<u64, Failure> {
 pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         SaleCommand::Create(create) => create::run(create, environment),
+        SaleCommand::Duplicate(duplicate) => duplicate::run(duplicate, environment),
         SaleCommand::Edit(edit) => edit::run(edit, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),

@@ -9,6 +9,7 @@ use engine::{Book, Command, ItemImage, ItemSpec, Payment, ProductId, SaleId, Sal
 use serde::Serialize;
 use server::pages::is_image_name;
 
+use super::Sale;
 use crate::failure::Failure;
 use crate::images::is_address;
 use crate::time::Moment;
@@ -101,6 +102,28 @@ pub(super) struct NewImage {
 }
 
 impl Plan {
+    /// Another sale of the same items on the same terms.
+    pub(super) fn like(sale: Sale, title: Option<String>, times: Times) -> Plan {
+        let item = |item: super::Item| NewItem {
+            product: item.product,
+            title: item.title,
+            description: item.description,
+            price: item.price,
+            list_price: item.list_price,
+            total: item.total,
+            limit: item.limit,
+            image: item.image.map(|image| NewImage { name: image.name, alt: image.alt }),
+        };
+        Plan {
+            title: title.unwrap_or(sale.title),
+            currency: sale.currency,
+            times,
+            payment_s: Some(sale.payment_s),
+            open_holds_per_buyer_max: Some(sale.open_holds_per_buyer_max.unwrap_or(0)),
+            items: sale.items.into_iter().map(item).collect(),
+        }
+    }
+
     /// The request under this number, with the times by the server's clock.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Sales from files, through the real program and a real server: tried without being made, and asked about.
+//! Sales from files, through the real program and a real server: tried without being made, asked about, made again at
+//! another time.
 
 use std::io::Write;
 use std::path::Path;
@@ -219,5 +220,53 @@ fn what_is_rarely_meant_is_asked_about() {
     let error = shop.refuses(64, &["sale", "create", "drop.toml"]);
     assert!(error.contains("item 31 has 1001 units, more than 10 times the largest item of"), "{error}");
     shop.does(&["sale", "create", "drop.toml", "--yes"]);
+
+    let error = shop.refuses(64, &["sale", "duplicate", "8", "--starts-at", "2020-01-01T00:00:00Z"]);
+    assert!(error.contains("the start is past"), "{error}");
+    shop.does(&["sale", "duplicate", "8", "--starts-at", "now"]);
     assert_eq!(shop.server.stop(), 0);
+}
+
+#[test]
+fn a_duplicate_has_the_same_items_on_the_same_terms() {
+    let shop = Shop::open();
+    shop.does(&["sale", "create", "drop.toml"]);
+    shop.does(&["sale", "restock", "7", "31", "3"]);
+    let arguments = ["sale", "duplicate", "7", "--starts-at", "2099-12-08T10:00:00.250Z"];
+    let shown = shop.does(&[&arguments[..], &["--dry-run"]].concat());
+    assert!(
+        shown.contains("sale 8, a dry run: Winter drop\nstarts 2099-12-08T10:00:00.250Z (in "),
+        "{shown}"
+    );
+    assert!(shop.refuses(1, &["sale", "show", "8"]).contains("no sale here has this number"));
+    let second = shop.json(&arguments);
+    let first = shop.json(&["sale", "show", "7"]);
+    assert_eq!(second["id"], 8);
+    assert_eq!(
+        second["ends_at_ms"].as_u64(),
+        first["ends_at_ms"].as_u64().map(|at| at + 7 * 86_400_000 + 250)
+    );
+    assert_eq!(
+        (&second["items"][1]["total"], &second["items"][1]["image"]["alt"]),
+        (&10.into(), &"A hat".into())
+    );
+    for field in ["title", "currency", "payment_s", "open_holds_per_buyer_max"] {
+        assert_eq!(second[field], first[field], "{field}");
+    }
+    let same = |sale: &Value| {
+        let mut items = sale["items"].clone();
+        // The address of an image has the sale's number; its name has not.
+        items[1]["image"]["url"] = Value::Null;
+        items
+    };
+    assert_eq!(same(&second), same(&first));
+
+    let third = ["--title", "Again", "--id", "20", "--for", "30m"];
+    let third = shop.json(&[&arguments[..], &third].concat());
+    assert_eq!((&third["id"], &third["title"]), (&20.into(), &"Again".into()));
+    assert_eq!(third["ends_at_ms"].as_u64(), third["starts_at_ms"].as_u64().map(|at| at + 1_800_000));
+    let error = shop.refuses(1, &["sale", "duplicate", "99", "--starts-at", "+1h"]);
+    assert!(error.contains("no sale here has this number"), "{error}");
+    let error = shop.refuses(64, &[&arguments[..], &["--ends-at", "2099-01-01T00:00:00Z"]].concat());
+    assert!(error.contains("would end before it starts"), "{error}");
 }
