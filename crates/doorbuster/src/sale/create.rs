@@ -53,6 +53,8 @@ Relative times count from the server's clock. What is rarely meant is asked abou
 pay, a sale of less than a minute or more than 30 days. A dry run exits with 0 if the sale could be made, or is there already as
 it is written; with --json it prints id, there, and either new (the request) and slips, or differences.
 
+A file with an id and absolute times can be kept in git: `doorbuster sale apply --help`.
+
 If an answer is lost, repeat the command with the id that the error names (with a file: in the file) and absolute times: the
 same sale is made once.")]
 pub(crate) struct CreateArguments {

@@ -118,6 +118,12 @@ impl Difference {
         }
     }
 
+    /// The name and why it can't be changed; `None` if it can.
+    pub(super) fn why_never(&self) -> Option<String> {
+        let Change::Never(why) = self.change else { return None };
+        Some(format!("{} ({why})", self.name()))
+    }
+
     fn change_name(&self) -> (&'static str, Option<u64>) {
         match self.change {
             Change::Edit => ("edit", None),

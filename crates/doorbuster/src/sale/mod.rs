@@ -2,6 +2,7 @@
 //!
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
+mod apply;
 mod create;
 mod difference;
 mod duplicate;
@@ -35,6 +36,7 @@ Examples:
   doorbuster sale create --title \"Winter drop\" --starts-at 2026-12-01T10:00:00Z --for 2h \\
       --item product=30,title=Shoe,price=4999,list=9999,total=100,limit=1
   doorbuster sale create drop.toml --dry-run
+  doorbuster sale apply drop.toml
   doorbuster sale duplicate 3 --starts-at 2026-12-08T10:00:00Z
   doorbuster sale list
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
@@ -52,6 +54,8 @@ pub(crate) struct SaleArguments {
 enum SaleCommand {
     Create(Box<create::CreateArguments>),
     Duplicate(duplicate::DuplicateArguments),
+    Diff(apply::DiffArguments),
+    Apply(apply::ApplyArguments),
     Edit(edit::EditArguments),
     /// List the sales that are not over, the newest first
     List {
@@ -166,6 +170,8 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
     match &arguments.command {
         SaleCommand::Create(create) => create::run(create, environment),
         SaleCommand::Duplicate(duplicate) => duplicate::run(duplicate, environment),
+        SaleCommand::Diff(diff) => apply::diff(diff, environment),
+        SaleCommand::Apply(apply) => apply::apply(apply, environment),
         SaleCommand::Edit(edit) => edit::run(edit, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),

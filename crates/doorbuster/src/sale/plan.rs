@@ -28,6 +28,10 @@ pub(super) enum End {
 }
 
 impl Times {
+    pub(super) fn is_relative(&self) -> bool {
+        matches!(self.starts, Moment::In(_)) || matches!(self.ends, End::At(Moment::In(_)))
+    }
+
     /// Start and end in milliseconds since 1970.
     pub(super) fn at(&self, now_ms: u64) -> Result<(u64, u64), Failure> {
         let starts = at(self.starts, now_ms);

@@ -250,6 +250,33 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
     assert_eq!(asked[4].line, "POST /api/v1/sales");
 }
 
+/// Two applies of different files at once must end in one of both: each sends all that its file says.
+#[test]
+fn an_apply_sends_all_that_can_be_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("drop.toml");
+    let toml = "id = 3\ntitle = 'Drop'\nstarts_at = '2026-12-01T10:00:00Z'\nfor = '2h'\npayment = '15m'\n\
+                [[item]]\nproduct = 30\ntitle = 'Shoe'\nprice = 4999\nlist = 9999\ntotal = 100\nlimit = 1\n\
+                [[item]]\nproduct = 31\ntitle = 'Sock'\nprice = 500\ntotal = 7\n";
+    std::fs::write(&file, toml).unwrap();
+    let sale: &'static str = SALE.replace("S\\u001bock", "Sock").leak();
+    for (now, sent) in [
+        (
+            r#"{"now_ms":1796119199999}"#,
+            r#"{"ends_at_ms":1796126400000,"payment_s":900,"starts_at_ms":1796119200000,"title":"Drop"}"#,
+        ),
+        // It has started: a start is taken no more, and is the same for everybody.
+        (r#"{"now_ms":1796119200000}"#, r#"{"ends_at_ms":1796126400000,"payment_s":900,"title":"Drop"}"#),
+    ] {
+        let answers = vec![Some((200, sale)), Some((200, now)), Some((200, sale))];
+        let ((code, stdout, stderr), asked) = ask(&["sale", "apply", file.to_str().unwrap()], answers);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let lines = "sale 3: Winter drop\n  title: \"Winter drop\" -> \"Drop\"\nsale 3 is changed\n";
+        assert_eq!(stdout, lines);
+        assert_eq!((asked[2].line.as_str(), asked[2].body.as_str()), ("PATCH /api/v1/sales/3", sent));
+    }
+}
+
 /// Reading goes on until an item is large enough to compare with, and ends after ten pages of each list.
 #[test]
 fn the_lists_are_read_no_further_than_needed() {

@@ -1,5 +1,5 @@
-//! Sales from files, through the real program and a real server: tried without being made, asked about, made again at
-//! another time.
+//! Sales from files, through the real program and a real server: tried without being made, asked about, made again at another
+//! time, compared and applied.
 
 use std::io::Write;
 use std::path::Path;
@@ -200,8 +200,10 @@ fn what_is_rarely_meant_is_asked_about() {
         ("'2h'", "'31d'", "the sale lasts more than 30 days: 31d"),
     ] {
         shop.rewrite(from, to);
-        let error = shop.refuses(64, &["sale", "create", "drop.toml"]);
-        assert!(error.contains(slip) && error.ends_with("if that is meant, say --yes\n"), "{error}");
+        for command in ["create", "apply"] {
+            let error = shop.refuses(64, &["sale", command, "drop.toml"]);
+            assert!(error.contains(slip) && error.ends_with("if that is meant, say --yes\n"), "{error}");
+        }
     }
     shop.has_nothing();
     let (code, shown) = shop.at_a_terminal(&["sale", "create", "drop.toml"], "n\n");
@@ -224,6 +226,21 @@ fn what_is_rarely_meant_is_asked_about() {
     let error = shop.refuses(64, &["sale", "duplicate", "8", "--starts-at", "2020-01-01T00:00:00Z"]);
     assert!(error.contains("the start is past"), "{error}");
     shop.does(&["sale", "duplicate", "8", "--starts-at", "now"]);
+    // Nothing is asked about what a change leaves as it is.
+    shop.write(
+        "drop.toml",
+        &DROP.replace("id = 7", "id = 10").replace("2099-", "2020-").replace("'2h'", "'40000d'"),
+    );
+    shop.does(&["sale", "apply", "drop.toml", "--yes"]);
+    shop.write(
+        "drop.toml",
+        &DROP
+            .replace("id = 7", "id = 10")
+            .replace("2099-", "2020-")
+            .replace("'2h'", "'40000d'")
+            .replace("Winter", "Spring"),
+    );
+    assert!(shop.does(&["sale", "apply", "drop.toml"]).contains("\"Winter drop\" -> \"Spring drop\""));
     assert_eq!(shop.server.stop(), 0);
 }
 
@@ -269,4 +286,165 @@ fn a_duplicate_has_the_same_items_on_the_same_terms() {
     assert!(error.contains("no sale here has this number"), "{error}");
     let error = shop.refuses(64, &[&arguments[..], &["--ends-at", "2099-01-01T00:00:00Z"]].concat());
     assert!(error.contains("would end before it starts"), "{error}");
+}
+
+#[test]
+fn a_file_is_applied_once_and_compared() {
+    let shop = Shop::open();
+    let (code, stdout, stderr) = shop.run(&["sale", "diff", "drop.toml"]);
+    assert_eq!(
+        (code, stderr.as_str()),
+        (1, "error: sale 7 is not there: `doorbuster sale apply` makes it\n")
+    );
+    assert!(stdout.starts_with("sale 7, a dry run: Winter drop\n"), "{stdout}");
+    let dry_run = shop.run(&["sale", "apply", "drop.toml", "--dry-run"]);
+    assert_eq!(dry_run.0, 1);
+    shop.has_nothing();
+
+    assert!(shop.does(&["sale", "apply", "drop.toml"]).starts_with("sale 7: Winter drop, not_started\n"));
+    for command in [&["sale", "diff", "drop.toml"][..], &["sale", "apply", "drop.toml"]] {
+        assert_eq!(shop.does(command), "sale 7: nothing to do\n");
+    }
+
+    let moved =
+        DROP.replace("10:00:00Z", "10:15:00.5Z").replace("'15m'", "'10m'").replace("Winter", "Spring");
+    shop.write("drop.toml", &moved);
+    let lines = "sale 7: Winter drop\n  title: \"Winter drop\" -> \"Spring drop\"\n  \
+                 starts_at: 2099-12-01T10:00:00Z -> 2099-12-01T10:15:00.500Z\n  \
+                 ends_at: 2099-12-01T12:00:00Z -> 2099-12-01T12:15:00.500Z\n  payment: 15m -> 10m\n";
+    for command in [&["sale", "diff", "drop.toml"][..], &["sale", "apply", "drop.toml", "--dry-run"]] {
+        let (code, stdout, stderr) = shop.run(command);
+        assert_eq!((code, stdout.as_str(), stderr.as_str()), (1, lines, "error: sale 7 differs\n"));
+    }
+    assert_eq!(shop.does(&["sale", "apply", "drop.toml"]), format!("{lines}sale 7 is changed\n"));
+    assert_eq!(shop.does(&["sale", "apply", "drop.toml"]), "sale 7: nothing to do\n");
+
+    // What can't be changed keeps everything as it is.
+    let before = shop.does(&["sale", "show", "7", "--json"]);
+    let fixed = moved.replace("Spring", "Summer").replace("4999", "3999").replace("limit = 1", "limit = 2");
+    let fixed = fixed.replace("'A hat'", "'Hat'").replace("product = 31", "product = 32");
+    shop.write("drop.toml", &fixed);
+    let error = shop.refuses(1, &["sale", "apply", "drop.toml"]);
+    for name in ["price of item 30", "limit of item 30", "item 31 (", "item 32 ("] {
+        assert!(error.contains(name), "{name}: {error}");
+    }
+    shop.write(
+        "drop.toml",
+        &format!("open_holds_per_buyer_max = 1\ncurrency = 'USD'\n{moved}").replace("'10m'", "'none'"),
+    );
+    let error = shop.refuses(1, &["sale", "apply", "drop.toml"]);
+    assert!(
+        ["currency (", "payment (", "open_holds_per_buyer_max ("].iter().all(|name| error.contains(name)),
+        "{error}"
+    );
+    shop.write("hat.svg", &HAT.replace('5', "6"));
+    shop.write("drop.toml", &moved);
+    assert!(
+        shop.refuses(1, &["sale", "apply", "drop.toml"]).contains("be: image of item 31 (it is set when")
+    );
+    assert_eq!(shop.does(&["sale", "show", "7", "--json"]), before);
+    assert_eq!(shop.server.stop(), 0);
+}
+
+#[test]
+fn a_sale_of_many_pages_is_compared_whole() {
+    let shop = Shop::open();
+    let items: Vec<_> =
+        (100..450).map(|product| format!("[[item]]\nproduct = {product}\nprice = 5\ntotal = 9\n")).collect();
+    let many = DROP.to_owned() + &items.concat();
+    shop.write("drop.toml", &many);
+    shop.does(&["sale", "apply", "drop.toml"]);
+    assert_eq!(shop.does(&["sale", "diff", "drop.toml"]), "sale 7: nothing to do\n");
+    shop.write("drop.toml", &many.replace("product = 449\nprice = 5", "product = 449\nlist = 5\nprice = 6"));
+    let (code, stdout, _) = shop.run(&["sale", "diff", "drop.toml"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("\n  price of item 449: 0.05 EUR -> 0.06 EUR  (can't be"), "{stdout}");
+    assert_eq!(stdout.lines().count(), 2, "{stdout}");
+}
+
+#[test]
+fn units_are_reported_and_never_applied() {
+    let shop = Shop::open();
+    shop.does(&["sale", "apply", "drop.toml"]);
+    let wanted = DROP.replace("total = 100", "total = 150").replace("total = 7", "total = 4");
+    shop.write("drop.toml", &wanted.replace("Winter", "Spring"));
+    let (code, stdout, stderr) = shop.run(&["sale", "apply", "drop.toml"]);
+    assert_eq!(code, 1);
+    let reported = "error: total of item 30, total of item 31: not changed; use the commands above, or change the file\n";
+    assert_eq!(stderr, reported);
+    assert_eq!(
+        stdout,
+        "sale 7: Winter drop\n  title: \"Winter drop\" -> \"Spring drop\"\n  total of item 30: 100 -> 150  (`doorbuster sale \
+         restock 7 30 50`)\n  total of item 31: 7 -> 4  (`doorbuster sale correct 7 31 3`)\nsale 7 is changed\n"
+    );
+    let (code, stdout, stderr) = shop.run(&["sale", "apply", "drop.toml", "--json"]);
+    assert_eq!((code, stderr.as_str()), (1, reported));
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        found["differences"][1],
+        serde_json::json!({ "field": "total", "product": 31, "server": 7, "file": 4, "change": "correct", "units": 3 })
+    );
+    shop.does(&["sale", "restock", "7", "30", "50"]);
+    shop.does(&["sale", "correct", "7", "31", "3"]);
+    assert_eq!(shop.does(&["sale", "apply", "drop.toml"]), "sale 7: nothing to do\n");
+    assert_eq!(shop.server.stop(), 0);
+}
+
+#[test]
+fn a_file_that_says_something_else_tomorrow_is_refused() {
+    let shop = Shop::open();
+    for (from, to, reason) in [
+        ("id = 7\n", "", "drop.toml: id is missing: it says which sale this is"),
+        ("'2099-12-01T10:00:00Z'", "'now'", "are another time at each apply"),
+        ("'2099-12-01T10:00:00Z'", "'+60s'", "are another time at each apply"),
+        ("'hat.svg'", "'https://img.example/hat.svg'", "the image of item 31 is an address"),
+        ("title = 'Shoe'", "titel = 'Shoe'", "drop.toml:8: unknown field `titel`"),
+        ("price = 500", "price = 2000000000000", "such a sale can't be: a price may be at most"),
+    ] {
+        shop.rewrite(from, to);
+        for command in ["diff", "apply"] {
+            let error = shop.refuses(64, &["sale", command, "drop.toml"]);
+            assert!(error.contains(reason), "{command} {from}: {error}");
+        }
+    }
+    shop.has_nothing();
+}
+
+#[test]
+fn the_start_of_a_sale_that_has_started_is_fixed() {
+    let shop = Shop::open();
+    let running = DROP.replace("2099-", "2020-").replace("for = '2h'", "ends_at = '2099-12-01T12:00:00Z'");
+    shop.write("drop.toml", &running);
+    shop.does(&["sale", "apply", "drop.toml", "--yes"]);
+    shop.write("drop.toml", &running.replace("2020-", "2098-").replace("Winter", "Spring"));
+    let error = shop.refuses(1, &["sale", "apply", "drop.toml"]);
+    assert!(error.contains("starts_at (the sale has started)") && !error.contains("title"), "{error}");
+    shop.write("drop.toml", &running.replace("Winter", "Spring"));
+    shop.does(&["sale", "apply", "drop.toml"]);
+    shop.does(&["sale", "end", "7"]);
+    shop.write("drop.toml", &running);
+    assert!(shop.refuses(1, &["sale", "apply", "drop.toml"]).contains("the sale is over"));
+}
+
+/// One changes only the title, the other only the start: a mixture would have both, or neither.
+#[test]
+fn two_files_applied_at_once_do_not_mix() {
+    const ROUNDS: usize = 8;
+    let shop = Shop::open();
+    let files = ["drop.toml", "title.toml", "start.toml"];
+    shop.write("title.toml", &DROP.replace("Winter", "Spring"));
+    shop.write("start.toml", &DROP.replace("10:00:00Z", "11:00:00Z"));
+    for _round in 0..ROUNDS {
+        shop.run(&["sale", "apply", files[0]]);
+        assert_eq!(shop.does(&["sale", "diff", files[0]]), "sale 7: nothing to do\n");
+        let both = [files[1], files[2]].map(|file| {
+            let mut apply = shop.command(&["sale", "apply", file]);
+            apply.stdout(Stdio::null()).spawn().unwrap()
+        });
+        for mut apply in both {
+            assert!(apply.wait().unwrap().success());
+        }
+        let equal = [files[1], files[2]].map(|file| shop.run(&["sale", "diff", file]).0 == 0);
+        assert!(equal[0] != equal[1], "{equal:?}: {}", shop.does(&["sale", "show", "7"]));
+    }
 }
