@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use server::config::Environment;
+use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
@@ -127,9 +128,19 @@ impl Client {
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Failure> {
-        let request =
-            self.agent.get(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
-        self.answer(request.call(), None)
+        self.answer(self.ask(path), None)
+    }
+
+    /// `None` if there is no such thing (404).
+    pub(crate) fn get_if_there(&self, path: &str) -> Result<Option<Answer>, Failure> {
+        match self.ask(path) {
+            Ok(response) if response.status() == StatusCode::NOT_FOUND => Ok(None),
+            result => self.answer(result, None).map(Some),
+        }
+    }
+
+    fn ask(&self, path: &str) -> Result<Response<Body>, ureq::Error> {
+        self.agent.get(self.url(path)).header("Authorization", format!("Bearer {}", self.token)).call()
     }
 
     /// Whether it serves, and what it says of that.
@@ -175,7 +186,7 @@ impl Client {
 
     fn answer(
         &self,
-        result: Result<ureq::http::Response<Body>, ureq::Error>,
+        result: Result<Response<Body>, ureq::Error>,
         once: Option<Once<'_>>,
     ) -> Result<Answer, Failure> {
         let mut response = result.map_err(|error| self.no_answer(&error, once))?;

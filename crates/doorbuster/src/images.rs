@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
+use server::pages;
 
 use crate::client::{Answer, Client, ServerArguments};
 use crate::failure::Failure;
@@ -102,21 +103,57 @@ pub(crate) fn run(arguments: &ImagesArguments, environment: &Environment) -> Res
     }
 }
 
-/// Has the server keep an image: an address, or a file of which a relative path begins at `beside`. Returns its name.
+/// Whether the server fetches it.
+pub(crate) fn is_address(image: &str) -> bool {
+    image.starts_with("https://") || image.starts_with("http://")
+}
+
+/// Has the server keep an image, unless it is named already: an address, or a file of which a relative path begins at
+/// `beside`. Returns its name.
 pub(crate) fn keep(client: &Client, image: &str, beside: &Path) -> Result<String, Failure> {
+    if pages::is_image_name(image) {
+        return Ok(image.to_owned());
+    }
     Ok(add(client, image, beside)?.read::<Added>()?.name)
 }
 
-fn add(client: &Client, image: &str, beside: &Path) -> Result<Answer, Failure> {
-    let of = |failure: Failure| failure.of(&plain(image));
-    if image.starts_with("https://") || image.starts_with("http://") {
-        return client.post("/images", &json!({ "url": image }), None).map_err(of);
+/// The name that the server would give it, without asking. An address stays one.
+pub(crate) fn name_of(image: &str, beside: &Path) -> Result<String, Failure> {
+    if pages::is_image_name(image) || is_address(image) {
+        return Ok(image.to_owned());
     }
+    let picture = pages::Image::new(read(image, beside)?);
+    Ok(picture.map_err(|why| Failure::usage(format!("{}: the image {why}", plain(image))))?.name())
+}
+
+/// Which of these names the server has no image of.
+pub(crate) fn missing<'a>(client: &Client, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
+    let mut missing = names.to_vec();
+    let mut cursor = String::new();
+    while !missing.is_empty() {
+        let page: Page = client.get(&format!("/images?cursor={cursor}"))?.read()?;
+        missing.retain(|name| page.images.iter().all(|image| image.name != **name));
+        let Some(next) = page.next_cursor else { break };
+        cursor = plain(&next);
+    }
+    Ok(missing)
+}
+
+fn add(client: &Client, image: &str, beside: &Path) -> Result<Answer, Failure> {
+    let answer = if is_address(image) {
+        client.post("/images", &json!({ "url": image }), None)
+    } else {
+        client.post_bytes("/images", &read(image, beside)?)
+    };
+    answer.map_err(|failure| failure.of(&plain(image)))
+}
+
+fn read(image: &str, beside: &Path) -> Result<Vec<u8>, Failure> {
     let mut content = Vec::new();
     File::open(beside.join(image))
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut content))
-        .map_err(|error| of(Failure::usage(format!("can't be read: {error}"))))?;
-    client.post_bytes("/images", &content).map_err(of)
+        .map_err(|error| Failure::usage(format!("{}: can't be read: {error}", plain(image))))?;
+    Ok(content)
 }
 
 fn list(server: &ServerArguments, environment: &Environment) -> Result<(), Failure> {

@@ -52,6 +52,31 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Where a moment is from another, in its two largest units: `in 3h12m`, `2d4h ago`, `now`.
+pub(crate) fn format_distance(at_ms: u64, from_ms: u64) -> String {
+    let exact = Duration::from_millis(at_ms.abs_diff(from_ms)).as_secs();
+    let unit_s = match exact {
+        DAY_S.. => 3_600,
+        3_600.. => 60,
+        _ => 1,
+    };
+    let text = format_duration(Duration::from_secs(exact - exact % unit_s));
+    match (exact, at_ms < from_ms) {
+        (0, _) => "now".to_owned(),
+        (_, true) => format!("{text} ago"),
+        (_, false) => format!("in {text}"),
+    }
+}
+
+/// As [`format_utc`], with milliseconds where there are any: two times that differ are written differently.
+pub(crate) fn format_utc_exactly(ms: u64) -> String {
+    let text = format_utc(ms);
+    match ms % 1_000 {
+        0 => text,
+        rest => text.replace('Z', &format!(".{rest:03}Z")),
+    }
+}
+
 /// A moment as an argument says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
@@ -122,6 +147,30 @@ mod tests {
         ] {
             assert_eq!(parse_moment(text), Ok(Moment::At(ms)), "{text}");
             assert_eq!(format_utc(ms), written);
+        }
+    }
+
+    #[test]
+    fn distances_have_two_units() {
+        for (at_ms, text) in [
+            (100_000_000, "now"),
+            (100_000_999, "now"),
+            (100_059_000, "in 59s"),
+            (100_090_000, "in 1m30s"),
+            (111_527_000, "in 3h12m"),
+            (100_000_000 + 187_999_000, "in 2d4h"),
+            (96_400_000, "1h ago"),
+            (0, "1d3h ago"),
+        ] {
+            assert_eq!(format_distance(at_ms, 100_000_000), text, "{at_ms}");
+        }
+    }
+
+    #[test]
+    fn instants_are_written_to_the_millisecond() {
+        for text in ["2026-12-01T10:00:00Z", "2026-12-01T10:00:00.250Z", "2026-12-01T10:00:00.007Z"] {
+            let Ok(Moment::At(ms)) = parse_moment(text) else { panic!("{text} is an instant") };
+            assert_eq!(format_utc_exactly(ms), text);
         }
     }
 

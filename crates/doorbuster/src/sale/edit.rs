@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use server::config::Environment;
 
-use super::Sale;
-use super::create::{ServerTime, at, whole_ms};
+use super::plan::{at, whole_ms};
+use super::{Sale, server_time};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::time::{Moment, parse_duration, parse_moment};
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
     let path = format!("/sales/{}", arguments.sale);
     let is_relative = |moment: &Option<Moment>| matches!(moment, Some(Moment::In(_)));
     let now_ms = if is_relative(&arguments.starts_at) || is_relative(&arguments.ends_at) {
-        client.get("/time")?.read::<ServerTime>()?.now_ms
+        server_time(&client)?
     } else {
         0
     };

@@ -2,8 +2,14 @@
 //!
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
+mod apply;
 mod create;
+mod difference;
+mod duplicate;
 mod edit;
+mod plan;
+mod slips;
+mod written;
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -29,6 +35,9 @@ const NEWEST: usize = 20;
 Examples:
   doorbuster sale create --title \"Winter drop\" --starts-at 2026-12-01T10:00:00Z --for 2h \\
       --item product=30,title=Shoe,price=4999,list=9999,total=100,limit=1
+  doorbuster sale create drop.toml --dry-run
+  doorbuster sale apply drop.toml
+  doorbuster sale duplicate 3 --starts-at 2026-12-08T10:00:00Z
   doorbuster sale list
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
   doorbuster sale pause 3
@@ -44,6 +53,9 @@ pub(crate) struct SaleArguments {
 #[derive(Subcommand, Debug)]
 enum SaleCommand {
     Create(Box<create::CreateArguments>),
+    Duplicate(duplicate::DuplicateArguments),
+    Diff(apply::DiffArguments),
+    Apply(apply::ApplyArguments),
     Edit(edit::EditArguments),
     /// List the sales that are not over, the newest first
     List {
@@ -117,6 +129,7 @@ struct Sale {
 struct Item {
     product: u64,
     title: String,
+    description: String,
     /// In the currency's smallest unit.
     price: u64,
     list_price: u64,
@@ -126,6 +139,13 @@ struct Item {
     held: Option<u64>,
     sold: Option<u64>,
     limit: Option<u64>,
+    image: Option<Image>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    name: String,
+    alt: String,
 }
 
 #[derive(Deserialize)]
@@ -136,9 +156,22 @@ struct Sales {
     next_id: Option<u64>,
 }
 
+/// The only part of the answer of `GET /time` that is needed here.
+#[derive(Deserialize)]
+struct ServerTime {
+    now_ms: u64,
+}
+
+fn server_time(client: &Client) -> Result<u64, Failure> {
+    Ok(client.get("/time")?.read::<ServerTime>()?.now_ms)
+}
+
 pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         SaleCommand::Create(create) => create::run(create, environment),
+        SaleCommand::Duplicate(duplicate) => duplicate::run(duplicate, environment),
+        SaleCommand::Diff(diff) => apply::diff(diff, environment),
+        SaleCommand::Apply(apply) => apply::apply(apply, environment),
         SaleCommand::Edit(edit) => edit::run(edit, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),
@@ -184,26 +217,44 @@ pub(crate) fn newest(client: &Client) -> Result<(Answer, String), Failure> {
     Ok((answer, list(&page.sales) + more))
 }
 
-/// Reads a sale with all of its items. As JSON each page is a line, as it came.
+/// Shows a sale with all of its items. As JSON each page is a line, as it came.
 fn show_pages(named: &SaleNamed, environment: &Environment) -> Result<(), Failure> {
     let client = Client::connect(&named.server, environment)?;
-    let path = format!("/sales/{}?limit=200", named.sale);
-    let mut answer = client.get(&path)?;
-    let mut sale = answer.read::<Sale>()?;
+    let first = client.get(&path_of(named.sale))?;
+    let sale =
+        whole(&client, first, |page| if named.server.json { output::print(&page.text()) } else { Ok(()) })?;
+    if named.server.json { Ok(()) } else { output::print(&describe(&sale)) }
+}
+
+/// The sale with all of its items; `None`: the server has none of this number.
+fn find(client: &Client, id: u64) -> Result<Option<Sale>, Failure> {
+    let first = client.get_if_there(&path_of(id))?;
+    first.map(|first| whole(client, first, |_page| Ok(()))).transpose()
+}
+
+fn path_of(id: u64) -> String {
+    format!("/sales/{id}?limit=200")
+}
+
+/// Reads the pages that follow the first, and hands each over as it came.
+fn whole(
+    client: &Client,
+    first: Answer,
+    mut each: impl FnMut(&Answer) -> Result<(), Failure>,
+) -> Result<Sale, Failure> {
+    let mut sale = first.read::<Sale>()?;
     if sale.items.iter().any(|item| item.held.is_none()) {
         return Err(not_the_operators());
     }
-    loop {
-        if named.server.json {
-            output::print(&answer.text())?;
-        }
-        let Some(next) = sale.items_next_cursor else { break };
-        answer = client.get(&format!("{path}&cursor={next}"))?;
+    each(&first)?;
+    while let Some(next) = sale.items_next_cursor {
+        let answer = client.get(&format!("{}&cursor={next}", path_of(sale.id)))?;
+        each(&answer)?;
         let page = answer.read::<Sale>()?;
         sale.items.extend(page.items);
         sale.items_next_cursor = page.items_next_cursor;
     }
-    if named.server.json { Ok(()) } else { output::print(&describe(&sale)) }
+    Ok(sale)
 }
 
 fn steer(named: &SaleNamed, verb: &str, environment: &Environment) -> Result<(), Failure> {
@@ -270,15 +321,7 @@ fn list(sales: &[Sale]) -> String {
 
 fn describe(sale: &Sale) -> String {
     let mut text = String::new();
-    let payment = match sale.payment_s {
-        Some(seconds) => format!("{} to pay", format_duration(Duration::from_secs(seconds))),
-        None => "paid on placing".to_owned(),
-    };
-    let holds = match sale.open_holds_per_buyer_max {
-        // How the server says that there is no bound.
-        None | Some(0) => "any number of open holds".to_owned(),
-        Some(max) => format!("{max} open holds per buyer at most"),
-    };
+    let (payment, holds) = (payment(sale.payment_s), open_holds(sale.open_holds_per_buyer_max.unwrap_or(0)));
     writeln!(
         text,
         "sale {}: {}, {}\n{} to {}, {payment}, {holds}\n",
@@ -302,7 +345,7 @@ fn describe(sale: &Sale) -> String {
                 item.available.to_string(),
                 or_dash(item.held),
                 or_dash(item.sold),
-                item.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
+                limit(item.limit),
             ]
         })
         .collect();
@@ -318,6 +361,26 @@ fn describe(sale: &Sale) -> String {
         numbers("limit"),
     ];
     text + &output::table(columns, &rows)
+}
+
+/// `None`: its orders are paid on placing.
+fn payment(payment_s: Option<u64>) -> String {
+    match payment_s {
+        Some(seconds) => format!("{} to pay", format_duration(Duration::from_secs(seconds))),
+        None => "paid on placing".to_owned(),
+    }
+}
+
+fn open_holds(per_buyer_max: u64) -> String {
+    match per_buyer_max {
+        // How the server says that there is no bound.
+        0 => "any number of open holds".to_owned(),
+        max => format!("{max} open holds per buyer at most"),
+    }
+}
+
+fn limit(units: Option<u64>) -> String {
+    units.map_or_else(|| "none".to_owned(), |units| units.to_string())
 }
 
 /// A number, or a dash if the server did not give it: the token is not its operator's.

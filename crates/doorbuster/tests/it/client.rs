@@ -9,8 +9,8 @@ const TOKEN: &str = "an-operator-token-of-the-tests";
 
 const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
     "ends_at_ms":1796126400000,"payment_s":900,"open_holds_per_buyer_max":5,"items":[
-    {"product":30,"title":"Shoe","price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
-    {"product":31,"title":"S\u001bock","price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
+    {"product":30,"title":"Shoe","description":"","image":null,"price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
+    {"product":31,"title":"S\u001bock","description":"","image":null,"price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
     "items_total":2,"items_next_cursor":null}"#;
 
 const SHOWN: &str = "\
@@ -21,6 +21,14 @@ product  title      price  list price  total  available  held  sold  limit
      30  Shoe   49.99 EUR   99.99 EUR    100         97     2     1      1
      31  S\u{fffd}ock   5.00 EUR    5.00 EUR      7          7     0     0   none
 ";
+
+const NO_SALES: &str = r#"{"sales":[],"next_cursor":null,"next_id":4}"#;
+const UNKNOWN_SALE: &str = r#"{"title":"No such sale","detail":"","code":"unknown_sale"}"#;
+
+/// Before a sale is made: the time, the sales that are not over, and those that are.
+fn nothing_there(now: &'static str) -> Vec<Prepared> {
+    vec![Some((200, now)), Some((200, NO_SALES)), Some((200, NO_SALES))]
+}
 
 /// Runs a command against prepared answers.
 #[track_caller]
@@ -182,10 +190,12 @@ fn a_sale_is_created_from_arguments() {
         "--item",
         "product=31,price=500,total=7",
     ];
-    let ((code, stdout, stderr), asked) = ask(&arguments, vec![Some((201, SALE))]);
+    let answers = [nothing_there(r#"{"now_ms":1000}"#), vec![Some((404, UNKNOWN_SALE)), Some((201, SALE))]];
+    let ((code, stdout, stderr), asked) = ask(&arguments, answers.concat());
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""));
-    assert_eq!(asked[0].line, "POST /api/v1/sales");
-    let sent: serde_json::Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(asked[3].line, "GET /api/v1/sales/3?limit=200");
+    assert_eq!(asked[4].line, "POST /api/v1/sales");
+    let sent: serde_json::Value = serde_json::from_str(&asked[4].body).unwrap();
     assert_eq!(
         sent,
         serde_json::json!({"id":3,"title":"Winter drop","currency":"EUR","starts_at_ms":1_796_119_200_000_u64,
@@ -204,13 +214,15 @@ fn a_sale_is_created_from_a_file_with_times_by_the_servers_clock() {
     for (name, text) in [("drop.toml", toml), ("drop.json", json)] {
         std::fs::write(directory.path().join(name), text).unwrap();
         let file = directory.path().join(name);
-        let list = r#"{"sales":[],"next_cursor":null,"next_id":4}"#;
-        let answers = vec![Some((200, r#"{"now_ms":1000,"other":1}"#)), Some((200, list)), Some((201, SALE))];
+        let then = vec![Some((200, NO_SALES)), Some((201, SALE))];
+        let answers = [nothing_there(r#"{"now_ms":1000,"other":1}"#), then].concat();
         let ((code, _, stderr), asked) = ask(&["sale", "create", file.to_str().unwrap()], answers);
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         assert_eq!(asked[0].line, "GET /api/v1/time");
-        assert_eq!(asked[1].line, "GET /api/v1/sales?limit=1");
-        let sent: serde_json::Value = serde_json::from_str(&asked[2].body).unwrap();
+        assert_eq!(asked[1].line, "GET /api/v1/sales?limit=200");
+        assert_eq!(asked[2].line, "GET /api/v1/sales?limit=200&state=ended");
+        assert_eq!(asked[3].line, "GET /api/v1/sales?limit=1");
+        let sent: serde_json::Value = serde_json::from_str(&asked[4].body).unwrap();
         assert_eq!(
             sent,
             serde_json::json!({"id":4,"title":"t","currency":"EUR","starts_at_ms":61_000,"ends_at_ms":7_261_000,
@@ -225,10 +237,71 @@ fn a_sale_whose_answer_was_lost_can_be_made_once() {
         ["sale", "create", "--title", "t", "--starts-at", "2026-12-01T10:00:00Z", "--for", "2h", "--item"];
     let arguments = [&arguments[..], &["product=1,price=2,total=3"]].concat();
     let ((code, _, stderr), asked) =
-        ask(&arguments, vec![Some((200, r#"{"sales":[],"next_cursor":null,"next_id":1}"#)), None]);
+        ask(&arguments, [nothing_there(r#"{"now_ms":1000}"#), vec![Some((200, NO_SALES)), None]].concat());
     assert_eq!(code, 69);
-    assert!(asked[1].body.contains(r#""id":1,"#), "{}", asked[1].body);
-    assert!(stderr.ends_with("; repeat it with the id 1 to learn its outcome\n"), "{stderr}");
+    assert!(asked[4].body.contains(r#""id":4,"#), "{}", asked[4].body);
+    assert!(stderr.ends_with("; repeat it with the id 4 to learn its outcome\n"), "{stderr}");
+
+    // The repetition comes after the start: it makes nothing, so it is not asked whether that is meant.
+    let again = [&arguments[..], &["--id", "3"]].concat();
+    let answers = [nothing_there(r#"{"now_ms":1796119200001}"#), vec![Some((200, SALE)), Some((200, SALE))]];
+    let ((code, stdout, stderr), asked) = ask(&again, answers.concat());
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""));
+    assert_eq!(asked[4].line, "POST /api/v1/sales");
+}
+
+/// Two applies of different files at once must end in one of both: each sends all that its file says.
+#[test]
+fn an_apply_sends_all_that_can_be_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("drop.toml");
+    let toml = "id = 3\ntitle = 'Drop'\nstarts_at = '2026-12-01T10:00:00Z'\nfor = '2h'\npayment = '15m'\n\
+                [[item]]\nproduct = 30\ntitle = 'Shoe'\nprice = 4999\nlist = 9999\ntotal = 100\nlimit = 1\n\
+                [[item]]\nproduct = 31\ntitle = 'Sock'\nprice = 500\ntotal = 7\n";
+    std::fs::write(&file, toml).unwrap();
+    let sale: &'static str = SALE.replace("S\\u001bock", "Sock").leak();
+    for (now, sent) in [
+        (
+            r#"{"now_ms":1796119199999}"#,
+            r#"{"ends_at_ms":1796126400000,"payment_s":900,"starts_at_ms":1796119200000,"title":"Drop"}"#,
+        ),
+        // It has started: a start is taken no more, and is the same for everybody.
+        (r#"{"now_ms":1796119200000}"#, r#"{"ends_at_ms":1796126400000,"payment_s":900,"title":"Drop"}"#),
+    ] {
+        let answers = vec![Some((200, sale)), Some((200, now)), Some((200, sale))];
+        let ((code, stdout, stderr), asked) = ask(&["sale", "apply", file.to_str().unwrap()], answers);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let lines = "sale 3: Winter drop\n  title: \"Winter drop\" -> \"Drop\"\nsale 3 is changed\n";
+        assert_eq!(stdout, lines);
+        assert_eq!((asked[2].line.as_str(), asked[2].body.as_str()), ("PATCH /api/v1/sales/3", sent));
+    }
+}
+
+/// Reading goes on until an item is large enough to compare with, and ends after ten pages of each list.
+#[test]
+fn the_lists_are_read_no_further_than_needed() {
+    let arguments = ["sale", "create", "--title", "t", "--starts-at", "+1h", "--for", "2h", "--item"];
+    let arguments = [&arguments[..], &["product=1,price=2,total=1001"]].concat();
+    let page = |next: &str| -> Prepared {
+        let page = format!("{{\"sales\":[{SALE}],\"next_cursor\":{next},\"next_id\":4}}");
+        Some((200, page.leak()))
+    };
+    let time = || vec![Some((200, r#"{"now_ms":1000}"#))];
+    let ((code, stdout, stderr), asked) =
+        ask(&arguments, [time(), vec![page("9"); 20], vec![Some((200, NO_SALES))]].concat());
+    assert_eq!((code, stdout.as_str()), (64, ""));
+    assert_eq!(
+        stderr,
+        "error: nothing was done: item 1 has 1001 units, more than 10 times the largest item of this server's sales so \
+         far (100); if that is meant, say --yes\n"
+    );
+    assert_eq!(asked[10].line, "GET /api/v1/sales?limit=200&cursor=9");
+    assert_eq!(asked[11].line, "GET /api/v1/sales?limit=200&state=ended");
+    let fits: Vec<_> = arguments.iter().map(|argument| argument.replace("1001", "1000")).collect();
+    let fits: Vec<_> = fits.iter().map(String::as_str).collect();
+    let ((code, _, stderr), _) =
+        ask(&fits, [time(), vec![page("9"), Some((200, NO_SALES)), Some((201, SALE))]].concat());
+    assert_eq!((code, stderr.as_str()), (0, ""));
 }
 
 /// Lists are shown to everybody: that the token is wrong is seen by what they leave out.

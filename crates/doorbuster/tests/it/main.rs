@@ -37,6 +37,7 @@ mod operators;
 mod payments;
 mod published;
 mod reload;
+mod sale_file;
 #[path = "../../../server/tests/it/sent.rs"]
 mod sent;
 mod serve;

@@ -1,0 +1,179 @@
+//! What is allowed, and rarely meant: a start in the past, a price of nothing. Asked about before it is done, on a terminal;
+//! elsewhere refused, unless `--yes` says that it is meant.
+//!
+//! Must not: refuse what `--yes` was said to. What can't be is the engine's to refuse.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::time::Duration;
+
+use super::plan::NewItem;
+use crate::failure::Failure;
+use crate::time::{format_distance, format_duration, format_utc};
+
+const LENGTH_MS_MIN: u64 = 60 * 1_000;
+const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;
+const PAYMENT_S_MAX: u64 = 24 * 3_600;
+/// Times the largest item so far.
+pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
+/// Of an answer on a terminal.
+const ANSWER_BYTES_MAX: u64 = 100;
+
+/// What a command is about to do. `None`: it leaves that as it is, or to the server's default.
+#[derive(Clone, Copy)]
+pub(super) struct Intent<'a> {
+    pub(super) now_ms: u64,
+    pub(super) starts_at_ms: Option<u64>,
+    pub(super) length_ms: Option<u64>,
+    pub(super) payment_s: Option<u64>,
+    pub(super) items: &'a [NewItem],
+    /// Of the server's other sales; `None`: there are none to compare with.
+    pub(super) largest_total: Option<u64>,
+}
+
+/// Each says what it finds, or nothing.
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 6] =
+    [start_is_past, is_short, is_long, is_paid_late, costs_nothing, has_too_many_units];
+
+pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
+    SLIPS.iter().filter_map(|slip| slip(intent)).collect()
+}
+
+/// Goes on if nothing was found, or it is meant.
+pub(super) fn confirm(slips: &[String], yes: bool) -> Result<(), Failure> {
+    if yes || slips.is_empty() {
+        return Ok(());
+    }
+    // The question goes where the answer of `--json` does not.
+    let mut errors = io::stderr();
+    let input = io::stdin();
+    if !input.is_terminal() || !errors.is_terminal() {
+        let found = slips.join("; ");
+        return Err(Failure::usage(format!("nothing was done: {found}; if that is meant, say --yes")));
+    }
+    writeln!(errors, "{}\nIs that meant? [y/N] ", slips.join("\n")).map_err(Failure::unavailable)?;
+    let mut answer = String::new();
+    input.lock().take(ANSWER_BYTES_MAX).read_line(&mut answer).map_err(Failure::unavailable)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::check("nothing was done")),
+    }
+}
+
+fn start_is_past(intent: &Intent<'_>) -> Option<String> {
+    let starts_at_ms = intent.starts_at_ms.filter(|at| *at < intent.now_ms)?;
+    let (at, ago) = (format_utc(starts_at_ms), format_distance(starts_at_ms, intent.now_ms));
+    Some(format!("the start is past: {at}, {ago}"))
+}
+
+fn is_short(intent: &Intent<'_>) -> Option<String> {
+    let length_ms = intent.length_ms.filter(|length| *length < LENGTH_MS_MIN)?;
+    Some(format!("the sale lasts less than a minute: {length_ms} ms"))
+}
+
+fn is_long(intent: &Intent<'_>) -> Option<String> {
+    let length_ms = intent.length_ms.filter(|length| *length > LENGTH_MS_MAX)?;
+    Some(format!("the sale lasts more than 30 days: {}", format_duration(Duration::from_millis(length_ms))))
+}
+
+fn is_paid_late(intent: &Intent<'_>) -> Option<String> {
+    let payment_s = intent.payment_s.filter(|payment| *payment > PAYMENT_S_MAX)?;
+    let time = format_duration(Duration::from_secs(payment_s));
+    Some(format!("buyers have more than a day to pay: {time}, and what they hold is nobody else's"))
+}
+
+fn costs_nothing(intent: &Intent<'_>) -> Option<String> {
+    let (item, others) = first_of(intent.items, |item| item.price == 0)?;
+    Some(format!("item {} costs nothing{others}", item.product))
+}
+
+fn has_too_many_units(intent: &Intent<'_>) -> Option<String> {
+    let largest = intent.largest_total?;
+    let (item, others) =
+        first_of(intent.items, |item| item.total > largest.saturating_mul(TOTAL_GROWTH_MAX))?;
+    let NewItem { product, total, .. } = item;
+    Some(format!(
+        "item {product} has {total} units{others}, more than {TOTAL_GROWTH_MAX} times the largest item of this \
+         server's sales so far ({largest})"
+    ))
+}
+
+/// The first that is so, and how many others are.
+fn first_of(items: &[NewItem], is_so: impl Fn(&NewItem) -> bool) -> Option<(&NewItem, String)> {
+    let mut found = items.iter().filter(|item| is_so(item));
+    let first = found.next()?;
+    let others = match found.count() {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
+    };
+    Some((first, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: u64 = 24 * 3_600 * 1_000;
+    const NOW_MS: u64 = 100 * DAY_MS;
+
+    fn item(product: u64, price: u64, total: u64) -> NewItem {
+        NewItem {
+            product,
+            title: "t".to_owned(),
+            description: String::new(),
+            price,
+            list_price: price,
+            total,
+            limit: None,
+            image: None,
+        }
+    }
+
+    /// Each row alone is one slip, and its neighbour at the bound is none.
+    #[test]
+    fn each_slip_is_found_and_its_bound_is_none() {
+        let fine = [item(1, 1, 10), item(2, 5, 1)];
+        let usual = Intent {
+            now_ms: NOW_MS,
+            starts_at_ms: Some(NOW_MS),
+            length_ms: Some(2 * 3_600 * 1_000),
+            payment_s: Some(900),
+            items: &fine,
+            largest_total: Some(1),
+        };
+        let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);
+        for (at_bound, slip, text) in [
+            (
+                usual,
+                Intent { starts_at_ms: Some(NOW_MS - 7_200_000), ..usual },
+                "the start is past: 1970-04-10T22:00:00Z, 2h ago",
+            ),
+            (
+                Intent { length_ms: Some(LENGTH_MS_MIN), ..usual },
+                Intent { length_ms: Some(LENGTH_MS_MIN - 1), ..usual },
+                "the sale lasts less than a minute: 59999 ms",
+            ),
+            (
+                Intent { length_ms: Some(LENGTH_MS_MAX), ..usual },
+                Intent { length_ms: Some(31 * DAY_MS), ..usual },
+                "the sale lasts more than 30 days: 31d",
+            ),
+            (
+                Intent { payment_s: Some(PAYMENT_S_MAX), ..usual },
+                Intent { payment_s: Some(PAYMENT_S_MAX + 60), ..usual },
+                "buyers have more than a day to pay: 1d1m, and what they hold is nobody else's",
+            ),
+            (usual, Intent { items: &free, ..usual }, "item 1 costs nothing (and 1 more)"),
+            (
+                Intent { items: &many, largest_total: None, ..usual },
+                Intent { items: &many, ..usual },
+                "item 7 has 11 units, more than 10 times the largest item of this server's sales so far (1)",
+            ),
+        ] {
+            assert_eq!(find(&at_bound), Vec::<String>::new(), "{text}");
+            assert_eq!(find(&slip), [text]);
+        }
+        let left_as_it_is =
+            Intent { starts_at_ms: None, length_ms: None, payment_s: None, items: &[], ..usual };
+        assert_eq!(find(&left_as_it_is), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,214 @@
+//! A sale as people write it: a TOML or JSON file, or arguments, with the same words in each.
+//!
+//! Must not: ask a server, or say what a sale may be.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::plan::{End, NewImage, NewItem, Plan, Times};
+use crate::failure::Failure;
+use crate::time::{parse_duration, parse_moment};
+
+const DEFAULT_CURRENCY: &str = "EUR";
+/// In the place of a payment time: orders are paid on placing.
+const NO_PAYMENT: &str = "none";
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    pub(super) id: Option<u64>,
+    pub(super) title: String,
+    pub(super) currency: Option<String>,
+    pub(super) starts_at: String,
+    pub(super) ends_at: Option<String>,
+    #[serde(rename = "for")]
+    pub(super) for_: Option<String>,
+    pub(super) payment: Option<String>,
+    pub(super) open_holds_per_buyer_max: Option<u64>,
+    #[serde(rename = "item")]
+    pub(super) items: Vec<WrittenItem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenItem {
+    product: u64,
+    title: Option<String>,
+    description: Option<String>,
+    price: u64,
+    list: Option<u64>,
+    total: u64,
+    limit: Option<u64>,
+    image: Option<String>,
+    alt: Option<String>,
+}
+
+impl Written {
+    pub(super) fn read(path: &Path) -> Result<Written, Failure> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("{shown}: can't be read: {error}")))?;
+        let written = if text.trim_start().starts_with('{') {
+            serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))
+        } else {
+            toml::from_str(&text).map_err(|error| {
+                let offset = error.span().map_or(0, |span| span.start);
+                let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+                format!("{shown}:{line}: {}", error.message().replace('\n', ", "))
+            })
+        };
+        written.map_err(|message| Failure::usage(message + "; see `doorbuster sale create --help`"))
+    }
+
+    /// With the defaults of what was left out, but the server's.
+    pub(super) fn plan(self) -> Result<Plan, Failure> {
+        let starts = parse_moment(&self.starts_at).map_err(Failure::usage)?;
+        let ends = match (&self.ends_at, &self.for_) {
+            (Some(at), None) => End::At(parse_moment(at).map_err(Failure::usage)?),
+            (None, Some(length)) => End::After(parse_duration(length).map_err(Failure::usage)?),
+            _ => {
+                let message =
+                    "say when the sale ends: --for 2h or --ends-at TIME (in a file, for = \"2h\" or ends_at)";
+                return Err(Failure::usage(message));
+            }
+        };
+        let payment_s = match self.payment.as_deref() {
+            None => None,
+            Some(NO_PAYMENT) => Some(None),
+            Some(text) => Some(Some(parse_duration(text).map_err(Failure::usage)?.as_secs())),
+        };
+        Ok(Plan {
+            title: self.title,
+            currency: self.currency.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned()),
+            times: Times { starts, ends },
+            payment_s,
+            open_holds_per_buyer_max: self.open_holds_per_buyer_max,
+            items: self.items.into_iter().map(WrittenItem::new_item).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl WrittenItem {
+    fn new_item(self) -> Result<NewItem, Failure> {
+        if self.alt.is_some() && self.image.is_none() {
+            return Err(Failure::usage(format!(
+                "the item of product {} has alt, and no image",
+                self.product
+            )));
+        }
+        Ok(NewItem {
+            product: self.product,
+            title: self.title.unwrap_or_else(|| format!("Product {}", self.product)),
+            description: self.description.unwrap_or_default(),
+            price: self.price,
+            list_price: self.list.unwrap_or(self.price),
+            total: self.total,
+            limit: self.limit,
+            image: self.image.map(|name| NewImage { name, alt: self.alt.unwrap_or_default() }),
+        })
+    }
+}
+
+/// Reads `product=30,title=Shoe,price=4999,list=9999,total=100,limit=1`. A comma of the title is none of the list if no
+/// name follows it: `title=Shoe, red`.
+pub(super) fn parse_item(text: &str) -> Result<WrittenItem, String> {
+    let (mut product, mut title, mut price, mut list, mut total, mut limit) =
+        (None, None, None, None, None, None);
+    for part in parts_of_item(text) {
+        let part = part.as_str();
+        let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
+        let number =
+            || value.parse::<u64>().map_err(|_not_a_number| format!("{part:?} is not a whole number"));
+        let earlier = match name.trim() {
+            "product" => product.replace(number()?).is_some(),
+            "title" => title.replace(value.to_owned()).is_some(),
+            "price" => price.replace(number()?).is_some(),
+            "list" => list.replace(number()?).is_some(),
+            "total" => total.replace(number()?).is_some(),
+            "limit" => limit.replace(number()?).is_some(),
+            _ => return Err(format!("{name:?} is none of product, title, price, list, total and limit")),
+        };
+        if earlier {
+            return Err(format!("{name} is there twice"));
+        }
+    }
+    let (Some(product), Some(price), Some(total)) = (product, price, total) else {
+        return Err("product, price and total are needed".to_owned());
+    };
+    Ok(WrittenItem { product, title, description: None, price, list, total, limit, image: None, alt: None })
+}
+
+fn parts_of_item(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match parts.last_mut() {
+            Some(title) if !part.contains('=') && title.trim_start().starts_with("title") => {
+                *title += &format!(",{part}")
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_read() {
+        assert_eq!(
+            parse_item("product=30,title=Red shoe,price=4999,list=9999,total=100,limit=1"),
+            Ok(WrittenItem {
+                product: 30,
+                title: Some("Red shoe".to_owned()),
+                description: None,
+                price: 4999,
+                list: Some(9999),
+                total: 100,
+                limit: Some(1),
+                image: None,
+                alt: None,
+            })
+        );
+        for (text, title) in [
+            ("product=1,title=Shoe, red,price=2,total=3", "Shoe, red"),
+            ("title=Shoe, red, size 42,product=1,price=2,total=3", "Shoe, red, size 42"),
+            ("product=1,price=2,total=3,title=Shoe,", "Shoe,"),
+        ] {
+            assert_eq!(parse_item(text).unwrap().title.as_deref(), Some(title), "{text}");
+        }
+        for (text, error) in [
+            ("product=1,price=2", "product, price and total are needed"),
+            ("product=1,prize=2", "\"prize\" is none of product, title, price, list, total and limit"),
+            ("product=x", "\"product=x\" is not a whole number"),
+            ("product=1,product=2", "product is there twice"),
+            ("product", "\"product\" is not name=value"),
+        ] {
+            assert_eq!(parse_item(text), Err(error.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn relative_times_count_from_the_servers_clock() {
+        let sale = |starts: &str, ends: Option<&str>, length: Option<&str>| Written {
+            id: None,
+            title: "t".to_owned(),
+            currency: None,
+            starts_at: starts.to_owned(),
+            ends_at: ends.map(str::to_owned),
+            for_: length.map(str::to_owned),
+            payment: None,
+            open_holds_per_buyer_max: None,
+            items: Vec::new(),
+        };
+        let at = |sale: Written| sale.plan().and_then(|plan| plan.times.at(1_000)).ok();
+        assert_eq!(at(sale("now", None, Some("2s"))), Some((1_000, 3_000)));
+        assert_eq!(at(sale("+1s", Some("+3s"), None)), Some((2_000, 4_000)));
+        assert_eq!(at(sale("1970-01-01T00:01:00Z", None, Some("1s"))), Some((60_000, 61_000)));
+        assert_eq!(at(sale("+3s", Some("+3s"), None)), None);
+        assert_eq!(at(sale("now", None, None)), None);
+        assert_eq!(at(sale("now", Some("+1s"), Some("1s"))), None);
+    }
+}
