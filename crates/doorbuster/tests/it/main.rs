@@ -48,6 +48,7 @@ mod tls;
 mod tokens;
 mod topic;
 mod vendure;
+mod watch;
 #[path = "../../../server/tests/it/browser/webdriver.rs"]
 #[expect(dead_code, reason = "the tests of the pages use all of it")]
 mod webdriver;
