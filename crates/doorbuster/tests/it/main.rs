@@ -30,6 +30,7 @@ mod edge;
 mod engines;
 mod exchange;
 mod fake_clock;
+mod figures;
 mod images;
 mod ledger;
 mod mysql;
