@@ -275,6 +275,12 @@ class ClockCorrection(TypedDict):
     to_ms: Milliseconds
 
 
+class FiguresHistory(TypedDict):
+    step_ms: int
+    columns: list[str]
+    rows: list[list[float | None]]
+
+
 class Verdict(TypedDict):
     level: Literal['green', 'amber', 'red']
     code: str

@@ -22,6 +22,7 @@ use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
 use crate::status::StatusArguments;
 use crate::token::TokenArguments;
+use crate::watch::WatchArguments;
 use crate::webhooks::WebhooksArguments;
 
 /// Takes the orders of a flash sale: sells a limited stock exactly, and keeps every accepted order through a crash.
@@ -50,6 +51,7 @@ pub(crate) enum CommandGroup {
     Serve(ServeArguments),
     Sale(SaleArguments),
     Status(StatusArguments),
+    Watch(WatchArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Refunds(RefundsArguments),

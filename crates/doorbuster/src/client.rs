@@ -103,6 +103,15 @@ struct Problem {
 impl Client {
     /// Finds the server and its token. Sends nothing yet.
     pub(crate) fn connect(arguments: &ServerArguments, environment: &Environment) -> Result<Self, Failure> {
+        Self::connect_within(ANSWER_TIMEOUT, arguments, environment)
+    }
+
+    /// As above, and every answer is waited for so long at most.
+    pub(crate) fn connect_within(
+        patience: Duration,
+        arguments: &ServerArguments,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
         let base = arguments.server.as_deref().or(environment.get(SERVER_VARIABLE)).unwrap_or(DEFAULT_SERVER);
         let tls = match base.split_once("://") {
             Some(("http", host)) if !host.is_empty() => None,
@@ -113,7 +122,7 @@ impl Client {
             }
         };
         let mut settings = Agent::config_builder()
-            .timeout_global(Some(ANSWER_TIMEOUT))
+            .timeout_global(Some(patience))
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None);

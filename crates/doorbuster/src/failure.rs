@@ -54,6 +54,18 @@ impl Failure {
         }
     }
 
+    /// What it says; nothing of what is no error.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Check(message)
+            | Self::Invalid(message)
+            | Self::Usage(message)
+            | Self::Unavailable(message) => message.clone(),
+            Self::Config(errors) => errors.to_string(),
+            Self::OutputClosed => String::new(),
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Check(_) => EXIT_CHECK,

@@ -28,6 +28,7 @@ mod serve;
 mod status;
 mod time;
 mod token;
+mod watch;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -72,6 +73,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
         CommandGroup::Status(arguments) => status::run(&arguments, &environment),
+        CommandGroup::Watch(arguments) => watch::run(&arguments, &environment),
         CommandGroup::Init(arguments) => init::run(&arguments, &environment),
     }
 }

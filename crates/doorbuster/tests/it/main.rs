@@ -30,6 +30,7 @@ mod edge;
 mod engines;
 mod exchange;
 mod fake_clock;
+mod figures;
 mod images;
 mod ledger;
 mod mysql;
@@ -49,6 +50,7 @@ mod tls;
 mod tokens;
 mod topic;
 mod vendure;
+mod watch;
 #[path = "../../../server/tests/it/browser/webdriver.rs"]
 #[expect(dead_code, reason = "the tests of the pages use all of it")]
 mod webdriver;

@@ -11,7 +11,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    fn of(dir: &Path) -> Option<Disk> {
+    pub(super) fn of(dir: &Path) -> Option<Disk> {
         let disk = rustix::fs::statvfs(dir).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         // What the system keeps for its administrator is not free for us.

@@ -8,7 +8,8 @@ use std::time::Instant;
 use engine::Refusal;
 use prometheus_client::metrics::counter::Counter;
 
-use super::host::{Host, HostFigures};
+use super::history::{History, Taken};
+use super::host::{Disk, Host, HostFigures};
 use super::sales::SoldOut;
 use super::sample::{HealthFigures, Rates, Sample, Took, Totals, per_s};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
@@ -96,8 +97,10 @@ impl Looking {
     pub fn new(watched: Watched, now: Instant) -> Looking {
         let mut refused = Refused::default();
         let begin = Moment::of(&watched, &mut refused, now);
+        let data_dir = watched.data_dir.as_deref();
+        let history = History::open(data_dir, data_dir.and_then(Disk::of));
         let mut looking = Looking {
-            figures: Arc::new(Figures::new(Vec::new())),
+            figures: Arc::new(Figures::new(history)),
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
             catalog: watched.core.shelf.current(),
             refused,
@@ -116,8 +119,15 @@ impl Looking {
         Arc::clone(&self.figures)
     }
 
-    /// Looks again: about a second after the last time.
-    pub fn look(&mut self, at: Instant) {
+    /// Looks again, and keeps it at once.
+    #[cfg(test)]
+    pub(crate) fn look_and_keep(&mut self, at: Instant) {
+        let taken = self.look(at);
+        self.figures.history.record(&taken);
+    }
+
+    /// Looks again: about a second after the last time. What is to be kept of it is returned.
+    pub(super) fn look(&mut self, at: Instant) -> Taken {
         self.watched.core.shelf.refresh(&mut self.catalog);
         let now = self.watched.core.clock.now();
         let moment = Moment::of(&self.watched, &mut self.refused, at);
@@ -158,11 +168,13 @@ impl Looking {
             sales,
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"));
+        let taken = sample.taken();
         self.number += 1;
         self.moments.push_back(moment);
         if self.moments.len() > SECONDS {
             self.moments.pop_front();
         }
+        taken
     }
 }
 

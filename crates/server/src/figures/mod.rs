@@ -4,6 +4,7 @@
 //! machine. A reader copies the bytes of the last second, so a hundred of them cost the orders nothing. Must not: take a lock that
 //! an order waits for, read the ledger, or ask an engine.
 
+mod history;
 mod host;
 mod look;
 mod sales;
@@ -20,11 +21,13 @@ use std::time::{Duration, Instant};
 use crate::intake::{Client, Health, Intake};
 use crate::net::{NetStats, Stop};
 
+pub use history::{Asked, History, POINTS_MAX, Points};
 pub use look::Looking;
+
+use history::{Taken, WAITING_MAX};
 
 /// From one sample to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Orders come first where processors are few.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
@@ -47,65 +50,86 @@ pub struct Watched {
     pub has_book: bool,
 }
 
-/// The last sample, as JSON.
+/// What is read of a server's figures.
 #[derive(Debug)]
-pub struct Figures(Mutex<Arc<[u8]>>);
+pub struct Figures {
+    /// The last sample, as JSON.
+    latest: Mutex<Arc<[u8]>>,
+    pub history: History,
+}
 
 impl Figures {
-    fn new(json: Vec<u8>) -> Figures {
-        Figures(Mutex::new(json.into()))
+    fn new(history: History) -> Figures {
+        Figures { latest: Mutex::default(), history }
     }
 
     fn publish(&self, json: Vec<u8>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
     }
 
     pub fn latest(&self) -> Arc<[u8]> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Takes samples until it is dropped.
+/// Takes samples, and keeps them, until it is dropped.
 #[derive(Debug)]
 pub struct Sampling {
     stop: Option<SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Sampling {
-    /// Of what `looking` has looked at once.
+    /// Of what `looking` has looked at once; on threads that `thread` makes of their names.
     ///
     /// # Errors
-    /// If the thread can't be started.
-    pub fn start(mut looking: Looking, thread: thread::Builder) -> io::Result<Sampling> {
+    /// If one of them can't be started.
+    pub fn start(looking: Looking, thread: impl Fn(String) -> thread::Builder) -> io::Result<Sampling> {
         let (stop, stopped) = sync_channel(1);
-        let thread = thread.spawn(move || sample(&mut looking, &stopped))?;
-        Ok(Sampling { stop: Some(stop), thread: Some(thread) })
+        let (to_history, taken) = sync_channel(WAITING_MAX);
+        let mut sampling = Sampling { stop: Some(stop), threads: Vec::with_capacity(2) };
+        let figures = looking.figures();
+        let record = move || {
+            nicely();
+            figures.history.record_all(&taken);
+        };
+        sampling.threads.push(thread("figures-history".to_owned()).spawn(record)?);
+        let look = move || {
+            nicely();
+            sample(looking, &stopped, &to_history);
+        };
+        sampling.threads.push(thread("figures".to_owned()).spawn(look)?);
+        Ok(sampling)
     }
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
+        // The one that takes samples ends without it, and the one that keeps them with that one.
         self.stop = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that takes the figures panicked; orders were not touched by that");
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that takes the figures panicked; orders were not touched by that");
+            }
         }
     }
 }
 
-fn sample(looking: &mut Looking, stopped: &Receiver<()>) {
+/// Orders come first where processors are few.
+fn nicely() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "the thread that takes the figures has no lower priority");
+        tracing::debug!(%error, "a thread that takes the figures has no lower priority");
     }
+}
+
+fn sample(mut looking: Looking, stopped: &Receiver<()>, to_history: &SyncSender<Taken>) {
     let mut next = Instant::now() + INTERVAL;
     while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
         == Err(RecvTimeoutError::Timeout)
     {
         let now = Instant::now();
-        looking.look(now);
+        history::hand_over(to_history, looking.look(now));
         // A second that was missed is not made up for: its orders are in the next one, whose length is known.
         next = (next + INTERVAL).max(now + INTERVAL / 2);
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::Phase;
 use serde::Serialize;
 
+use super::history::{Left, Taken, signed};
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
 use crate::metrics::{Counts, Metrics};
@@ -23,6 +25,48 @@ pub(super) struct Sample<'a> {
     pub(super) totals: Totals,
     pub(super) health: HealthFigures,
     pub(super) sales: Vec<SaleFigures<'a>>,
+}
+
+impl Sample<'_> {
+    /// What the history keeps of it.
+    pub(super) fn taken(&self) -> Taken {
+        let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
+        let order = self.order_route;
+        #[expect(clippy::cast_precision_loss, reason = "what is counted here is far from 2^53")]
+        let whole = |number: u64| number as f64;
+        let selling = self.sales.iter().filter(|sale| matches!(sale.phase, Phase::Live | Phase::Paused));
+        let left = selling.flat_map(|sale| {
+            sale.items.iter().map(|item| Left {
+                sale: signed(sale.id),
+                product: signed(item.product),
+                available: signed(item.units.available),
+                held: signed(item.units.held),
+                sold: signed(item.units.sold),
+            })
+        });
+        Taken {
+            at_ms: signed(self.at_ms),
+            values: [
+                Some(received),
+                Some(accepted),
+                Some(replayed),
+                Some(refused),
+                Some(busy),
+                Some(unknown),
+                Some(requests),
+                order.map(|took| took.p50_ms),
+                order.map(|took| took.p99_ms),
+                self.health.commit.map(|took| took.p99_ms),
+                self.health.processors_busy,
+                Some(whole(self.health.in_flight as u64)),
+                Some(whole(self.health.connections)),
+                self.health.memory_bytes.map(whole),
+                self.health.disk_free_bytes.map(whole),
+            ],
+            stock: left.collect(),
+            disk_free_bytes: self.health.disk_free_bytes,
+        }
+    }
 }
 
 /// Orders by what became of them, since the start.

@@ -71,7 +71,7 @@ impl Server {
 
     /// What is seen so long after the start.
     fn look(&mut self, after_ms: u64) -> Value {
-        self.looking.look(self.begun + Duration::from_millis(after_ms));
+        self.looking.look_and_keep(self.begun + Duration::from_millis(after_ms));
         self.seen()
     }
 
@@ -260,7 +260,7 @@ fn sales_are_shown_nearest_first_and_within_bounds() {
 fn the_thread_looks_by_itself_and_ends() {
     let server = Server::new(Vec::new());
     let figures = server.looking.figures();
-    let sampling = Sampling::start(server.looking, thread::Builder::new()).unwrap();
+    let sampling = Sampling::start(server.looking, |name| thread::Builder::new().name(name)).unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     let number = || serde_json::from_slice::<Value>(&figures.latest()).unwrap()["number"].as_u64().unwrap();
     while number() < 2 {

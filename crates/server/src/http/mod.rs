@@ -166,7 +166,7 @@ impl HttpService {
             }
             Handler::OperatorReads(handler) => {
                 self.operator(call)?;
-                self.read_ledger(call, route, handler(call)?)
+                self.read_ledger(call, route.path, handler(call)?)
             }
             Handler::Provider(handler) => {
                 self.access.auth.provider(&call.fields, call.request.body, call.between)?;
@@ -245,9 +245,14 @@ impl HttpService {
         self.batch.push(Envelope { event_loop: self.client.event_loop(), ticket, request });
     }
 
-    /// Asks the ledger itself.
-    fn read_ledger(&mut self, call: &Call<'_>, route: &Route, read: LedgerRead) -> Result<Answer, Problem> {
-        if !self.shared.reads.ask(self.client.event_loop(), call.ticket, route.path, read) {
+    /// Asks the ledger itself, for this route.
+    fn read_ledger(
+        &mut self,
+        call: &Call<'_>,
+        route: &'static str,
+        read: LedgerRead,
+    ) -> Result<Answer, Problem> {
+        if !self.shared.reads.ask(self.client.event_loop(), call.ticket, route, read) {
             return Err(Problem::busy());
         }
         self.pending.put(call.ticket, Pending::new(call, Waiting::Thread));

@@ -174,8 +174,7 @@ fn run_on(
         Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
         None => None,
     };
-    let sampling =
-        Sampling::start(looking, (system.thread)("figures".to_owned())).map_err(ServeError::Thread)?;
+    let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
     let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
     let behind = Behind { profile, senders, duty };

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::problem;
 use super::shop::{Delivered, Sent, Setup, Shop, demo_mode};
 use crate::http::Entrance;
@@ -17,7 +19,7 @@ fn operators_read_the_last_second_and_nobody_else_does() {
 
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(1));
-    shop.looking.look(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
     let seen = shop.send(&asked.operator()).json();
     let totals = &seen["totals"];
     let of = |name: &str| totals[name].as_u64().unwrap();
@@ -59,14 +61,14 @@ fn who_watches_is_sent_each_second_once_and_asks_anew_when_access_changes() {
     };
     parts(&mut shop);
     assert!(parts(&mut shop).is_empty(), "nothing is new");
-    shop.looking.look(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
     let sent = parts(&mut shop);
     assert_eq!(sent.iter().map(|event| number(event)).collect::<Vec<_>>(), [1]);
     assert!(parts(&mut shop).is_empty());
     let setup = Setup::new(demo_mode());
     shop.shared.change_access(&setup.options, &setup.secrets);
     assert_eq!(parts(&mut shop), [b""], "its end");
-    shop.looking.look(Instant::now() + Duration::from_secs(2));
+    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(2));
     assert!(parts(&mut shop).is_empty());
 }
 
@@ -78,4 +80,50 @@ fn watchers_are_bounded() {
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 256);
     answers.dedup();
     assert_eq!(answers, [200, 503]);
+}
+
+#[test]
+fn operators_read_the_history_as_json_and_as_csv() {
+    let mut shop = Shop::new(demo_mode());
+    let path = "/api/v1/figures/history";
+    assert_eq!(shop.send(&Sent::get(path)).problem(), problem(401, "operator_unauthorized"));
+    let empty = shop.send(&Sent::get(path).operator()).json();
+    assert_eq!((&empty["rows"], &empty["columns"][0]), (&json!([]), &"at_ms".into()), "{empty}");
+    shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
+    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    let asked = Sent::get(&format!("{path}?sale=3&product=30&points=10")).operator();
+    let points = shop.send(&asked).json();
+    let place = |name: &str| {
+        let columns = points["columns"].as_array().unwrap();
+        columns.iter().position(|column| column == name).unwrap()
+    };
+    let rows = points["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &points["step_ms"]), (1, &361_000.into()), "{points}");
+    let of = |name| &rows[0][place(name)];
+    assert!(of("received").as_f64() > Some(0.0), "{points}");
+    assert_eq!((of("available"), of("held"), of("sold")), (&1.into(), &1.into(), &0.into()));
+
+    let csv = shop.send(&Sent::get(&format!("{path}.csv?sale=3&product=30")).operator());
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    let text = csv.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("at_ms,received,") && lines[0].ends_with(",available,held,sold"), "{text}");
+    assert!(lines.len() == 2 && lines[1].ends_with(",1,1,0"), "{text}");
+
+    for (query, status, code) in [
+        ("points=0", 400, "invalid_request"),
+        ("points=4001", 400, "invalid_request"),
+        ("points=x", 400, "invalid_request"),
+        ("to_ms=-1", 400, "invalid_request"),
+        ("sale=3", 422, "half_an_item"),
+        ("product=30", 422, "half_an_item"),
+    ] {
+        let refused = shop.send(&Sent::get(&format!("{path}?{query}")).operator());
+        assert_eq!(refused.problem(), problem(status, code), "{query}");
+    }
+    let max = i64::MAX;
+    for (query, rows) in [(format!("from_ms=0&to_ms={max}&points=1"), 1), (format!("from_ms={max}"), 0)] {
+        let points = shop.send(&Sent::get(&format!("{path}?{query}")).operator()).json();
+        assert_eq!(points["rows"].as_array().unwrap().len(), rows, "{query}: {points}");
+    }
 }

@@ -76,6 +76,11 @@ impl Problem {
         Problem::new(422, "blank_address", "The address says nothing", detail)
     }
 
+    pub(in crate::http) fn half_an_item() -> Problem {
+        let detail = "The parameters sale and product name an item together: give both, or none.";
+        Problem::new(422, "half_an_item", "The item is not named", detail)
+    }
+
     pub(in crate::http) fn unknown_image(name: &str) -> Problem {
         let detail =
             format!("There is no image {name:?}: POST /api/v1/images adds one and answers with its name.");

@@ -1,0 +1,370 @@
+//! `doorbuster watch`: the figures of a running server as they change, on a terminal, as lines, or as JSON.
+//!
+//! Must not: judge anything; the server does, and this shows it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+use server::config::Environment;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::client::{Answer, Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, numbers, plain, table, words};
+use crate::time::{format_duration, format_utc, parse_duration};
+
+/// The server takes the figures once a second; who looks once in an hour does not watch.
+const EVERY_MIN: Duration = Duration::from_secs(1);
+const EVERY_MAX: Duration = Duration::from_secs(3600);
+/// A server that has not answered in this time has gone, as far as somebody who watches is concerned.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Figures that are older are said to be old.
+const OLD: Duration = Duration::from_secs(5);
+/// A screen's worth of items.
+const ROWS_MAX: usize = 20;
+/// To the top left corner; what is left of a line, or of the screen, goes.
+const HOME: &str = "\x1b[H";
+const REST_OF_LINE: &str = "\x1b[K\n";
+const REST_OF_SCREEN: &str = "\x1b[J";
+
+/// Watch a running server: a verdict in one line with what to do next, rates, times, stock and the machine.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+On a terminal it is drawn again in place; elsewhere each look is a line, with --json the server's answer. Ctrl-C stops it. A
+server that goes away is waited for.
+
+Exit codes: 0 it was ready at the last look; 1 it ran and was not; 64 the token is not the operator's; 69 no server answers.
+
+Examples:
+  doorbuster watch
+  doorbuster watch 3 --server https://drops.shop.example --token-file operator-token
+  doorbuster watch --json >> night.jsonl")]
+pub(crate) struct WatchArguments {
+    /// Show the items of this sale alone
+    sale: Option<u64>,
+
+    /// Time between two looks, from 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every)]
+    every: Duration,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    if !(EVERY_MIN..=EVERY_MAX).contains(&every) {
+        return Err(format!("{text:?} is not from 1s to 1h"));
+    }
+    Ok(every)
+}
+
+/// As the API gives them.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    number: u64,
+    at_ms: u64,
+    verdict: Verdict,
+    rates: BTreeMap<String, f64>,
+    refused_by_code: BTreeMap<String, f64>,
+    order_route: Option<Took>,
+    health: Health,
+    sales: Vec<Sale>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    level: String,
+    code: String,
+    says: String,
+    #[serde(rename = "do")]
+    action: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Took {
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Health {
+    ready: bool,
+    reasons: Vec<String>,
+    in_flight: u64,
+    commit: Option<Took>,
+    disk_free_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
+    connections: u64,
+    processors_busy: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sale {
+    id: u64,
+    title: String,
+    state: String,
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Item {
+    product: u64,
+    title: String,
+    total: u64,
+    available: u64,
+    held: u64,
+    sold: u64,
+}
+
+/// What the loop hears of.
+enum Heard {
+    Figures(Result<Answer, Failure>),
+    Stop,
+}
+
+pub(crate) fn run(arguments: &WatchArguments, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect_within(ANSWER_TIMEOUT, &arguments.server, environment)?;
+    let base = client.base().to_owned();
+    let (sender, heard) = sync_channel(1);
+    stop_on_signals(sender.clone())?;
+    let every = arguments.every;
+    let ask = move || ask(&client, every, &sender);
+    std::thread::Builder::new().name("asking".to_owned()).spawn(ask).map_err(Failure::unavailable)?;
+    let drawn = std::io::stdout().is_terminal() && !arguments.server.json;
+    Watching { sale: arguments.sale, json: arguments.server.json, drawn, base, seen: None, gone: None }
+        .until_stopped(&heard)
+}
+
+/// On a thread of its own, so that whoever stops this waits for no answer. It ends with the process.
+fn ask(client: &Client, every: Duration, to: &SyncSender<Heard>) {
+    let mut next = Instant::now();
+    while to.send(Heard::Figures(client.get("/figures"))).is_ok() {
+        next = (next + every).max(Instant::now());
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn stop_on_signals(to: SyncSender<Heard>) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::unavailable)?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            // If nobody listens, it is stopping.
+            to.send(Heard::Stop).ok();
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(Failure::unavailable)?;
+    Ok(())
+}
+
+struct Watching {
+    sale: Option<u64>,
+    json: bool,
+    /// In place, on a terminal.
+    drawn: bool,
+    base: String,
+    /// The last figures, and when they were first seen.
+    seen: Option<(Figures, Instant)>,
+    /// Why there is no answer, and since when.
+    gone: Option<(Failure, Instant)>,
+}
+
+impl Watching {
+    fn until_stopped(mut self, heard: &Receiver<Heard>) -> Result<(), Failure> {
+        loop {
+            match heard.recv_timeout(EVERY_MIN) {
+                Ok(Heard::Figures(Ok(answer))) => self.answered(&answer)?,
+                Ok(Heard::Figures(Err(failure))) => self.not_answered(failure)?,
+                Ok(Heard::Stop) => return self.end(),
+                // The age of what is shown goes on.
+                Err(RecvTimeoutError::Timeout) => self.draw()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::unavailable("the thread that asks has panicked"));
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: &Answer) -> Result<(), Failure> {
+        let mut figures: Figures = answer.read()?;
+        if let Some((_, since)) = self.gone.take() {
+            self.note(&format!("{} answers again, after {}", self.base, format_duration(since.elapsed())));
+        }
+        if let Some(sale) = self.sale {
+            figures.sales.retain(|shown| shown.id == sale);
+            if figures.sales.is_empty() && self.seen.is_none() {
+                return Err(Failure::check(format!(
+                    "sale {sale} neither runs, nor is near, nor has ended today: `doorbuster sale show {sale}`"
+                )));
+            }
+        }
+        if self.seen.as_ref().is_some_and(|(before, _)| before.number == figures.number) {
+            return self.draw();
+        }
+        if self.json {
+            output::print(&self.as_json(answer)?)?;
+        } else if !self.drawn {
+            output::print(&line(&figures))?;
+        }
+        self.seen = Some((figures, Instant::now()));
+        self.draw()
+    }
+
+    /// As it came, but for the sales that were not asked for.
+    fn as_json(&self, answer: &Answer) -> Result<String, Failure> {
+        let Some(sale) = self.sale else { return Ok(answer.text()) };
+        let mut figures: Value = answer.read()?;
+        if let Some(sales) = figures["sales"].as_array_mut() {
+            sales.retain(|shown| shown["id"] == sale);
+        }
+        Ok(format!("{figures}\n"))
+    }
+
+    /// At the first look it is a mistake more often than not; later it is waited for.
+    fn not_answered(&mut self, failure: Failure) -> Result<(), Failure> {
+        if self.seen.is_none() || !matches!(failure, Failure::Unavailable(_)) {
+            return Err(failure);
+        }
+        match &mut self.gone {
+            Some((why, _)) => *why = failure,
+            None => {
+                self.note(&format!("{}; waiting for it", failure.message()));
+                self.gone = Some((failure, Instant::now()));
+            }
+        }
+        self.draw()
+    }
+
+    /// For whoever reads lines; on a terminal it is drawn.
+    fn note(&self, text: &str) {
+        if !self.drawn {
+            eprintln!("{text}");
+        }
+    }
+
+    fn draw(&self) -> Result<(), Failure> {
+        let Some((figures, since)) = self.seen.as_ref().filter(|_| self.drawn) else { return Ok(()) };
+        let mut text = String::new();
+        let gone = self.gone.as_ref().map(|(why, since)| (why.message(), since.elapsed()));
+        screen(&mut text, &self.base, figures, since.elapsed(), gone);
+        output::print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE)))
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        match (self.gone, self.seen) {
+            (Some((failure, _)), _) => Err(failure),
+            (None, None) => Err(Failure::unavailable(format!("no answer from {} yet", self.base))),
+            (None, Some((figures, _))) if !figures.health.ready => {
+                Err(Failure::check("the server is not ready"))
+            }
+            (None, Some(_)) => Ok(()),
+        }
+    }
+}
+
+/// One look, for a log.
+fn line(figures: &Figures) -> String {
+    let rate = |name: &str| figures.rates.get(name).copied().unwrap_or(0.0);
+    let sum = |of: fn(&Item) -> u64| figures.sales.iter().flat_map(|sale| &sale.items).map(of).sum::<u64>();
+    let p99 =
+        figures.order_route.as_ref().map_or_else(|| "-".to_owned(), |took| format!("{} ms", took.p99_ms));
+    format!(
+        "{}  {} {}  accepted {}/s  refused {}/s  busy {}/s  unknown {}/s  p99 {p99}  available {}  held {}  sold {}  {}\n",
+        format_utc(figures.at_ms),
+        figures.verdict.level,
+        figures.verdict.code,
+        rate("accepted"),
+        rate("refused"),
+        rate("busy"),
+        rate("unknown"),
+        sum(|item| item.available),
+        sum(|item| item.held),
+        sum(|item| item.sold),
+        plain(&figures.verdict.says),
+    )
+}
+
+/// All of it.
+fn screen(out: &mut String, base: &str, figures: &Figures, age: Duration, gone: Option<(String, Duration)>) {
+    let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, sales, .. } = figures;
+    let mut say = |line: &str| {
+        out.push_str(line);
+        out.push('\n');
+    };
+    let age_s = age.as_secs();
+    say(&format!("{}  {base}  {}  {age_s} s ago", verdict.level.to_uppercase(), format_utc(*at_ms)));
+    if let Some((why, since)) = gone {
+        say(&format!("NO ANSWER for {}: {}; waiting for it", format_duration(since), plain(&why)));
+    } else if age > OLD {
+        say(&format!("THE FIGURES ARE OLD: the server answers, and takes none for {age_s} s"));
+    }
+    say(&plain(&verdict.says));
+    say(&format!("-> {}", plain(&verdict.action)));
+    for reason in &health.reasons {
+        say(&format!("not ready: {}", plain(reason)));
+    }
+    let per_s = |rates: &BTreeMap<String, f64>| {
+        let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
+        each.join("  ")
+    };
+    say(&format!("\nper second  {}", per_s(rates)));
+    if !refused_by_code.is_empty() {
+        say(&format!("refused     {}", per_s(refused_by_code)));
+    }
+    let took = |took: &Option<Took>| match took {
+        Some(took) => format!("p50 {} ms  p99 {} ms", took.p50_ms, took.p99_ms),
+        None => "none".to_owned(),
+    };
+    say(&format!("orders      {}", took(order_route)));
+    say(&format!("commits     {}", took(&health.commit)));
+    say(&format!(
+        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}\n",
+        health.in_flight,
+        health.connections,
+        health.processors_busy.map_or_else(|| "-".to_owned(), |busy| format!("{:.0}%", busy * 100.0)),
+        mib(health.memory_bytes),
+        mib(health.disk_free_bytes),
+    ));
+    let rows: Vec<_> =
+        sales.iter().flat_map(|sale| sale.items.iter().map(move |item| row(sale, item))).collect();
+    let shown = &rows[..rows.len().min(ROWS_MAX)];
+    let columns = [
+        numbers("sale"),
+        words("title"),
+        words("state"),
+        numbers("product"),
+        words("item"),
+        numbers("total"),
+        numbers("available"),
+        numbers("held"),
+        numbers("sold"),
+    ];
+    let more = rows.len() - shown.len();
+    let more = if more > 0 { format!("and {more} items more: name a sale\n") } else { String::new() };
+    write!(out, "{}{more}", table(columns, shown)).expect("a String takes every write");
+}
+
+fn row(sale: &Sale, item: &Item) -> [String; 9] {
+    [
+        sale.id.to_string(),
+        plain(&sale.title),
+        plain(&sale.state),
+        item.product.to_string(),
+        plain(&item.title),
+        item.total.to_string(),
+        item.available.to_string(),
+        item.held.to_string(),
+        item.sold.to_string(),
+    ]
+}
+
+fn mib(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
+}

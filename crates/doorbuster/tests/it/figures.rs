@@ -1,0 +1,68 @@
+//! The history of the figures through a kill of the real program.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::exchange::Connection;
+use crate::serving::{OPERATOR, Serving};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The times of the history's rows and the orders accepted in each, once it has so many rows.
+fn history(server: &Serving, rows: usize) -> Vec<(u64, f64)> {
+    let bearer = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", bearer.as_str())];
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut connection = Connection::open(server.address).unwrap();
+        let path = "/api/v1/figures/history?sale=3&product=29&points=4000";
+        let answer = connection.exchange("GET", path, &headers, "").unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let points: Value = answer.json();
+        let found = points["rows"].as_array().unwrap();
+        if found.len() >= rows {
+            return found.iter().map(|row| (row[0].as_u64().unwrap(), row[2].as_f64().unwrap())).collect();
+        }
+        assert!(Instant::now() < until, "{points}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_history_outlives_a_kill_and_a_broken_one_stops_no_sale() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let place = |server: &Serving| {
+        let mut connection = Connection::open(server.address).unwrap();
+        let body = r#"{"sale": 3, "product": 29}"#;
+        connection.exchange("POST", "/api/v1/orders", &[("memberId", "7")], body).unwrap().status
+    };
+    let server = Serving::demo(&data, &[]);
+    assert_eq!(place(&server), 201);
+    let before = history(&server, 3);
+    assert!(before.iter().map(|(_, accepted)| accepted).sum::<f64>() > 0.0, "{before:?}");
+    server.kill();
+    let server = Serving::demo(&data, &[]);
+    let after = history(&server, before.len() + 2);
+    assert!(before.iter().all(|row| after.contains(row)), "{before:?} in {after:?}");
+    server.kill();
+
+    for name in ["figures.db", "figures.db-wal"] {
+        std::fs::write(data.join(name), [7; 5_000]).unwrap();
+    }
+    let log = directory.path().join("log");
+    let mut command = crate::doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    let server = Serving::start_logging(command, std::fs::File::create(&log).unwrap());
+    assert_eq!(place(&server), 201);
+    let bearer = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", bearer.as_str())];
+    for (path, status) in [("/api/v1/figures", 200), ("/api/v1/figures/history", 503), ("/readyz", 200)] {
+        let mut connection = Connection::open(server.address).unwrap();
+        assert_eq!(connection.exchange("GET", path, &headers, "").unwrap().status, status, "{path}");
+    }
+    assert_eq!(server.stop(), 0);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches("no history of the figures is kept").count(), 1, "{log}");
+}

@@ -1,0 +1,140 @@
+//! `doorbuster watch`, on a real server and on one that goes away.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::exchange::Connection;
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome};
+
+/// A `doorbuster watch` that runs.
+struct Watch {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    said: Lines<BufReader<ChildStderr>>,
+}
+
+impl Watch {
+    fn start(directory: &Path, url: &str, arguments: &[&str]) -> Watch {
+        let mut command = watch(directory, url, arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        Watch { child, lines, said }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it goes on").unwrap()
+    }
+
+    fn figures(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    fn says(&mut self) -> String {
+        self.said.next().expect("it goes on").unwrap()
+    }
+
+    /// As Ctrl-C does: the exit code, and what it says to that.
+    fn interrupt(mut self) -> (i32, String) {
+        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let status = self.child.wait().unwrap();
+        let said = self.said.map(Result::unwrap).collect();
+        (status.code().expect("it ends by itself, not by the signal"), said)
+    }
+}
+
+fn watch(directory: &Path, url: &str, arguments: &[&str]) -> Command {
+    let mut command = doorbuster(directory);
+    command.arg("watch").args(arguments).args(["--server", url]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    command
+}
+
+#[test]
+fn what_happens_is_seen_within_seconds_as_json_and_as_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::demo(&directory.path().join("data"), &[]);
+    let url = format!("http://{}", server.address);
+    let mut json = Watch::start(directory.path(), &url, &["3", "--json"]);
+    let before = json.figures();
+    assert_eq!((&before["totals"]["accepted"], &before["verdict"]["level"]), (&0.into(), &"green".into()));
+    assert_eq!(before["sales"].as_array().unwrap().len(), 1, "the one that was named: {before}");
+    let mut connection = Connection::open(server.address).unwrap();
+    let body = r#"{"sale": 3, "product": 29}"#;
+    let placed = connection.exchange("POST", "/api/v1/orders", &[("memberId", "7")], body).unwrap();
+    assert_eq!(placed.status, 201);
+    let seen =
+        std::iter::repeat_with(|| json.figures()).find(|seen| seen["totals"]["accepted"] == 1).unwrap();
+    assert!(seen["number"].as_u64() > before["number"].as_u64(), "{seen}");
+    assert_eq!(seen["health"]["ready"], true);
+    assert_eq!(json.interrupt(), (0, String::new()));
+
+    let mut lines = Watch::start(directory.path(), &url, &[]);
+    let line = lines.line();
+    assert!(line.contains("Z  green selling  accepted ") && !line.contains('\x1b'), "{line}");
+    assert_eq!(lines.interrupt(), (0, String::new()));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_server_that_goes_away_is_told_and_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Serving::demo(&data, &[]);
+    let address = server.address.to_string();
+    let url = format!("http://{address}");
+    let mut watch = Watch::start(directory.path(), &url, &["--json"]);
+    watch.figures();
+    server.kill();
+    let gone = watch.says();
+    assert!(gone.starts_with("no ") && gone.ends_with("; waiting for it"), "{gone}");
+    let again = doorbuster(directory.path())
+        .args(["serve", "--demo", "--listen", &address, "--data-dir", "data"])
+        .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut again = Ended(again.unwrap());
+    let back = watch.says();
+    assert!(back.contains(" answers again, after "), "{back}");
+    assert_eq!(watch.figures()["health"]["ready"], true);
+    again.0.kill().unwrap();
+    again.0.wait().unwrap();
+    watch.says();
+    assert_eq!(watch.interrupt().0, 69, "nobody answered at the end");
+}
+
+#[test]
+fn it_ends_at_once_where_there_is_nothing_to_watch() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::demo(&directory.path().join("data"), &[]);
+    let url = format!("http://{}", server.address);
+    let ends = |url: &str, arguments: &[&str], token: &str| {
+        let mut command = watch(directory.path(), url, arguments);
+        outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", token).output().unwrap())
+    };
+    for (url, arguments, token, code, says) in [
+        ("http://127.0.0.1:1", &[][..], OPERATOR, 69, "no server at"),
+        (&url, &[][..], "another-token", 64, "operator's token"),
+        (&url, &["77"][..], OPERATOR, 1, "`doorbuster sale show 77`"),
+        (&url, &["--every", "10ms"][..], OPERATOR, 64, "from 1s to 1h"),
+    ] {
+        let (found, stdout, stderr) = ends(url, arguments, token);
+        assert_eq!((found, stdout.as_str()), (code, ""), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // After a failed test; one that was ended is gone already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,83 @@
+//! What is asked of the history, and what it answers: points, each of the same length.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::signed;
+
+/// Bound of an answer, whatever is asked for: some 600 KB.
+pub const POINTS_MAX: u64 = 4_000;
+const STOCK: [&str; 3] = ["available", "held", "sold"];
+
+/// From a time on, and before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub(super) from_ms: i64,
+    pub(super) to_ms: i64,
+    points: i64,
+    /// A sale and a product of it, whose stock is asked for.
+    pub(super) item: Option<(i64, i64)>,
+}
+
+impl Asked {
+    /// At most so many points, and never more than [`POINTS_MAX`].
+    pub fn new((from_ms, to_ms): (u64, u64), points: u64, item: Option<(u64, u64)>) -> Asked {
+        Asked {
+            from_ms: signed(from_ms),
+            to_ms: signed(to_ms),
+            points: signed(points.clamp(1, POINTS_MAX)),
+            item: item.map(|(sale, product)| (signed(sale), signed(product))),
+        }
+    }
+
+    /// How long each point is, as many rows of this length.
+    pub(super) fn step_ms(&self, row_ms: i64) -> i64 {
+        let rows = self.to_ms.saturating_sub(self.from_ms).max(0) / row_ms + 1;
+        row_ms.saturating_mul(rows / self.points + 1)
+    }
+}
+
+/// A table. A time of which nothing is known has no row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Points {
+    step_ms: i64,
+    columns: Vec<&'static str>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Points {
+    pub(super) fn new(step_ms: i64, named: Vec<&'static str>, rows: Vec<Vec<Value>>) -> Points {
+        let columns = ["at_ms"].into_iter().chain(named).collect();
+        Points { step_ms, columns, rows }
+    }
+
+    /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.
+    pub(super) fn add_stock(&mut self, changes: &[(i64, [i64; 3])]) {
+        self.columns.extend(STOCK);
+        let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; 3]);
+        for row in &mut self.rows {
+            let end_ms = row[0].as_i64().unwrap_or(0).saturating_add(self.step_ms);
+            while let Some((_, units)) = changes.next_if(|(at_ms, _)| *at_ms < end_ms) {
+                left = units.map(Value::from);
+            }
+            row.extend(left.clone());
+        }
+    }
+
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("all of it is plain")
+    }
+
+    /// A line of names, then a line for each point; what is not known is empty.
+    pub fn to_csv(&self) -> Vec<u8> {
+        let mut text = self.columns.join(",") + "\n";
+        for row in &self.rows {
+            let cells: Vec<_> = row
+                .iter()
+                .map(|value| if value.is_null() { String::new() } else { value.to_string() })
+                .collect();
+            text += &(cells.join(",") + "\n");
+        }
+        text.into_bytes()
+    }
+}

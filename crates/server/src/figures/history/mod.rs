@@ -1,0 +1,185 @@
+//! The figures of the past: a row for each second of a day and each minute of a year, and how the stock went.
+//!
+//! Kept in `figures.db` in the data directory, a file of its own, by a thread of its own; where there is no data directory, in
+//! memory and for less time. A disk that is full or a file that is broken stops it, with one warning, and nothing else. Must not:
+//! be waited for by whoever takes the figures.
+
+mod ask;
+mod store;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use ask::{Asked, POINTS_MAX, Points};
+use store::{OpenError, Store};
+
+use super::host::Disk;
+use crate::recurring::Recurring;
+
+pub(super) const FILE_NAME: &str = "figures.db";
+/// Seconds that wait to be written; with a disk that is slower than that, there is a gap.
+pub(super) const WAITING_MAX: usize = 60;
+/// What is left to the ledger: with less room on the disk nothing is added.
+const DISK_FREE_BYTES_MIN: u64 = 100 * 1024 * 1024;
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// How long each second is, and each minute.
+    seconds_ms: i64,
+    minutes_ms: i64,
+    /// Changes of an item's stock, the newest.
+    stock_rows: i64,
+    /// Whatever else happens.
+    bytes: i64,
+}
+
+const IN_FILE: Bounds =
+    Bounds { seconds_ms: DAY_MS, minutes_ms: 366 * DAY_MS, stock_rows: 4_000_000, bytes: 512 * 1024 * 1024 };
+const IN_MEMORY: Bounds =
+    Bounds { seconds_ms: 3600 * 1000, minutes_ms: DAY_MS, stock_rows: 50_000, bytes: 16 * 1024 * 1024 };
+
+/// What one row of many says of all that it stands for, as SQLite's function.
+#[derive(Clone, Copy, Debug)]
+enum Fold {
+    Mean,
+    Highest,
+    Lowest,
+}
+
+impl Fold {
+    fn function(self) -> &'static str {
+        match self {
+            Fold::Mean => "avg",
+            Fold::Highest => "max",
+            Fold::Lowest => "min",
+        }
+    }
+}
+
+/// What is kept of a second, by name, and what a longer time shows of it.
+const COLUMNS: [(&str, Fold); 15] = [
+    ("received", Fold::Mean),
+    ("accepted", Fold::Mean),
+    ("replayed", Fold::Mean),
+    ("refused", Fold::Mean),
+    ("busy", Fold::Mean),
+    ("unknown", Fold::Mean),
+    ("requests", Fold::Mean),
+    ("order_p50_ms", Fold::Mean),
+    ("order_p99_ms", Fold::Highest),
+    ("commit_p99_ms", Fold::Highest),
+    ("processors_busy", Fold::Mean),
+    ("in_flight", Fold::Highest),
+    ("connections", Fold::Highest),
+    ("memory_bytes", Fold::Highest),
+    ("disk_free_bytes", Fold::Lowest),
+];
+
+/// One second.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Taken {
+    pub(super) at_ms: i64,
+    /// In the order of [`COLUMNS`].
+    pub(super) values: [Option<f64>; COLUMNS.len()],
+    pub(super) stock: Vec<Left>,
+    pub(super) disk_free_bytes: Option<u64>,
+}
+
+/// As SQLite writes numbers; none of ours is larger.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Units of an item that is on sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) sale: i64,
+    pub(super) product: i64,
+    pub(super) available: i64,
+    pub(super) held: i64,
+    pub(super) sold: i64,
+}
+
+/// There is none, or it stopped; the log says why.
+#[derive(Debug, thiserror::Error)]
+#[error("the history of the figures can't be read; the server's log says why")]
+pub struct NoHistory;
+
+#[derive(Debug)]
+pub struct History(Mutex<Option<Store>>);
+
+impl History {
+    /// In a directory, on this disk, or in memory.
+    pub(super) fn open(data_dir: Option<&Path>, disk: Option<Disk>) -> History {
+        let opened = match (data_dir, disk) {
+            // A new file would take it from a ledger that is just opened again on a full disk.
+            (Some(_), Some(Disk { free_bytes: free @ ..DISK_FREE_BYTES_MIN, .. })) => {
+                Err(OpenError::NoRoom(free))
+            }
+            (Some(dir), _) => Store::open(&dir.join(FILE_NAME), IN_FILE),
+            (None, _) => Store::in_memory(IN_MEMORY),
+        };
+        History(Mutex::new(opened.inspect_err(|error| stopped(error)).ok()))
+    }
+
+    /// Writes what is taken until nobody takes any more.
+    pub(super) fn record_all(&self, taken: &Receiver<Taken>) {
+        let no_room = Recurring::new(
+            "the history of the figures pauses, to leave what room the disk has to the ledger",
+        );
+        for taken in taken {
+            match taken.disk_free_bytes {
+                Some(free @ ..DISK_FREE_BYTES_MIN) => no_room.met(&format_args!("{free} bytes are free")),
+                Some(_) | None => {
+                    no_room.well();
+                    self.record(&taken);
+                }
+            }
+        }
+    }
+
+    pub(super) fn record(&self, taken: &Taken) {
+        let mut store = self.lock();
+        if let Some(Err(error)) = store.as_mut().map(|store| store.record(taken)) {
+            stopped(&error);
+            *store = None;
+        }
+    }
+
+    /// Reads it; may take a second.
+    ///
+    /// # Errors
+    /// [`NoHistory`].
+    pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
+        let mut store = self.lock();
+        let read = store.as_mut().ok_or(NoHistory)?.read(asked);
+        read.map_err(|error| {
+            stopped(&error);
+            *store = None;
+            NoHistory
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Store>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stopped(error: &dyn Display) {
+    tracing::warn!(%error, "no history of the figures is kept until the next start; orders are not touched by that");
+}
+
+/// Hands a second over, unless too many wait.
+pub(super) fn hand_over(to: &SyncSender<Taken>, taken: Taken) {
+    match to.try_send(taken) {
+        // One that is full leaves a gap, which shows; one that is gone has panicked, which is logged at the end.
+        Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

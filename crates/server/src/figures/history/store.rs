@@ -1,0 +1,232 @@
+//! The tables of the history.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
+use serde_json::Value;
+
+use super::ask::{Asked, Points};
+use super::{Bounds, COLUMNS, DAY_MS, Left, Taken};
+
+/// Of the tables below; a file of another one is left alone.
+const FORMAT: i64 = 1;
+const PAGE_BYTES: i64 = 4096;
+const MINUTE_MS: i64 = 60_000;
+/// Rows of stock that are removed at a time because of their age.
+const AGED_ROWS_MAX: u32 = 1_000;
+
+/// Why there is no history to begin with.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is of format {0}, which this version does not know")]
+    Format(i64),
+    #[error("what room the disk has is left to the ledger: {0} bytes")]
+    NoRoom(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) connection: Connection,
+    bounds: Bounds,
+    /// The minute of the last row; `None`: none was written since the start.
+    minute: Option<i64>,
+    /// As it was written last, of the items that are on sale.
+    stock: BTreeMap<(i64, i64), Left>,
+}
+
+impl Store {
+    pub(super) fn open(path: &Path, bounds: Bounds) -> Result<Store, OpenError> {
+        create_private(path)?;
+        let connection = Connection::open(path)?;
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))?;
+        // A power cut may take the last rows, and nothing waits for the disk.
+        connection.pragma_update(None, "synchronous", "normal")?;
+        Store::with(connection, bounds)
+    }
+
+    pub(super) fn in_memory(bounds: Bounds) -> Result<Store, OpenError> {
+        Store::with(Connection::open_in_memory()?, bounds)
+    }
+
+    fn with(connection: Connection, bounds: Bounds) -> Result<Store, OpenError> {
+        let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if format != 0 && format != FORMAT {
+            return Err(OpenError::Format(format));
+        }
+        let columns: String =
+            COLUMNS.iter().fold(String::new(), |columns, (name, _)| columns + ", " + name + " REAL");
+        let pages_max = bounds.bytes / PAGE_BYTES;
+        connection.pragma_update_and_check(None, "max_page_count", pages_max, |row| row.get::<_, i64>(0))?;
+        connection.execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS seconds (at_ms INTEGER PRIMARY KEY{columns});
+             CREATE TABLE IF NOT EXISTS minutes (at_ms INTEGER PRIMARY KEY{columns});
+             CREATE TABLE IF NOT EXISTS stock (change INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, sale INTEGER NOT NULL, \
+                product INTEGER NOT NULL, available INTEGER NOT NULL, held INTEGER NOT NULL, sold INTEGER NOT NULL);
+             CREATE INDEX IF NOT EXISTS stock_of_item ON stock (sale, product, at_ms);
+             PRAGMA user_version = {FORMAT};"
+        ))?;
+        Ok(Store { connection, bounds, minute: None, stock: BTreeMap::new() })
+    }
+
+    /// Writes a second, in one transaction. A clock that was set back writes over what it wrote.
+    pub(super) fn record(&mut self, taken: &Taken) -> Result<()> {
+        let minute = taken.at_ms / MINUTE_MS;
+        let is_next = self.minute != Some(minute);
+        let transaction = self.connection.transaction()?;
+        if is_next {
+            // After a start, whatever was not summed up before the end.
+            let since = self.minute.map_or(0, |before| before.min(minute));
+            sum_up(&transaction, since, minute)?;
+            prune(&transaction, taken.at_ms, &self.bounds)?;
+        }
+        let mut values: Vec<&dyn ToSql> = vec![&taken.at_ms];
+        values.extend(taken.values.iter().map(|value| value as &dyn ToSql));
+        transaction.prepare_cached(&insert())?.execute(values.as_slice())?;
+        for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
+            let Left { sale, product, available, held, sold } = left;
+            transaction
+                .prepare_cached(
+                    "INSERT INTO stock (at_ms, sale, product, available, held, sold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![taken.at_ms, sale, product, available, held, sold])?;
+        }
+        transaction.commit()?;
+        self.minute = Some(minute);
+        self.stock = taken.stock.iter().map(|left| (left.item(), *left)).collect();
+        Ok(())
+    }
+
+    /// Reads the seconds if the minutes know of no earlier time that is asked for, and the minutes otherwise.
+    pub(super) fn read(&mut self, asked: &Asked) -> Result<Points> {
+        let first = |table: &str| {
+            let first = format!("SELECT min(at_ms) FROM {table}");
+            self.connection.query_row(&first, [], |row| row.get::<_, Option<i64>>(0))
+        };
+        let (second, minute) = (first("seconds")?.unwrap_or(0), first("minutes")?.unwrap_or(i64::MAX));
+        let (table, length_ms) = if asked.from_ms >= second || minute >= second - second % MINUTE_MS {
+            ("seconds", 1_000)
+        } else {
+            ("minutes", MINUTE_MS)
+        };
+        let step_ms = asked.step_ms(length_ms);
+        let folded = folded();
+        let query = format!(
+            "SELECT at_ms / ?3 * ?3{folded} FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2 GROUP BY 1 ORDER BY 1"
+        );
+        let mut statement = self.connection.prepare_cached(&query)?;
+        let rows = statement.query_map(params![asked.from_ms, asked.to_ms, step_ms], |row| {
+            let at_ms: i64 = row.get(0)?;
+            let mut values = vec![Value::from(at_ms)];
+            for column in 1..=COLUMNS.len() {
+                values.push(number(row.get(column)?));
+            }
+            Ok(values)
+        })?;
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        drop(statement);
+        let mut points = Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows);
+        if let Some(item) = asked.item {
+            points.add_stock(&self.stock_of(item, asked, step_ms)?);
+        }
+        Ok(points)
+    }
+
+    /// The last change of an item's stock in each step, by time; the first one may be of before.
+    fn stock_of(
+        &self,
+        (sale, product): (i64, i64),
+        asked: &Asked,
+        step_ms: i64,
+    ) -> Result<Vec<(i64, [i64; 3])>> {
+        let change = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]));
+        let before = "SELECT at_ms, available, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
+                      ORDER BY at_ms DESC, change DESC LIMIT 1";
+        let before = self.connection.query_row(before, params![sale, product, asked.from_ms], change);
+        // Beside max(), SQLite shows the other columns of the row that has it.
+        let within = "SELECT at_ms, available, held, sold, max(change) FROM stock WHERE sale = ?1 AND product = ?2 \
+                      AND at_ms >= ?3 AND at_ms < ?4 GROUP BY at_ms / ?5 ORDER BY at_ms";
+        let mut within = self.connection.prepare_cached(within)?;
+        let within = within.query_map(params![sale, product, asked.from_ms, asked.to_ms, step_ms], change)?;
+        before.optional()?.map(Ok).into_iter().chain(within).collect()
+    }
+}
+
+impl Left {
+    fn item(self) -> (i64, i64) {
+        (self.sale, self.product)
+    }
+}
+
+fn insert() -> String {
+    let mut insert = "INSERT OR REPLACE INTO seconds VALUES (?1".to_owned();
+    for column in 2..=COLUMNS.len() + 1 {
+        write!(insert, ", ?{column}").expect("a String takes every write");
+    }
+    insert + ")"
+}
+
+/// What is selected of several rows.
+fn folded() -> String {
+    COLUMNS
+        .iter()
+        .fold(String::new(), |folded, (name, fold)| format!("{folded}, {}({name})", fold.function()))
+}
+
+/// Makes rows of minutes of the seconds from one minute on, and before another.
+fn sum_up(connection: &Connection, since: i64, until: i64) -> Result<usize> {
+    let folded = folded();
+    connection.execute(
+        &format!(
+            "INSERT OR REPLACE INTO minutes SELECT at_ms / ?3 * ?3{folded} FROM seconds WHERE at_ms >= ?1 AND at_ms < ?2 \
+             GROUP BY 1"
+        ),
+        params![since * MINUTE_MS, until * MINUTE_MS, MINUTE_MS],
+    )
+}
+
+/// Removes what is older than is kept, and what a clock that was wrong wrote far ahead.
+fn prune(connection: &Connection, now_ms: i64, bounds: &Bounds) -> Result<()> {
+    for (table, kept_ms) in [("seconds", bounds.seconds_ms), ("minutes", bounds.minutes_ms)] {
+        connection.execute(
+            &format!("DELETE FROM {table} WHERE at_ms < ?1 OR at_ms > ?2"),
+            params![now_ms.saturating_sub(kept_ms), now_ms + DAY_MS],
+        )?;
+    }
+    connection.execute(
+        "DELETE FROM stock WHERE change <= (SELECT max(change) FROM stock) - ?1",
+        params![bounds.stock_rows],
+    )?;
+    connection.execute(
+        "DELETE FROM stock WHERE change IN (SELECT change FROM stock ORDER BY change LIMIT ?1) AND at_ms < ?2",
+        params![AGED_ROWS_MAX, now_ms.saturating_sub(bounds.minutes_ms)],
+    )?;
+    Ok(())
+}
+
+/// To a hundredth, and whole if it is.
+#[expect(clippy::cast_possible_truncation, reason = "what is whole and exact in a double fits")]
+fn number(value: Option<f64>) -> Value {
+    const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+    match value.map(|value| (value * 100.0).round() / 100.0) {
+        None => Value::Null,
+        Some(whole) if whole.fract() == 0.0 && whole.abs() < EXACT_MAX => Value::from(whole as i64),
+        Some(value) => Value::from(value),
+    }
+}
+
+/// What a shop sells is nobody else's business.
+fn create_private(path: &Path) -> io::Result<()> {
+    match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
