@@ -36,8 +36,11 @@ const SOURCES: [(&str, &str); 22] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 4] = [
+const CONSOLE: [(&str, &str); 7] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
+    ("console-words.js", include_str!("../../templates/assets/console-words.js")),
+    ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
+    ("console-actions.js", include_str!("../../templates/assets/console-actions.js")),
     ("console.js", include_str!("../../templates/assets/console.js")),
     ("uPlot.min.css", include_str!("../../templates/assets/uPlot.min.css")),
     (
@@ -89,7 +92,12 @@ impl Assets {
         }
         for (name, source) in CONSOLE {
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
-            assets.add(name, (stem, extension), content_type(extension), source.as_bytes().to_vec());
+            assets.add(
+                name,
+                (stem, extension),
+                content_type(extension),
+                assets.with_imports(name, source).into_bytes(),
+            );
         }
         if let Some(logo) = &look.logo {
             assets.add(LOGO, (LOGO, logo.extension), logo.content_type, logo.bytes.clone());

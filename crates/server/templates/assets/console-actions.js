@@ -1,0 +1,146 @@
+// What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
+import { byId, count, dayAndTime, duration, element, reason, say, serverNow, set } from "./console-words.js";
+
+// An input of the browser's has the reader's own time, without its zone.
+const localTime = (ms) => {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+};
+const unixTime = (text) => new Date(text).getTime();
+
+// Of a sale.
+export const ACTIONS = {
+  edit: {
+    name: "Edit",
+    states: ["not_started", "live", "paused"],
+    says: () => "Only what you change is changed. Times are yours, to the second.",
+    fields: (sale) => [
+      { name: "title", label: "Title", value: sale.title },
+      ...(sale.state === "not_started" ? [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }] : []),
+      { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(sale.ends_at_ms) },
+    ],
+    request: (sale, values) => {
+      const body = {};
+      for (const [name, { before, now }] of Object.entries(values)) {
+        if (now !== before) body[name] = name === "title" ? now : unixTime(now);
+      }
+      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body };
+    },
+    done: "Changed.",
+  },
+  pause: {
+    name: "Pause",
+    states: ["live", "not_started"],
+    says: (sale) => `Nobody can order in “${sale.title}” until it is resumed. Holds can still be paid, and the end stays ${dayAndTime(sale.ends_at_ms)}.`,
+    done: "Paused.",
+  },
+  resume: {
+    name: "Resume",
+    states: ["paused"],
+    says: (sale) => `“${sale.title}” sells again at once: ${count(sale.units.available)} units are left.`,
+    done: "Resumed.",
+  },
+  end: {
+    name: "End now",
+    grave: true,
+    states: ["live", "not_started", "paused"],
+    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid. This can't be undone.`,
+    done: "Ended.",
+  },
+};
+
+// Of an item. The key makes a second sending of the same press the same change.
+const units = (verb, name, says, done) => ({
+  name,
+  states: ["not_started", "live", "paused"],
+  says,
+  fields: () => [{ name: "units", label: "Units", type: "number", min: "1", value: "" }],
+  request: (sale, values, item, key) => ({
+    method: "POST",
+    path: `/api/v1/sales/${sale.id}/items/${item.product}/${verb}`,
+    body: { units: Number(values.units.now) },
+    key,
+  }),
+  done,
+});
+const ITEM_ACTIONS = {
+  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, "Restocked."),
+  correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, "Corrected."),
+};
+
+const dialog = byId("ask");
+let asked = null;
+
+const open = (action, sale, item) => {
+  asked = { action, sale, item, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+  set(byId("ask-title"), `${action.name}: ${item ? item.title : sale.title}`);
+  set(byId("ask-says"), action.says(sale, item));
+  set(byId("ask-do"), action.name);
+  set(byId("ask-problem"), "");
+  byId("ask-do").className = action.grave ? "grave" : "";
+  byId("ask-do").disabled = false;
+  byId("ask-typed").hidden = !action.grave;
+  byId("typed").value = "";
+  byId("ask-fields").replaceChildren(...(action.fields?.(sale, item) ?? []).map(field));
+  dialog.showModal();
+};
+
+const field = ({ name, label, type = "text", min, value }) => {
+  const input = element("input", { id: `field-${name}`, name, type, autocomplete: "off", required: "", "data-before": value });
+  if (type === "datetime-local") input.step = "1";
+  if (min) input.min = min;
+  input.value = value;
+  // As the browser writes it: what is not touched is not changed.
+  input.dataset.before = input.value;
+  return element("p", {}, element("label", { for: input.id }, label), input);
+};
+
+// The buttons of a sale; `latest` finds it as it is when one is pressed.
+export const saleButtons = (latest) =>
+  Object.entries(ACTIONS).map(([call, action]) => {
+    const button = element("button", { "data-call": call, class: action.grave ? "grave" : "quiet" }, action.name);
+    button.addEventListener("click", () => open(action, latest()));
+    return button;
+  });
+
+export const itemButtons = (latest) =>
+  Object.entries(ITEM_ACTIONS).map(([call, action]) => {
+    const button = element("button", { "data-item-call": call, class: "quiet" }, action.name);
+    button.addEventListener("click", () => open(action, ...latest()));
+    return button;
+  });
+
+const requestOf = ({ action, sale, item, key }) => {
+  if (!action.request) {
+    const call = Object.keys(ACTIONS).find((name) => ACTIONS[name] === action);
+    return { method: "POST", path: `/api/v1/sales/${sale.id}/${call}` };
+  }
+  const inputs = [...byId("ask-fields").querySelectorAll("input")];
+  const values = Object.fromEntries(inputs.map((input) => [input.name, { before: input.dataset.before, now: input.value }]));
+  return action.request(sale, values, item, key);
+};
+
+byId("ask-form").addEventListener("submit", async (event) => {
+  if (event.submitter?.value === "no") return;
+  event.preventDefault();
+  const { action, sale } = asked;
+  if (action.grave && byId("typed").value.trim() !== sale.title) {
+    set(byId("ask-problem"), `That is not the title: “${sale.title}”.`);
+    return byId("typed").focus();
+  }
+  const request = requestOf(asked);
+  if (!request) return set(byId("ask-problem"), "Nothing is changed yet.");
+  byId("ask-do").disabled = true;
+  try {
+    const headers = { "Content-Type": "application/json" };
+    if (request.key) headers["Idempotency-Key"] = request.key;
+    const answer = await fetch(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) });
+    if (!answer.ok) return set(byId("ask-problem"), await reason(answer));
+    dialog.close();
+    say(action.done);
+  } catch {
+    set(byId("ask-problem"), "No answer came: it may be done or not. The figures show it; pressing again does no harm.");
+  } finally {
+    byId("ask-do").disabled = false;
+  }
+});

@@ -1,0 +1,204 @@
+// The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
+import { byId, clockTime, count, element, night, rate, serverNow, set, whole } from "./console-words.js";
+
+const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
+const POINTS = 1200;
+// What is over a long span is asked for again no oftener than this.
+const REREAD_MS = 15000;
+
+let span = SPANS[0][1];
+let chosen = null;
+
+const charts = {
+  rates: { columns: ["accepted", "refused", "busy", "unknown"], data: [[], [], [], [], []], plot: null },
+  times: { columns: ["order_p50_ms", "order_p99_ms"], data: [[], [], []], plot: null },
+  units: { columns: ["sold", "held", "available"], data: [[], [], [], []], plot: null },
+};
+let stepMs = 1000;
+let readAt = 0;
+let reading = 0;
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const line = (label, name, dash) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false }, value: (_, v) => (v === null ? "–" : rate(v)) });
+
+const seriesOf = {
+  rates: () => [line("accepted", "--sold"), line("refused", "--refused", [6, 4]), line("busy", "--held", [2, 3]), line("unknown", "--red", [10, 3])],
+  times: () => [line("p50", "--accent"), line("p99", "--red", [6, 4])],
+  // Drawn over one another, the largest first: what is seen of each is its own share.
+  units: () => [
+    { ...line("left", "--left"), fill: colour("--left"), value: (u, _, __, at) => unitsAt(u, 2, at) },
+    { ...line("held", "--held"), fill: colour("--held"), value: (u, _, __, at) => unitsAt(u, 1, at) },
+    { ...line("sold", "--sold"), fill: colour("--sold"), value: (u, _, __, at) => unitsAt(u, 0, at) },
+  ],
+};
+const unitsAt = (_, column, at) => {
+  const value = at === null || at === undefined ? null : charts.units.data[1 + column][at];
+  return value === null || value === undefined ? "–" : count(value);
+};
+
+const shown = (kind) => {
+  const [times, ...columns] = charts[kind].data;
+  if (kind !== "units") return [times, ...columns];
+  const [sold, held, available] = columns;
+  const plus = (of) => sold.map((units, at) => (units === null ? null : of(at)));
+  return [times, plus((at) => sold[at] + held[at] + available[at]), plus((at) => sold[at] + held[at]), sold];
+};
+
+// The moment of sell-out, as a line across the chart.
+const soldOutLine = (plot) => {
+  const at = item()?.sold_out_at_ms;
+  if (!at) return;
+  const x = plot.valToPos(at / 1000, "x", true);
+  const { left: from, width, top, height } = plot.bbox;
+  if (x < from || x > from + width) return;
+  plot.ctx.save();
+  plot.ctx.strokeStyle = colour("--ink");
+  plot.ctx.setLineDash([4, 4]);
+  plot.ctx.beginPath();
+  plot.ctx.moveTo(x, top);
+  plot.ctx.lineTo(x, top + height);
+  plot.ctx.stroke();
+  plot.ctx.restore();
+};
+
+// Orders and units are whole.
+const STEPS = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
+
+const tickTime = (seconds) => {
+  const at = new Date(seconds * 1000);
+  if (span <= 300) return clockTime(at);
+  const day = span > 86400 ? `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ` : "";
+  return `${day}${at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+};
+
+const makeChart = (kind) => {
+  const node = byId(`${kind}-chart`);
+  charts[kind].plot?.destroy();
+  const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  charts[kind].plot = new uPlot(
+    {
+      ...size(node),
+      series: [{ value: (_, seconds) => (seconds === null ? "–" : clockTime(seconds * 1000)) }, ...seriesOf[kind]()],
+      axes: [
+        { ...axis, space: 90, values: (_, ticks) => ticks.map(tickTime) },
+        { ...axis, size: 70, incrs: kind === "times" ? undefined : STEPS, values: (_, ticks) => ticks.map((tick) => whole.format(tick)) },
+      ],
+      scales: { x: { range: () => [(serverNow() - span * 1000) / 1000, serverNow() / 1000] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
+      hooks: kind === "units" ? { draw: [soldOutLine] } : {},
+    },
+    shown(kind),
+    node,
+  );
+};
+
+const size = (node) => ({ width: Math.max(200, node.clientWidth), height: innerWidth < 640 ? 160 : 210 });
+
+const item = () => {
+  const sale = chosen && night.figures.sales.find((other) => other.id === chosen.sale);
+  return sale?.items.find((other) => other.product === chosen.product);
+};
+
+export const chooseItem = (sale, of) => {
+  chosen = { sale: sale.id, product: of.product };
+  set(byId("units-of"), of.title);
+  for (const button of document.querySelectorAll("#sales td button")) {
+    const row = button.closest("tr");
+    const own = button.closest("article").id === `sale-${sale.id}` && row.dataset.product === String(of.product);
+    button.setAttribute("aria-pressed", String(own));
+  }
+  read();
+};
+
+// What was before this page was opened, and what a long span leaves out.
+const read = async () => {
+  const turn = ++reading;
+  readAt = performance.now();
+  const now = Math.floor(serverNow());
+  const query = new URLSearchParams({ from_ms: now - span * 1000, to_ms: now, points: POINTS });
+  if (chosen) {
+    query.set("sale", chosen.sale);
+    query.set("product", chosen.product);
+  }
+  byId("csv").href = `/api/v1/figures/history.csv?${query}`;
+  try {
+    const answer = await fetch(`/api/v1/figures/history?${query}`, { cache: "no-store" });
+    if (!answer.ok || turn !== reading) return;
+    const history = await answer.json();
+    stepMs = history.step_ms;
+    const place = Object.fromEntries(history.columns.map((name, at) => [name, at]));
+    for (const kind of Object.values(charts)) {
+      kind.data = [history.rows.map((row) => row[place.at_ms] / 1000), ...kind.columns.map((name) => history.rows.map((row) => row[place[name]] ?? null))];
+    }
+    redraw();
+  } catch {
+    // The age says that the server can't be reached.
+  }
+};
+
+export const appendToCharts = (latest) => {
+  if (stepMs > 1000) {
+    if (performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
+    return;
+  }
+  const { rates, order_route: route } = latest;
+  const of = item();
+  const values = {
+    rates: [rates.accepted, rates.refused, rates.busy, rates.unknown],
+    times: [route?.p50_ms ?? null, route?.p99_ms ?? null],
+    units: [of?.sold ?? null, of?.held ?? null, of?.available ?? null],
+  };
+  const from = latest.at_ms / 1000 - span;
+  for (const [kind, chart] of Object.entries(charts)) {
+    const [times] = chart.data;
+    if (times.length > 0 && latest.at_ms / 1000 <= times[times.length - 1]) continue;
+    [latest.at_ms / 1000, ...values[kind]].forEach((value, at) => chart.data[at].push(value));
+    const over = times.findIndex((time) => time >= from);
+    if (over > 0) chart.data.forEach((column) => column.splice(0, over));
+  }
+  redraw();
+};
+
+const redraw = () => {
+  if (document.hidden) return;
+  for (const [kind, chart] of Object.entries(charts)) chart.plot?.setData(shown(kind));
+};
+
+// The item that has sold most is shown first.
+const busiest = () => {
+  const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale: sale.id, of })));
+  return items.sort((a, b) => b.of.held + b.of.sold - a.of.held - a.of.sold)[0];
+};
+
+export const startCharts = () => {
+  const first = busiest();
+  if (first && !chosen) {
+    chosen = { sale: first.sale, product: first.of.product };
+    set(byId("units-of"), first.of.title);
+  }
+  Object.keys(charts).forEach(makeChart);
+  read();
+};
+
+for (const [name, seconds] of SPANS) {
+  const button = element("button", { class: "quiet", "aria-pressed": String(seconds === span) }, name);
+  button.addEventListener("click", () => {
+    span = seconds;
+    for (const other of byId("spans").children) other.setAttribute("aria-pressed", String(other === button));
+    read();
+  });
+  byId("spans").append(button);
+}
+
+const remake = () => {
+  if (night.figures !== null) Object.keys(charts).forEach(makeChart);
+};
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", remake);
+let resized = 0;
+addEventListener("resize", () => {
+  cancelAnimationFrame(resized);
+  resized = requestAnimationFrame(() => {
+    for (const [kind, chart] of Object.entries(charts)) chart.plot?.setSize(size(byId(`${kind}-chart`)));
+  });
+});
+document.addEventListener("visibilitychange", redraw);

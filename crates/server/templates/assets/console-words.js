@@ -1,0 +1,59 @@
+// What the console's scripts share: how its figures are written, and the figures themselves.
+
+export const byId = (id) => document.getElementById(id);
+export const set = (node, text) => {
+  if (node.textContent !== text) node.textContent = text;
+};
+
+export const element = (name, attributes = {}, ...children) => {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+};
+
+// Figures for people.
+export const whole = new Intl.NumberFormat("en");
+export const count = (number) => whole.format(Math.round(number));
+export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
+export const milliseconds = (ms) => (ms < 10 ? ms.toFixed(1) : count(ms));
+export const bytes = (number) => {
+  let value = number;
+  for (const unit of ["B", "KB", "MB", "GB"]) {
+    if (value < 1000) return `${value < 10 && unit !== "B" ? value.toFixed(1) : Math.round(value)} ${unit}`;
+    value /= 1000;
+  }
+  return `${value.toFixed(1)} TB`;
+};
+export const known = (value, say) => (value === null ? "not known here" : say(value));
+export const clockTime = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+export const dayAndTime = (ms) => new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+export const duration = (ms) => {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
+  if (days > 0) return `${days} d ${hours} h`;
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+};
+
+// The latest figures, and when they came; null before the first.
+export const night = { figures: null, receivedAt: 0 };
+
+// The server's clock, as far as its latest figures say.
+export const serverNow = () => night.figures.at_ms + (performance.now() - night.receivedAt);
+
+// What an answer that is no good says.
+export const reason = async (answer) => {
+  try {
+    return (await answer.json()).detail;
+  } catch {
+    return `The server answered ${answer.status}.`;
+  }
+};
+
+let toast = 0;
+export const say = (text) => {
+  set(byId("done"), text);
+  clearTimeout(toast);
+  toast = setTimeout(() => set(byId("done"), ""), 5000);
+};
