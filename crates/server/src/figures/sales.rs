@@ -110,13 +110,28 @@ fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     sales
 }
 
+/// How many items of each sale are shown, of so many that it has: a fair part of the room each, and what is left over goes to
+/// the first ones. A sale of a thousand items must not hide the one that everybody waits for.
+fn room(items: &[usize]) -> Vec<usize> {
+    let fair = ITEMS_MAX / items.len().max(1);
+    let mut room: Vec<_> = items.iter().map(|items| fair.min(*items)).collect();
+    let mut left = ITEMS_MAX - room.iter().sum::<usize>();
+    for (room, items) in room.iter_mut().zip(items) {
+        let more = left.min(items - *room);
+        *room += more;
+        left -= more;
+    }
+    room
+}
+
 impl SoldOut {
     /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
     pub(super) fn look<'c>(&mut self, catalog: &'c Catalog, now: UnixMs) -> Vec<SaleFigures<'c>> {
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
-        let mut room = ITEMS_MAX;
-        for (phase, sale) in watched(catalog, now) {
+        let watched = watched(catalog, now);
+        let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
+        for ((phase, sale), room) in watched.into_iter().zip(room) {
             let spec = &*sale.spec;
             let first = sale.first_sku.0 as usize;
             let skus = &catalog.skus[first..first + spec.items.len()];
@@ -129,7 +144,6 @@ impl SoldOut {
                 let (product, title) = (item.product.0, &*item.title);
                 items.push(ItemFigures { product, title, units, sold_out_at_ms: left.nothing_since() });
             }
-            room -= items.len();
             sales.push(SaleFigures {
                 id: spec.id.0,
                 title: &spec.title,

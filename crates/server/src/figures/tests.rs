@@ -239,11 +239,11 @@ fn sales_are_shown_nearest_first_and_within_bounds() {
         shown,
         [
             (7, "live", 60),
-            (6, "live", 40),
-            (5, "not_started", 0),
-            (4, "not_started", 0),
-            (2, "ended", 0),
-            (3, "ended", 0)
+            (6, "live", 36),
+            (5, "not_started", 1),
+            (4, "not_started", 1),
+            (2, "ended", 1),
+            (3, "ended", 1)
         ]
     );
     assert_eq!((&sales[1]["items_total"], &sales[1]["units"]["total"]), (&json!(60), &json!(600)));
