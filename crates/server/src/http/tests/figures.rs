@@ -57,7 +57,7 @@ fn operators_read_the_history_as_json_and_as_csv() {
         columns.iter().position(|column| column == name).unwrap()
     };
     let rows = points["rows"].as_array().unwrap();
-    assert_eq!((rows.len(), &points["step_ms"]), (1, &361_000.into()), "{points}");
+    assert_eq!((rows.len(), &points["step_ms"]), (1, &360_000.into()), "{points}");
     let of = |name| &rows[0][place(name)];
     assert!(of("received").as_f64() > Some(0.0), "{points}");
     assert_eq!((of("available"), of("held"), of("sold")), (&1.into(), &1.into(), &0.into()));
