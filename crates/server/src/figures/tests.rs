@@ -170,7 +170,11 @@ fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_te
     }
     assert_eq!(codes[..SECONDS], ["outcomes_unknown"; SECONDS]);
     assert_eq!(codes[SECONDS..], vec!["busy_with_stock"; 30 - SECONDS]);
-    assert_eq!(server.look(31_000)["verdict"]["code"], "selling", "nobody was turned away in that second");
+    assert_ne!(
+        server.look(31_000)["verdict"]["code"],
+        "busy_with_stock",
+        "nobody was turned away in that second"
+    );
 }
 
 #[test]
