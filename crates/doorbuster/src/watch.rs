@@ -3,7 +3,6 @@
 //! Must not: judge anything; the server does, and this shows it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -47,7 +46,7 @@ Examples:
   doorbuster watch 3 --server https://drops.shop.example --token-file operator-token
   doorbuster watch --json >> night.jsonl")]
 pub(crate) struct WatchArguments {
-    /// Show the items of this sale alone
+    /// Show this sale alone, with its items
     sale: Option<u64>,
 
     /// Time between two looks, from 1s to 1h
@@ -111,17 +110,27 @@ struct Sale {
     id: u64,
     title: String,
     state: String,
+    starts_at_ms: u64,
+    ends_at_ms: u64,
+    units: Units,
+    items_total: usize,
     items: Vec<Item>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Units {
+    total: u64,
+    available: u64,
+    held: u64,
+    sold: u64,
 }
 
 #[derive(Debug, Deserialize)]
 struct Item {
     product: u64,
     title: String,
-    total: u64,
-    available: u64,
-    held: u64,
-    sold: u64,
+    #[serde(flatten)]
+    units: Units,
 }
 
 /// What the loop hears of.
@@ -253,7 +262,7 @@ impl Watching {
         let Some((figures, since)) = self.seen.as_ref().filter(|_| self.drawn) else { return Ok(()) };
         let mut text = String::new();
         let gone = self.gone.as_ref().map(|(why, since)| (why.message(), since.elapsed()));
-        screen(&mut text, &self.base, figures, since.elapsed(), gone);
+        screen(&mut text, (&self.base, figures, self.sale.is_some()), since.elapsed(), gone);
         output::print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE)))
     }
 
@@ -272,7 +281,7 @@ impl Watching {
 /// One look, for a log.
 fn line(figures: &Figures) -> String {
     let rate = |name: &str| figures.rates.get(name).copied().unwrap_or(0.0);
-    let sum = |of: fn(&Item) -> u64| figures.sales.iter().flat_map(|sale| &sale.items).map(of).sum::<u64>();
+    let sum = |of: fn(&Units) -> u64| figures.sales.iter().map(|sale| of(&sale.units)).sum::<u64>();
     let p99 =
         figures.order_route.as_ref().map_or_else(|| "-".to_owned(), |took| format!("{} ms", took.p99_ms));
     format!(
@@ -284,15 +293,20 @@ fn line(figures: &Figures) -> String {
         rate("refused"),
         rate("busy"),
         rate("unknown"),
-        sum(|item| item.available),
-        sum(|item| item.held),
-        sum(|item| item.sold),
+        sum(|units| units.available),
+        sum(|units| units.held),
+        sum(|units| units.sold),
         plain(&figures.verdict.says),
     )
 }
 
 /// All of it.
-fn screen(out: &mut String, base: &str, figures: &Figures, age: Duration, gone: Option<(String, Duration)>) {
+fn screen(
+    out: &mut String,
+    (base, figures, with_items): (&str, &Figures, bool),
+    age: Duration,
+    gone: Option<(String, Duration)>,
+) {
     let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, sales, .. } = figures;
     let mut say = |line: &str| {
         out.push_str(line);
@@ -332,13 +346,37 @@ fn screen(out: &mut String, base: &str, figures: &Figures, age: Duration, gone: 
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
-    let rows: Vec<_> =
-        sales.iter().flat_map(|sale| sale.items.iter().map(move |item| row(sale, item))).collect();
-    let shown = &rows[..rows.len().min(ROWS_MAX)];
+    out.push_str(&sales_table(sales));
+    if with_items {
+        sales.iter().for_each(|sale| out.push_str(&items_table(sale)));
+    }
+}
+
+fn sales_table(sales: &[Sale]) -> String {
     let columns = [
         numbers("sale"),
         words("title"),
         words("state"),
+        words("starts"),
+        words("ends"),
+        numbers("items"),
+        numbers("total"),
+        numbers("available"),
+        numbers("held"),
+        numbers("sold"),
+    ];
+    let row = |sale: &Sale| {
+        let [total, available, held, sold] = sale.units.words();
+        let (title, state) = (plain(&sale.title), plain(&sale.state));
+        let (starts, ends) = (format_utc(sale.starts_at_ms), format_utc(sale.ends_at_ms));
+        let items = sale.items_total.to_string();
+        [sale.id.to_string(), title, state, starts, ends, items, total, available, held, sold]
+    };
+    table(columns, &sales.iter().map(row).collect::<Vec<_>>())
+}
+
+fn items_table(sale: &Sale) -> String {
+    let columns = [
         numbers("product"),
         words("item"),
         numbers("total"),
@@ -346,25 +384,83 @@ fn screen(out: &mut String, base: &str, figures: &Figures, age: Duration, gone: 
         numbers("held"),
         numbers("sold"),
     ];
-    let more = rows.len() - shown.len();
-    let more = if more > 0 { format!("and {more} items more: name a sale\n") } else { String::new() };
-    write!(out, "{}{more}", table(columns, shown)).expect("a String takes every write");
+    let row = |item: &Item| {
+        let [total, available, held, sold] = item.units.words();
+        [item.product.to_string(), plain(&item.title), total, available, held, sold]
+    };
+    let shown: Vec<_> = sale.items.iter().take(ROWS_MAX).map(row).collect();
+    let more = match sale.items_total.saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!("and {more} items more: `doorbuster sale show {}`\n", sale.id),
+    };
+    format!("\n{}{more}", table(columns, &shown))
 }
 
-fn row(sale: &Sale, item: &Item) -> [String; 9] {
-    [
-        sale.id.to_string(),
-        plain(&sale.title),
-        plain(&sale.state),
-        item.product.to_string(),
-        plain(&item.title),
-        item.total.to_string(),
-        item.available.to_string(),
-        item.held.to_string(),
-        item.sold.to_string(),
-    ]
+impl Units {
+    fn words(&self) -> [String; 4] {
+        [self.total, self.available, self.held, self.sold].map(|units| units.to_string())
+    }
 }
 
 fn mib(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURES: &str = r#"{"number":1,"at_ms":1796119200000,"server":"a:1",
+        "verdict":{"level":"amber","code":"disk_low","says":"4 GiB\u001b are free.","do":"Make room.","runbook":"disk-low"},
+        "rates":{"received":3.0,"accepted":2.5},"refused_by_code":{"sold_out":0.5},"totals":{},
+        "order_route":{"count":3,"p50_ms":1.25,"p99_ms":8.0},
+        "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
+            "memory_bytes":null,"connections":2,"processors_busy":0.456},
+        "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
+            "units":{"total":9,"available":4,"held":2,"sold":3},"items_total":30,
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}]}"#;
+
+    fn shown(with_items: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
+        let figures = serde_json::from_str(FIGURES).unwrap();
+        let mut text = String::new();
+        screen(&mut text, ("http://a:1", &figures, with_items), Duration::from_secs(age_s), gone);
+        text
+    }
+
+    #[test]
+    fn the_screen_has_the_verdict_first_and_says_how_old_it_is() {
+        let text = shown(false, 1, None);
+        let head = "AMBER  http://a:1  2026-12-01T10:00:00Z  1 s ago\n4 GiB\u{fffd} are free.\n-> Make room.\nnot ready: it stops\n";
+        assert!(text.starts_with(head), "{text}");
+        for line in [
+            "per second  accepted 2.5  received 3",
+            "refused     sold_out 0.5",
+            "orders      p50 1.25 ms  p99 8 ms",
+            "commits     none",
+            "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
+            "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("Shoe"), "{text}");
+        let named = shown(true, 1, None);
+        assert!(
+            named.contains("      7  Shoe      9")
+                && named.ends_with("and 29 items more: `doorbuster sale show 3`\n"),
+            "{named}"
+        );
+        assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));
+        let gone = Some(("no answer".to_owned(), Duration::from_secs(61)));
+        assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
+    }
+
+    #[test]
+    fn a_line_is_one_look() {
+        let figures = serde_json::from_str(FIGURES).unwrap();
+        assert_eq!(
+            line(&figures),
+            "2026-12-01T10:00:00Z  amber disk_low  accepted 2.5/s  refused 0/s  busy 0/s  unknown 0/s  p99 8 ms  \
+             available 4  held 2  sold 3  4 GiB\u{fffd} are free.\n"
+        );
+    }
 }

@@ -217,6 +217,32 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     assert_eq!(cancelled.json()["status"], "cancelled", "{}", cancelled.body);
     accepted(&b, 2, "another", 30);
     check_settings(&a, &audit(dir.path()));
+    check_figures(&a);
+}
+
+/// Of this server alone: it keeps no book, and writes nothing on a disk of its own.
+fn check_figures(server: &Serving) {
+    let token = format!("Bearer {OPERATOR}");
+    let figures = |path: &str| ask(server, "GET", path, &[("Authorization", token.as_str())], "").json();
+    let started = Instant::now();
+    let seen = loop {
+        let seen = figures("/api/v1/figures");
+        if seen["totals"]["accepted"].as_u64() > Some(0) {
+            break seen;
+        }
+        assert!(started.elapsed() < SOON, "{seen}");
+    };
+    assert!(seen["server"].as_str().unwrap().ends_with(&server.address.port().to_string()), "{seen}");
+    assert_eq!(
+        (&seen["health"]["ready"], &seen["verdict"]["level"]),
+        (&json!(true), &json!("green")),
+        "{seen}"
+    );
+    for name in ["refunds_due", "disk_free_bytes", "ledger_bytes"] {
+        assert_eq!(seen["health"][name], json!(null), "{name}: {seen}");
+    }
+    let history = figures("/api/v1/figures/history?sale=3&product=30");
+    assert!(!history["rows"].as_array().unwrap().is_empty(), "{history}");
 }
 
 /// What accepted orders survive is shown, as the engines say themselves.

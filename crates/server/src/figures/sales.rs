@@ -110,14 +110,28 @@ fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     sales
 }
 
+/// How many items of each sale are shown, of so many that it has: a fair part of the room each, and what is left over goes to
+/// the first ones. A sale of a thousand items must not hide the one that everybody waits for.
+fn room(items: &[usize]) -> Vec<usize> {
+    let fair = ITEMS_MAX / items.len().max(1);
+    let mut room: Vec<_> = items.iter().map(|items| fair.min(*items)).collect();
+    let mut left = ITEMS_MAX - room.iter().sum::<usize>();
+    for (room, items) in room.iter_mut().zip(items) {
+        let more = left.min(items - *room);
+        *room += more;
+        left -= more;
+    }
+    room
+}
+
 impl SoldOut {
     /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
     pub(super) fn look<'c>(&mut self, catalog: &'c Catalog, now: UnixMs) -> Vec<SaleFigures<'c>> {
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
-        let shown = watched(catalog, now);
-        let sizes: Vec<_> = shown.iter().map(|(_, sale)| sale.spec.items.len()).collect();
-        for ((phase, sale), room) in shown.into_iter().zip(rooms(&sizes)) {
+        let watched = watched(catalog, now);
+        let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
+        for ((phase, sale), room) in watched.into_iter().zip(room) {
             let spec = &*sale.spec;
             let first = sale.first_sku.0 as usize;
             let skus = &catalog.skus[first..first + spec.items.len()];
@@ -153,19 +167,6 @@ impl SoldOut {
             Some(nothing) => *nothing,
         }
     }
-}
-
-/// How many items of each sale are shown: the same of each, and what the small ones leave is for the others.
-fn rooms(sizes: &[usize]) -> Vec<usize> {
-    let mut rooms = vec![0; sizes.len()];
-    let mut left = ITEMS_MAX;
-    let mut by_size: Vec<_> = (0..sizes.len()).collect();
-    by_size.sort_by_key(|sale| sizes[*sale]);
-    for (done, sale) in by_size.into_iter().enumerate() {
-        rooms[sale] = sizes[sale].min(left / (sizes.len() - done));
-        left -= rooms[sale];
-    }
-    rooms
 }
 
 impl Left {

@@ -32,8 +32,9 @@ impl Asked {
 
     /// How long each point is, as many rows of this length.
     pub(super) fn step_ms(&self, row_ms: i64) -> i64 {
-        let rows = self.to_ms.saturating_sub(self.from_ms).max(0) / row_ms + 1;
-        row_ms.saturating_mul(rows / self.points + 1)
+        let ceiling = |number: i64, divisor: i64| (number / divisor) + i64::from(number % divisor > 0);
+        let rows = ceiling(self.to_ms.saturating_sub(self.from_ms), row_ms);
+        row_ms.saturating_mul(ceiling(rows, self.points).max(1))
     }
 }
 

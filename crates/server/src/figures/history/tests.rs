@@ -62,9 +62,9 @@ fn seconds_are_read_as_they_are_or_folded_and_a_gap_is_a_gap() {
     // What was left before is known, too.
     assert_eq!(rows(&history, &asked(BEGUN + 6_000, BEGUN + 7_000, 100)), seconds[3..4]);
     let halves = rows(&history, &asked(BEGUN, BEGUN + 8_000, 2));
-    assert_eq!(halves, [(0, json!(1.5), json!(7)), (5_000, json!(9.75), json!(0))]);
+    assert_eq!(halves, [(0, json!(1.5), json!(7)), (4_000, json!(9.75), json!(0))]);
     let folded = read(&history, &asked(BEGUN, BEGUN + 8_000, 2));
-    assert_eq!((&folded["step_ms"], &folded["rows"][1][9]), (&json!(5_000), &json!(7)), "the highest p99");
+    assert_eq!((&folded["step_ms"], &folded["rows"][1][9]), (&json!(4_000), &json!(7)), "the highest p99");
     let csv = String::from_utf8(history.read(&asked(BEGUN, BEGUN + 1_000, 10)).unwrap().to_csv()).unwrap();
     let names = "at_ms,received,accepted,replayed,refused,busy,unknown,requests,order_p50_ms,order_p99_ms,commit_p99_ms,\
                  processors_busy,in_flight,connections,memory_bytes,disk_free_bytes,available,held,sold\n";

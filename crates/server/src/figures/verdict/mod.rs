@@ -216,6 +216,19 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Green,
+        code: "starts_soon",
+        says: |night| {
+            let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
+            let until = match in_ms.div_ceil(1_000) {
+                seconds @ ..=90 => format!("{seconds} s"),
+                seconds => format!("{} min", seconds.div_ceil(60)),
+            };
+            Some(format!("{until} until {:?}, ready.", sale.title))
+        },
+        action: NOTHING,
+    },
+    Rule {
+        level: Level::Green,
         code: "selling",
         says: |night| {
             let left = available(night);
@@ -242,19 +255,6 @@ const RULES: &[Rule] = &[
                 0 => format!("{what}: {sold} units sold."),
                 _ => format!("{what}: {sold} units sold, {held} held until they are paid or come back."),
             })
-        },
-        action: NOTHING,
-    },
-    Rule {
-        level: Level::Green,
-        code: "starts_soon",
-        says: |night| {
-            let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
-            let until = match in_ms.div_ceil(1_000) {
-                seconds @ ..=90 => format!("{seconds} s"),
-                seconds => format!("{} min", seconds.div_ceil(60)),
-            };
-            Some(format!("{until} until {:?}, ready.", sale.title))
         },
         action: NOTHING,
     },

@@ -91,7 +91,7 @@ fn each_fault_is_a_verdict_and_the_most_severe_one_is_given() {
 
 #[test]
 fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
-    let sold_out = [sale(Phase::Live, 0, [0, 1, 5]), sale(Phase::NotStarted, SOON_MS, [9, 0, 0])];
+    let sold_out = [sale(Phase::Live, 0, [0, 1, 5]), sale(Phase::NotStarted, SOON_MS + 1, [9, 0, 0])];
     let night = Night { busy_seconds: 60, ..quiet(&sold_out) };
     assert_eq!(Verdict::on(&night).code, "sold_out");
     for (free_bytes, code) in [(100, "sold_out"), (99, "disk_full_soon")] {
@@ -119,6 +119,16 @@ fn a_night_without_faults_is_told_by_its_sales() {
             vec![sale(NotStarted, 700_000, [5, 0, 0]), sale(NotStarted, 1_000, [5, 0, 0])],
             "starts_soon",
             "1 s until",
+        ),
+        (
+            vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, 5_000, [5, 0, 0])],
+            "starts_soon",
+            "5 s until \"Drop\", ready.",
+        ),
+        (
+            vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
+            "selling",
+            "\"Drop\" is selling at 4055 orders/s, 5 units left.",
         ),
         (vec![sale(Live, 0, [5, 1, 0])], "selling", "\"Drop\" is selling at 4055 orders/s, 5 units left."),
         (
