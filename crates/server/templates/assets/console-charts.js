@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { byId, clockTime, count, element, night, rate, serverNow, set, whole } from "./console-words.js";
+import { byId, clockTime, count, element, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -82,7 +82,7 @@ const makeChart = (kind) => {
       series: [{ value: (_, seconds) => (seconds === null ? "–" : clockTime(seconds * 1000)) }, ...seriesOf[kind]()],
       axes: [
         { ...axis, space: 90, values: (_, ticks) => ticks.map(tickTime) },
-        { ...axis, size: 70, incrs: kind === "times" ? undefined : STEPS, values: (_, ticks) => ticks.map((tick) => whole.format(tick)) },
+        { ...axis, size: 60, incrs: kind === "times" ? undefined : STEPS, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
       ],
       scales: { x: { range: () => [(serverNow() - span * 1000) / 1000, serverNow() / 1000] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
       hooks: kind === "units" ? { draw: [soldOutLine] } : {},

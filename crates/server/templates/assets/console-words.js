@@ -13,7 +13,8 @@ export const element = (name, attributes = {}, ...children) => {
 };
 
 // Figures for people.
-export const whole = new Intl.NumberFormat("en");
+const whole = new Intl.NumberFormat("en");
+export const short = new Intl.NumberFormat("en", { notation: "compact" });
 export const count = (number) => whole.format(Math.round(number));
 export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
 export const milliseconds = (ms) => (ms < 10 ? ms.toFixed(1) : count(ms));

@@ -97,7 +97,11 @@ const verdict = (level, says, toDo) => {
   byId("verdict").dataset.level = level;
   set(byId("level"), level);
   set(byId("says"), says);
-  set(byId("do"), toDo);
+  if (byId("do").dataset.text !== toDo) {
+    byId("do").dataset.text = toDo;
+    // Between backticks there is something to be typed.
+    byId("do").replaceChildren(...toDo.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : part)));
+  }
 };
 
 const draw = () => {
