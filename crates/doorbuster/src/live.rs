@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use server::figures::grouped;
 use server::intake::catalog::Catalog;
 use server::metrics::Metrics;
 
@@ -104,19 +105,6 @@ fn line(before: &Snapshot, now: &Snapshot, elapsed: Duration) -> String {
         grouped(now.available)
     );
     line
-}
-
-/// 10000000 as "10,000,000".
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::net::{NetStats, Stop};
 
 pub use history::{Asked, History, POINTS_MAX, Points};
 pub use look::Looking;
+pub use verdict::grouped;
 
 use history::{Taken, WAITING_MAX};
 

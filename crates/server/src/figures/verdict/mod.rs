@@ -139,7 +139,11 @@ const RULES: &[Rule] = &[
             let left = available(night);
             (night.busy_seconds >= SECONDS && left > 0).then(|| {
                 let (busy, seconds) = (night.busy_per_s, night.busy_seconds);
-                format!("{busy:.0} orders/s are asked to come again, for {seconds} s now, while {left} units are left.")
+                format!(
+                    "{} orders/s are asked to come again, for {seconds} s now, while {} units are left.",
+                    whole(busy),
+                    grouped(left)
+                )
             })
         },
         action: "If processors and commits have room, raise `admission.orders_per_s` and send SIGHUP; else wait, buyers ask again.",
@@ -235,8 +239,10 @@ const RULES: &[Rule] = &[
             (left > 0).then(|| {
                 let rate = night.accepted_per_s;
                 format!(
-                    "{} at {rate:.0} orders/s, {left} units left.",
-                    live(night, "is selling", "are selling")
+                    "{} at {} orders/s, {} units left.",
+                    live(night, "is selling", "are selling"),
+                    whole(rate),
+                    grouped(left)
                 )
             })
         },
@@ -252,8 +258,11 @@ const RULES: &[Rule] = &[
             let sold: u64 = on_sale().map(|sale| sale.units.sold).sum();
             let what = live(night, "is sold out", "are sold out");
             Some(match held {
-                0 => format!("{what}: {sold} units sold."),
-                _ => format!("{what}: {sold} units sold, {held} held until they are paid or come back."),
+                0 => format!("{what}: {} units sold.", grouped(sold)),
+                _ => {
+                    let (sold, held) = (grouped(sold), grouped(held));
+                    format!("{what}: {sold} units sold, {held} held until they are paid or come back.")
+                }
             })
         },
         action: NOTHING,
@@ -306,6 +315,29 @@ fn next<'a>(night: &'a Night<'_>) -> Option<(&'a SaleFigures<'a>, u64)> {
     let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted);
     let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
     Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
+}
+
+/// 10000000 as "10,000,000".
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Orders per second, whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is no less than 0, and far from the end of numbers"
+)]
+fn whole(rate: f64) -> String {
+    grouped(rate.round() as u64)
 }
 
 /// What is free, in words, if it is less than that.

@@ -128,13 +128,13 @@ fn a_night_without_faults_is_told_by_its_sales() {
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
             "selling",
-            "\"Drop\" is selling at 4055 orders/s, 5 units left.",
+            "\"Drop\" is selling at 4,055 orders/s, 5 units left.",
         ),
-        (vec![sale(Live, 0, [5, 1, 0])], "selling", "\"Drop\" is selling at 4055 orders/s, 5 units left."),
+        (vec![sale(Live, 0, [5, 1, 0])], "selling", "\"Drop\" is selling at 4,055 orders/s, 5 units left."),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],
             "selling",
-            "2 sales are selling at 4055 orders/s, 7 units left.",
+            "2 sales are selling at 4,055 orders/s, 7 units left.",
         ),
         (
             vec![sale(Live, 0, [0, 2, 3])],
