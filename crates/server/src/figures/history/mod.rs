@@ -153,7 +153,7 @@ impl History {
     /// Reads it; may take a second.
     ///
     /// # Errors
-    /// [`NoHistory`].
+    /// `NoHistory`.
     pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
         let mut store = self.lock();
         let read = store.as_mut().ok_or(NoHistory)?.read(asked);
