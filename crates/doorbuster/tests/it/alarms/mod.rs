@@ -1,5 +1,7 @@
-//! The alerts for Prometheus, their runbook, and the real program that reads them.
+//! The alerts and the dashboard for Prometheus and Grafana, their runbook, and the real programs that read them.
 
+mod dashboard;
+mod live;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
