@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::{accepted, audit, configure, configure_with, sql};
 use crate::cluster_gate::{logged, serve_logged, until, until_ready};
+use crate::cluster_queues::metric;
 use crate::engines::Engines;
 
 /// A line of the log that is a warning.
@@ -27,10 +28,12 @@ fn warnings_of(directory: &Path, begin: impl FnOnce(), end: impl FnOnce()) -> Ve
         (!logged(directory, "reconciliation pauses").is_empty(), "no warning".to_owned())
     });
     std::thread::sleep(FAULT_LASTS);
+    assert_eq!(metric(&server, "doorbuster_reconciling"), 0, "nobody holds a lease that can't be renewed");
     end();
     until("it is over", || {
         (!logged(directory, "over: reconciliation pauses; ").is_empty(), "not over".to_owned())
     });
+    until("it reconciles again", || (metric(&server, "doorbuster_reconciling") == 1, "not yet".to_owned()));
     accepted(&server, 2, "k", 29);
     audit(directory);
     let warnings = logged(directory, WARNING).split_off(before);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "everything here is a test, its functions beside #[test] too")]
 
+mod alarms;
 mod api_document;
 mod arguments;
 mod bench_cli;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// What is free on a disk, and all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Disk {
-    pub(super) free_bytes: u64,
-    pub(super) bytes: u64,
+pub struct Disk {
+    pub free_bytes: u64,
+    pub bytes: u64,
 }
 
 impl Disk {
@@ -53,12 +53,13 @@ fn memory_bytes(status: &str) -> Option<u64> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct HostFigures {
-    pub(super) memory_bytes: Option<u64>,
-    /// Since the look before.
-    pub(super) processors_busy: Option<f64>,
-    pub(super) disk: Option<Disk>,
-    pub(super) ledger_bytes: Option<u64>,
+pub struct HostFigures {
+    pub memory_bytes: Option<u64>,
+    /// Since the look before, from 0 to 1.
+    pub processors_busy: Option<f64>,
+    pub disk: Option<Disk>,
+    /// With its WAL.
+    pub ledger_bytes: Option<u64>,
 }
 
 /// Looks at the machine.

@@ -167,7 +167,7 @@ impl Looking {
             health,
             sales,
         };
-        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"));
+        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), host);
         let taken = sample.taken();
         self.number += 1;
         self.moments.push_back(moment);

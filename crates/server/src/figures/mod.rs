@@ -22,6 +22,7 @@ use crate::intake::{Client, Health, Intake};
 use crate::net::{NetStats, Stop};
 
 pub use history::{Asked, History, POINTS_MAX, Points};
+pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;
 
@@ -56,20 +57,28 @@ pub struct Watched {
 pub struct Figures {
     /// The last sample, as JSON.
     latest: Mutex<Arc<[u8]>>,
+    /// What its look at the machine found.
+    host: Mutex<HostFigures>,
     pub history: History,
 }
 
 impl Figures {
     fn new(history: History) -> Figures {
-        Figures { latest: Mutex::default(), history }
+        Figures { latest: Mutex::default(), host: Mutex::default(), history }
     }
 
-    fn publish(&self, json: Vec<u8>) {
+    fn publish(&self, json: Vec<u8>, host: HostFigures) {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host;
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
     }
 
     pub fn latest(&self) -> Arc<[u8]> {
         Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Of the last second.
+    pub fn host(&self) -> HostFigures {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -41,7 +41,7 @@ pub(in crate::figures) struct Verdict {
     pub(in crate::figures) says: String,
     #[serde(rename = "do")]
     pub(in crate::figures) action: &'static str,
-    /// An anchor of docs/operating.md.
+    /// A heading of docs/runbook.md.
     pub(in crate::figures) runbook: String,
 }
 

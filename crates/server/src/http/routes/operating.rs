@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde::Deserialize;
 
 use crate::chores;
+use crate::figures::HostFigures;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::reads::{LedgerRead, ShowRead};
@@ -99,6 +100,7 @@ impl HttpService {
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);
         text.truncate(end);
         self.write_gauges(&mut text).expect("writing to a string cannot fail");
+        write_host(&mut text, &self.shared.figures.host()).expect("writing to a string cannot fail");
         write_net(&mut text, &self.shared.net).expect("writing to a string cannot fail");
         let skus = self.shared.lists.current_skus(&self.catalog, call.now, STOCK_METRICS_MAX);
         write_stock(&mut text, &self.catalog, &skus).expect("writing to a string cannot fail");
@@ -210,6 +212,29 @@ fn write_audit(out: &mut Vec<u8>, audit: &Audit) {
                 .end();
         })
         .end();
+}
+
+/// What the system does not say is not shown: no alarm is better than one by a number that nobody has.
+fn write_host(text: &mut String, host: &HostFigures) -> std::fmt::Result {
+    let mut gauge = |name: &str, help: &str, value: Option<&dyn std::fmt::Display>| {
+        let Some(value) = value else { return Ok(()) };
+        writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}")
+    };
+    let free = host.disk.map(|disk| disk.free_bytes);
+    let all = host.disk.map(|disk| disk.bytes);
+    gauge("doorbuster_disk_free_bytes", "Free on the disk of the data directory", shown(&free))?;
+    gauge("doorbuster_disk_bytes", "Size of the disk of the data directory", shown(&all))?;
+    gauge("doorbuster_ledger_bytes", "The ledger's file and its WAL", shown(&host.ledger_bytes))?;
+    gauge("doorbuster_memory_bytes", "Memory of this process that is resident", shown(&host.memory_bytes))?;
+    gauge(
+        "doorbuster_processors_busy_ratio",
+        "The part of the machine's processors that worked in the last second",
+        shown(&host.processors_busy),
+    )
+}
+
+fn shown<T: std::fmt::Display>(value: &Option<T>) -> Option<&dyn std::fmt::Display> {
+    value.as_ref().map(|value| value as &dyn std::fmt::Display)
 }
 
 fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {

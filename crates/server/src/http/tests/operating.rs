@@ -109,6 +109,15 @@ fn the_metrics_are_in_prometheus_format() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|value| value.parse::<f64>().unwrap())
+    };
+    let (free, disk) =
+        (value("doorbuster_disk_free_bytes").unwrap(), value("doorbuster_disk_bytes").unwrap());
+    assert!(0.0 < free && free <= disk, "{free} of {disk}");
+    assert!(value("doorbuster_memory_bytes").unwrap() > 100_000.0);
+    assert_eq!(value("doorbuster_ledger_bytes"), None, "what nobody knows is not shown");
     let mut names = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         assert!(names.insert(line.split(' ').next().unwrap().to_owned()), "{line} twice");

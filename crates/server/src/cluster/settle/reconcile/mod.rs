@@ -158,6 +158,7 @@ impl<'a> Reconciling<'a> {
             match self.round() {
                 Ok(()) => self.core.warnings.reconciling.well(),
                 Err(error) => {
+                    self.core.counts.reconciling.set(0);
                     self.core.warnings.reconciling.met(&error);
                     self.lease = None;
                 }
