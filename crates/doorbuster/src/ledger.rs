@@ -94,7 +94,7 @@ pub(crate) struct BackupArguments {
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-struct LedgerArguments {
+pub(crate) struct LedgerArguments {
     /// Directory of the ledger (ledger.data_dir of the server)
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -104,7 +104,7 @@ struct LedgerArguments {
 }
 
 impl LedgerArguments {
-    fn source(&self, environment: &Environment) -> Result<Source, Failure> {
+    pub(crate) fn source(&self, environment: &Environment) -> Result<Source, Failure> {
         if let Some(data_dir) = &self.data_dir {
             return Ok(Source::Directory(data_dir.clone()));
         }
@@ -128,10 +128,7 @@ pub(crate) fn audit(arguments: &AuditArguments, environment: &Environment) -> Re
             return cluster_audit::run(&config, environment);
         }
     }
-    let audit = arguments.ledger.source(environment)?.audit().map_err(|error| {
-        // A damaged ledger fails its audit; one that can't be had was not audited.
-        if error.is_damage() { Failure::check(error) } else { cannot_open(error) }
-    })?;
+    let audit = arguments.ledger.source(environment)?.audit().map_err(cannot_audit)?;
     output::print(&report(&audit))?;
     if audit.broken.is_empty() {
         return Ok(());
@@ -228,6 +225,11 @@ pub(crate) fn backup(arguments: &BackupArguments, environment: &Environment) -> 
              mariadb-backup, which is quicker to restore",
         )),
     }
+}
+
+/// A damaged ledger fails its audit; one that can't be had was not audited.
+pub(crate) fn cannot_audit(error: OpenError) -> Failure {
+    if error.is_damage() { Failure::check(error) } else { cannot_open(error) }
 }
 
 /// The caller named a wrong place, or the ledger there can't be had at the moment.

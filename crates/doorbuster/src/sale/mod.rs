@@ -1,4 +1,4 @@
-//! `doorbuster sale`: the operator's commands against a running server.
+//! `doorbuster sale`: the operator's commands against a running server, and the report of a sale from its ledger.
 //!
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
@@ -8,6 +8,8 @@ mod difference;
 mod duplicate;
 mod edit;
 mod plan;
+mod report;
+mod report_text;
 mod slips;
 mod written;
 
@@ -42,6 +44,7 @@ Examples:
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
   doorbuster sale pause 3
   doorbuster sale restock 3 30 50
+  doorbuster sale report 3 --data-dir var/doorbuster     the morning after; reads the ledger, and asks no server
 
 The server is http://127.0.0.1:8080 unless --server or DOORBUSTER_SERVER names another. The operator token comes
 from --token-file, from DOORBUSTER_OPERATOR_TOKEN, or from a demo's data directory: --data-dir var/demo.")]
@@ -73,6 +76,7 @@ enum SaleCommand {
     Resume(SaleNamed),
     /// End the sale for good; payments of held orders go on
     End(SaleNamed),
+    Report(report::ReportArguments),
     /// Add units to an item
     Restock(StockChange),
     /// Take units off an item that were counted wrongly; never below what is held and sold
@@ -178,6 +182,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Pause(named) => steer(named, "pause", environment),
         SaleCommand::Resume(named) => steer(named, "resume", environment),
         SaleCommand::End(named) => steer(named, "end", environment),
+        SaleCommand::Report(report) => report::run(report, environment),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
     }

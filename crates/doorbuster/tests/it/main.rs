@@ -40,6 +40,7 @@ mod payments;
 mod published;
 mod reload;
 mod sale_file;
+mod sale_report;
 #[path = "../../../server/tests/it/sent.rs"]
 mod sent;
 mod serve;

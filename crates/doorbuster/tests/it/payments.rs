@@ -14,7 +14,7 @@ use crate::{doorbuster, outcome};
 
 const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
 
-fn post(server: &Serving, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
+pub(crate) fn post(server: &Serving, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
     let mut connection = Connection::open(server.address).unwrap();
     let headers = [headers, &[("Content-Type", "application/json")]].concat();
     let response = connection.exchange("POST", path, &headers, &body.to_string()).unwrap();
@@ -23,7 +23,7 @@ fn post(server: &Serving, path: &str, headers: &[(&str, &str)], body: &Value) ->
 }
 
 /// What the provider's callback for the payment is answered.
-fn pay(server: &Serving, payment: &str, order: &str, amount: u64) -> Value {
+pub(crate) fn pay(server: &Serving, payment: &str, order: &str, amount: u64) -> Value {
     let body = json!({ "payment_id": payment, "order": order, "amount": amount });
     let at = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let key = hmac::Key::new(hmac::HMAC_SHA256, PAYMENT_SECRET.as_bytes());
@@ -32,13 +32,13 @@ fn pay(server: &Serving, payment: &str, order: &str, amount: u64) -> Value {
     post(server, "/api/v1/payments", &[("Doorbuster-Signature", &format!("t={at},v1={hex}"))], &body)
 }
 
-fn refunds(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
+pub(crate) fn refunds(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
     let mut command = doorbuster(directory);
     command.arg("refunds").args(arguments).args(["--server", &format!("http://{}", server.address)]);
     outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
 }
 
-fn demo(directory: &Path) -> Serving {
+pub(crate) fn demo(directory: &Path) -> Serving {
     let mut command = doorbuster(directory);
     command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
     command.env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crate::intake::{Client, Health, Intake};
 use crate::net::{NetStats, Stop};
 
-pub use history::{Asked, History, POINTS_MAX, Points};
+pub use history::{Asked, History, Kept, NotKept, POINTS_MAX, Points};
 pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;

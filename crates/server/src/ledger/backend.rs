@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use engine::{Book, KeptAddress, Notice, Seq, UnixMs};
+use engine::{Book, Entry, KeptAddress, Notice, SaleId, Seq, UnixMs};
 
 use super::mysql::{self, MySqlLedger};
+use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{AppendError, Audit, Batch, Changes, EndpointChange, Events, OrderLine, Progress, Told};
 use crate::clock::Notes;
@@ -288,6 +289,21 @@ impl Source {
             Source::Directory(data_dir) => Ok(sqlite::audit(data_dir)?),
             Source::MySql(options) => Ok(mysql::audit(options)?),
         }
+    }
+
+    /// Audits it and reports on a sale, in the same read: both are as of the same entry, `to` or the last one. The report is
+    /// `None` if there was no such sale by then.
+    ///
+    /// # Errors
+    /// As [`Source::audit`], or if the ledger ends before `to`.
+    pub fn report(&self, sale: SaleId, to: Option<u64>) -> Result<(Audit, Option<SaleReport>), OpenError> {
+        let mut tally = Tally::of(sale);
+        let mut each = |book: &Book, entry: &Entry| tally.add(book, entry);
+        let audit = match self {
+            Source::Directory(data_dir) => sqlite::audit_each(data_dir, to, &mut each)?,
+            Source::MySql(options) => mysql::audit_each(options, to, &mut each)?,
+        };
+        Ok((audit, tally.finish()))
     }
 
     /// Orders placed or changed after `since`: one page, see [`Changes`].

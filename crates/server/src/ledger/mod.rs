@@ -2,7 +2,7 @@
 //!
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
 //! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`),
-//! whose addresses go (`erasing`), what the shop is told (`outgoing`); `images` of items lie beside it. A backend takes the entries of one batch
+//! whose addresses go (`erasing`), what the shop is told (`outgoing`), what a sale came to (`report`); `images` of items lie beside it. A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 
 mod audit;
@@ -15,6 +15,7 @@ mod images;
 pub mod mysql;
 mod outgoing;
 mod record;
+mod report;
 mod rows;
 pub mod sqlite;
 
@@ -30,6 +31,7 @@ pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use outgoing::{
     ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
+pub use report::{Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;
 
 /// What one transaction appends.

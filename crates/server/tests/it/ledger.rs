@@ -1,6 +1,6 @@
 //! Conformance of the ledger's backends: the same histories, the same results.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use ::mysql::prelude::Queryable;
@@ -414,5 +414,49 @@ fn a_number_that_is_far_off_is_a_gap_and_costs_no_time_and_no_memory() {
         let audit = place.source().audit().unwrap();
         assert!(audit.broken[0].contains("gap") && !audit.complete, "{:?}", audit.broken);
         assert!(place.load().is_err());
+    }
+}
+
+#[test]
+fn a_report_is_what_the_orders_add_up_to_and_stays_so_as_of_its_entry() {
+    for place in Place::each() {
+        let mut ledger = place.open();
+        let mut book = Book::new();
+        history(&mut book, &mut ledger, 34, 60);
+        let source = place.source();
+        let mut orders = Vec::new();
+        source.export(0, &mut |order| orders.push(order)).unwrap();
+        let sales: BTreeSet<_> = book.sales().map(|sale| sale.spec.id).collect();
+        let mut reports = Vec::new();
+        for sale in sales {
+            let (audit, report) = source.report(sale, None).unwrap();
+            let report = report.expect("it is a sale of the book");
+            let count = |status| {
+                let of = orders.iter().filter(|order| order.sale == sale && order.status == status);
+                of.count() as u64
+            };
+            let found = report.orders;
+            let by_status =
+                [found.held, found.paid + found.paid_late, found.cancelled, found.expired, found.refunded];
+            let statuses = [Status::Held, Status::Paid, Status::Cancelled, Status::Expired, Status::Refunded];
+            assert_eq!(by_status, statuses.map(count), "{place:?}: {sale:?}");
+            let skus: Vec<_> = audit.skus.iter().filter(|sku| sku.sale == sale).collect();
+            assert_eq!(report.items.len(), skus.len());
+            for (item, sku) in report.items.iter().zip(skus) {
+                let found = (item.total, item.available, item.held, item.sold, item.orders.placed);
+                assert_eq!(found, (sku.total, sku.available, sku.held, sku.sold, sku.orders), "{place:?}");
+            }
+            reports.push((sale, report));
+        }
+        assert!(reports.iter().map(|(_, report)| report.orders.placed).sum::<u64>() > 20, "{place:?}");
+        history(&mut book, &mut ledger, 35, 30);
+        for (sale, report) in reports {
+            let (audit, again) = source.report(sale, Some(report.entry)).unwrap();
+            assert_eq!((audit.entries, audit.broken), (report.entry, Vec::new()), "{place:?}");
+            assert_eq!(again, Some(report), "{place:?}");
+        }
+        let ahead = source.report(engine::SaleId(1), Some(1 << 40)).unwrap_err().to_string();
+        assert!(ahead.contains("ahead of this ledger"), "{ahead}");
+        assert_eq!(source.report(engine::SaleId(999), None).unwrap().1, None);
     }
 }

@@ -5,6 +5,7 @@
 //! be waited for by whoever takes the figures.
 
 mod ask;
+mod kept;
 mod store;
 
 use std::fmt::Display;
@@ -13,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use ask::{Asked, POINTS_MAX, Points};
+pub use kept::{Kept, NotKept};
 use store::{OpenError, Store};
 
 use super::host::Disk;

@@ -14,7 +14,7 @@ use super::ask::{Asked, Points};
 use super::{Bounds, COLUMNS, DAY_MS, Left, Taken};
 
 /// Of the tables below; a file of another one is left alone.
-const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 1;
 const PAGE_BYTES: i64 = 4096;
 const MINUTE_MS: i64 = 60_000;
 /// Rows of stock that are removed at a time because of their age.

@@ -16,6 +16,7 @@ mod sql;
 
 use mysql::Conn;
 
+pub(in crate::ledger) use book::audit_each;
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
 pub use connect::{Limits, Options, Tls};
 pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};

@@ -31,6 +31,7 @@ pub use checkpoint::Checkpointed;
 pub use marks::is_a_shops;
 pub use outgoing::{EventReader, open_event_reader};
 pub use read::{changes, export};
+pub(super) use replay::audit_each;
 pub use replay::{LoadError, audit};
 
 use crate::ledger::rows::RowError;

@@ -214,12 +214,32 @@ pub(super) fn nonsense(column: usize, error: RowError) -> rusqlite::Error {
 /// # Errors
 /// If the ledger cannot be opened or read. A broken invariant is no error but the audit's result.
 pub fn audit(data_dir: &Path) -> Result<Audit, OpenError> {
+    audit_each(data_dir, None, &mut |_book, _entry| {})
+}
+
+/// Checks every invariant over the ledger up to an entry, while a server writes it or not; `None`: as of the moment of the call.
+/// Calls `each` after every entry.
+///
+/// # Errors
+/// If the ledger cannot be opened or read, or ends before `to`. A broken invariant is no error but the audit's result.
+pub(in crate::ledger) fn audit_each(
+    data_dir: &Path,
+    to: Option<u64>,
+    each: &mut dyn FnMut(&Book, &Entry),
+) -> Result<Audit, OpenError> {
     let connection = open_reader(data_dir)?;
     let last = last_seq(&connection)?;
+    if let Some(since) = to.filter(|to| *to > last) {
+        return Err(OpenError::CursorAhead { since, last });
+    }
+    let last = to.unwrap_or(last);
     let mut broken = Vec::new();
     let mut book = Book::new();
-    let replayed =
-        replay_to(&connection, last, |entry| book.replay(LedgerKind::Book, &entry).map_err(LoadError::from));
+    let replayed = replay_to(&connection, last, |entry| {
+        book.replay(LedgerKind::Book, &entry).map_err(LoadError::from)?;
+        each(&book, &entry);
+        Ok(())
+    });
     match replayed {
         Ok(()) => {}
         Err(LoadError::Inconsistent(found)) => broken.push(found.to_string()),

@@ -15,6 +15,7 @@ use mysql::prelude::Queryable;
 
 pub use read::{changes, export};
 pub(super) use read::{order_row, read_skus};
+pub(in crate::ledger) use replay::audit_each;
 pub(super) use replay::{Columns, last_seq};
 pub use replay::{LoadError, audit};
 

@@ -248,6 +248,19 @@ fn check_buyers(connection: &mut Conn, broken: &mut Vec<String>) -> Result<(), O
 /// # Errors
 /// If the ledger cannot be opened or read. A broken invariant is no error but the audit's result.
 pub fn audit(options: &Options) -> Result<Audit, OpenError> {
+    audit_each(options, None, &mut |_book, _entry| {})
+}
+
+/// Checks every invariant over the ledger up to an entry, while a server writes it or not; `None`: as of the moment of the call.
+/// Calls `each` after every entry.
+///
+/// # Errors
+/// If the ledger cannot be opened or read, or ends before `to`. A broken invariant is no error but the audit's result.
+pub(in crate::ledger) fn audit_each(
+    options: &Options,
+    to: Option<u64>,
+    each: &mut dyn FnMut(&Book, &Entry),
+) -> Result<Audit, OpenError> {
     let mut connection = open_reader(options)?;
     // One snapshot of the two, or a running server would seem to be ahead of itself.
     connection.query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
@@ -258,7 +271,16 @@ pub fn audit(options: &Options) -> Result<Audit, OpenError> {
     let mut broken = Vec::new();
     let kind = if shared { LedgerKind::Gated } else { LedgerKind::Book };
     let mut book = Book::new();
-    match replay_to(&mut connection, last, |entry| book.replay(kind, &entry).map_err(LoadError::from)) {
+    if let Some(since) = to.filter(|to| *to > last) {
+        return Err(OpenError::CursorAhead { since, last });
+    }
+    let up_to = to.unwrap_or(last);
+    let replayed = replay_to(&mut connection, up_to, |entry| {
+        book.replay(kind, &entry).map_err(LoadError::from)?;
+        each(&book, &entry);
+        Ok(())
+    });
+    match replayed {
         Ok(()) => {}
         Err(LoadError::MySql(error)) => return Err(error.into()),
         Err(LoadError::Row(error)) => broken.push(format!("a row makes no sense: {error}")),
@@ -270,9 +292,9 @@ pub fn audit(options: &Options) -> Result<Audit, OpenError> {
     }
     check_buyers(&mut connection, &mut broken)?;
     // The tables of the state as of this snapshot, so they can be held against all entries and no fewer.
-    if shared && broken.is_empty() {
+    if shared && up_to == last && broken.is_empty() {
         shared_audit::check(&mut connection, &book, &mut broken)?;
     }
     roll_back(&mut connection)?;
-    Ok(Audit::of(&book, last, broken))
+    Ok(Audit::of(&book, up_to, broken))
 }

@@ -1,0 +1,114 @@
+//! `doorbuster sale report`: what a sale came to, from the ledger, and from the figures that were kept beside it.
+//!
+//! Must not: add anything up; the ledger's report does. What is not known is named, and never shown as 0.
+
+use clap::Args;
+use serde::Serialize;
+use server::clock::wall_clock;
+use server::config::Environment;
+use server::figures::Kept;
+use server::ledger::{Audit, SaleReport, Source};
+
+use super::report_text;
+use crate::failure::Failure;
+use crate::ledger::{LedgerArguments, cannot_audit};
+use crate::output;
+
+/// Report what a sale came to, when it is over or so far.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Reads the whole ledger once, while a server runs on it or not, and audits it by the way: units, orders by what became of
+them, when it sold out, the fullest second, how soon holds were paid, payments, refunds, and what operators did. All of it is
+as of one entry, which is named. What was refused, and how fast the answers were, comes from figures.db beside the
+ledger, as far as that was kept; it is of the whole server. Takes as much memory as the server's book.
+
+Exit codes: 0 reported; 1 there is no such sale, or the audit is not clean.
+
+Examples:
+  doorbuster sale report 3 --data-dir var/doorbuster
+  doorbuster sale report 3 --config doorbuster.toml     the ledger that the server has by this file, also a cluster's
+  doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid")]
+pub(super) struct ReportArguments {
+    /// The sale's number
+    sale: u64,
+    #[command(flatten)]
+    ledger: LedgerArguments,
+    /// All of it, as JSON; amounts in the currency's smallest unit, times in milliseconds since 1970
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that is reported; with `--json` in this shape, to which fields are only added.
+#[derive(Debug, Serialize)]
+pub(super) struct Reported {
+    /// The first line that people read.
+    pub(super) says: String,
+    /// The sale's time is over, by this machine's clock, or somebody ended it.
+    pub(super) over: bool,
+    pub(super) report: SaleReport,
+    pub(super) audit: Audited,
+    /// `None`: nothing is known, for the reason in `figures_unknown`.
+    pub(super) figures: Option<Kept>,
+    pub(super) figures_unknown: Option<String>,
+    /// What was asked and nothing here keeps.
+    pub(super) not_kept: &'static [&'static str],
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Audited {
+    pub(super) clean: bool,
+    /// If not, the report is of the entries before the first wrong one.
+    pub(super) complete: bool,
+    pub(super) broken: Vec<String>,
+}
+
+const NOT_KEPT: &[&str] = &["refusals by reason", "verdicts that were not green", "restarts"];
+
+pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
+    let source = arguments.ledger.source(environment)?;
+    let (audit, report) = source.report(engine::SaleId(arguments.sale), None).map_err(cannot_audit)?;
+    let broken = check(&audit);
+    let Some(report) = report else {
+        let missing = format!("there is no sale {} in this ledger", arguments.sale);
+        return broken.and(Err(Failure::check(missing)));
+    };
+    let reported = reported(&source, audit, report, wall_clock().0);
+    if arguments.json {
+        let json = serde_json::to_string(&reported).expect("all of it is plain");
+        output::print(&format!("{json}\n"))?;
+    } else {
+        output::print(&report_text::page(&reported))?;
+    }
+    broken
+}
+
+fn check(audit: &Audit) -> Result<(), Failure> {
+    if audit.broken.is_empty() {
+        return Ok(());
+    }
+    let lines: String = audit.broken.iter().map(|line| format!("\n  {line}")).collect();
+    Err(Failure::check(format!("the ledger breaks {} invariant(s):{lines}", audit.broken.len())))
+}
+
+fn reported(source: &Source, audit: Audit, report: SaleReport, now_ms: u64) -> Reported {
+    let ends_at_ms = report.ended_at_ms.unwrap_or(report.ends_at_ms);
+    let figures = match source {
+        _ if now_ms <= report.starts_at_ms => Err("the sale has not begun".to_owned()),
+        Source::Directory(data_dir) => {
+            let time = (report.starts_at_ms, ends_at_ms.min(now_ms));
+            Kept::read(data_dir, time).map_err(|error| error.to_string())
+        }
+        Source::MySql(_) => Err("with this ledger each server keeps them in its memory".to_owned()),
+    };
+    let over = ends_at_ms <= now_ms;
+    let clean = audit.broken.is_empty();
+    Reported {
+        says: report_text::sentence(&report, clean, over, now_ms),
+        over,
+        report,
+        audit: Audited { clean, complete: audit.complete, broken: audit.broken },
+        figures_unknown: figures.as_ref().err().cloned(),
+        figures: figures.ok(),
+        not_kept: NOT_KEPT,
+    }
+}

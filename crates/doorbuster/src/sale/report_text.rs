@@ -1,0 +1,287 @@
+//! The report of a sale as people read it in a terminal of 100 columns.
+//!
+//! Must not: find anything out.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use server::ledger::{Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
+
+use super::report::Reported;
+use crate::output::{self, money, numbers, plain, words};
+use crate::time::{format_duration, format_utc, format_utc_exactly};
+
+/// Items, and things that happened, that are shown one by one; `--json` has more.
+const ROWS_MAX: usize = 50;
+const TITLE_CHARS_MAX: usize = 28;
+
+/// The whole sale in one line.
+pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64) -> String {
+    let sum = |of: fn(&ItemReport) -> u64| report.items.iter().map(of).sum::<u64>();
+    let (total, sold, held) = (sum(|item| item.total), sum(|item| item.sold), sum(|item| item.held));
+    let mut text = plain(&report.title);
+    if now_ms < report.starts_at_ms && !over {
+        write!(text, " starts at {} with {}", format_utc(report.starts_at_ms), counted(total, "unit"))
+    } else {
+        let buyers = counted(report.buyers_bought, "buyer");
+        write!(
+            text,
+            " sold {sold} of {} to {buyers}{}",
+            counted(total, "unit"),
+            if over { "" } else { " so far" }
+        )
+    }
+    .expect("a String takes every write");
+    if let Some(at_ms) = report.sold_out_at_ms {
+        text += &format!(", all taken in {}", after(at_ms, report.starts_at_ms));
+    }
+    if held > 0 {
+        text += &format!("; {held} held");
+    }
+    text += &format!("; {} due; ", counted(report.refunds_due.count, "refund"));
+    text + if clean { "audit clean." } else { "AUDIT NOT CLEAN." }
+}
+
+/// All of it.
+pub(super) fn page(reported: &Reported) -> String {
+    let report = &reported.report;
+    let mut text = format!("{}\n\n", reported.says);
+    for (name, line) in lines(report).into_iter().chain(server_lines(reported)) {
+        text += format!("{name:<10}{line}").trim_end();
+        text.push('\n');
+    }
+    text.push('\n');
+    text += &units(report);
+    text.push('\n');
+    text += &times(report);
+    if report.items.len() > ROWS_MAX {
+        text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
+    }
+    text += &happened(report);
+    text
+}
+
+type Line = (&'static str, String);
+
+fn lines(report: &SaleReport) -> Vec<Line> {
+    let span = |from, to| format!("{} to {}", format_utc(from), format_utc(to));
+    let mut lines = vec![
+        (
+            "sale",
+            format!("{}, as of entry {}, {}", report.sale, report.entry, format_utc(report.entry_at_ms)),
+        ),
+        ("planned", span(report.planned_starts_at_ms, report.planned_ends_at_ms)),
+    ];
+    let to_ms = report.ended_at_ms.unwrap_or(report.ends_at_ms);
+    let how = match (report.ended_at_ms, report.paused) {
+        (Some(_), _) => ", ended by an operator",
+        (None, true) => ", paused",
+        (None, false) => "",
+    };
+    lines.push(("was", span(report.starts_at_ms, to_ms) + how));
+    lines.push(("orders", orders(report.orders)));
+    lines.push((
+        "buyers",
+        format!("{} ordered, {} with a paid order", report.buyers_ordered, report.buyers_bought),
+    ));
+    if let Some((first, peak)) = report.first_order_at_ms.zip(report.peak_at_ms) {
+        let first = after(first, report.starts_at_ms);
+        let peak = format!("{} in the second of {}", report.peak_orders_per_s, format_utc(peak));
+        lines.push(("speed", format!("first order {first} after the start; at most {peak}")));
+    }
+    let abandoned = report.orders.expired + report.orders.cancelled;
+    lines.push((
+        "holds",
+        match report.paid_after_ms {
+            Some(after) => format!(
+                "paid after {} (half), {} (90%), {} (99%); {abandoned} abandoned",
+                duration(after.p50),
+                duration(after.p90),
+                duration(after.p99)
+            ),
+            None => format!("none was paid in time; {abandoned} abandoned"),
+        },
+    ));
+    let sum = |sum: Sum| format!("{}, {}", sum.count, money(sum.amount, &report.currency));
+    lines.push(("payments", sum(report.payments)));
+    lines.push(("refunds", format!("due: {}; made: {}", sum(report.refunds_due), sum(report.refunds_made))));
+    lines
+}
+
+fn orders(orders: Orders) -> String {
+    let Orders { placed, held, paid, paid_late, cancelled, expired, refunded, rejected } = orders;
+    let mut text = format!(
+        "{placed}: {paid} paid, {paid_late} paid late, {held} held, {expired} expired, {cancelled} cancelled, {refunded} refunded"
+    );
+    if rejected > 0 {
+        text += &format!("; {rejected} rejected");
+    }
+    text
+}
+
+fn server_lines(reported: &Reported) -> Vec<Line> {
+    let mut lines = match (&reported.figures, &reported.figures_unknown) {
+        (Some(kept), _) => {
+            let about = if kept.row_s > 1 { "about " } else { "" };
+            let ms = |ms: Option<f64>| ms.map_or_else(|| "not known".to_owned(), |ms| format!("{ms:.1} ms"));
+            vec![
+                (
+                    "server",
+                    format!(
+                        "{about}{} accepted, {} refused, {} busy, {} unknown, of all sales in that time",
+                        kept.accepted, kept.refused, kept.busy, kept.unknown
+                    ),
+                ),
+                (
+                    "answers",
+                    format!(
+                        "half within {} (mean), 99% within {} (at the worst)",
+                        ms(kept.order_p50_ms),
+                        ms(kept.order_p99_ms)
+                    ),
+                ),
+                (
+                    "figures",
+                    format!(
+                        "{} of {} rows of {} s are there",
+                        kept.rows.min(kept.rows_expected),
+                        kept.rows_expected,
+                        kept.row_s
+                    ),
+                ),
+            ]
+        }
+        (None, why) => {
+            let why = why.as_deref().unwrap_or("they were not asked for");
+            vec![("figures", format!("refused, busy, unknown, speed of answers: not known; {}", plain(why)))]
+        }
+    };
+    lines.push(("not kept", reported.not_kept.join(", ")));
+    lines
+}
+
+fn units(report: &SaleReport) -> String {
+    let rows: Vec<_> = shown(report)
+        .map(|item| {
+            [
+                item.product.to_string(),
+                plain(&item.title).chars().take(TITLE_CHARS_MAX).collect(),
+                item.planned.to_string(),
+                item.total.to_string(),
+                item.sold.to_string(),
+                item.held.to_string(),
+                item.available.to_string(),
+                item.returned.to_string(),
+                item.returned_taken.to_string(),
+            ]
+        })
+        .collect();
+    let columns = [
+        numbers("product"),
+        words("title"),
+        numbers("planned"),
+        numbers("total"),
+        numbers("sold"),
+        numbers("held"),
+        numbers("left"),
+        numbers("returned"),
+        numbers("taken again"),
+    ];
+    output::table(columns, &rows)
+}
+
+fn times(report: &SaleReport) -> String {
+    let since =
+        |at_ms: Option<u64>| at_ms.map_or_else(|| "-".to_owned(), |at_ms| after(at_ms, report.starts_at_ms));
+    let rows: Vec<_> = shown(report)
+        .map(|item| {
+            let orders = item.orders;
+            [
+                item.product.to_string(),
+                orders.placed.to_string(),
+                orders.paid.to_string(),
+                orders.paid_late.to_string(),
+                orders.expired.to_string(),
+                orders.cancelled.to_string(),
+                orders.refunded.to_string(),
+                since(item.first_order_at_ms),
+                since(item.half_at_ms),
+                since(item.sold_out_at_ms),
+            ]
+        })
+        .collect();
+    let columns = [
+        numbers("product"),
+        numbers("orders"),
+        numbers("paid"),
+        numbers("late"),
+        numbers("expired"),
+        numbers("cancelled"),
+        numbers("refunded"),
+        numbers("first"),
+        numbers("half taken"),
+        numbers("all taken"),
+    ];
+    output::table(columns, &rows)
+}
+
+fn shown(report: &SaleReport) -> impl Iterator<Item = &ItemReport> {
+    report.items.iter().take(ROWS_MAX)
+}
+
+fn happened(report: &SaleReport) -> String {
+    let mut text = String::from("\n");
+    for Happened { at_ms, what, .. } in report.happened.iter().take(ROWS_MAX) {
+        text += &format!("{}  {}\n", format_utc_exactly(*at_ms), plain(&in_words(what)));
+    }
+    let more = report.happened.len().saturating_sub(ROWS_MAX) as u64 + report.happened_left_out;
+    if more > 0 {
+        text += &format!("and {more} more: --json has the first 1,000\n");
+    }
+    text
+}
+
+fn in_words(what: &WhatHappened) -> String {
+    match what {
+        WhatHappened::Created => "created".to_owned(),
+        WhatHappened::Changed { title, starts_at_ms, ends_at_ms, payment_ms } => {
+            let parts = [
+                title.as_ref().map(|title| format!("title {title}")),
+                starts_at_ms.map(|at_ms| format!("start {}", format_utc(at_ms))),
+                ends_at_ms.map(|at_ms| format!("end {}", format_utc(at_ms))),
+                payment_ms.map(|ms| format!("{} to pay", format_duration(Duration::from_millis(ms)))),
+            ];
+            format!("changed: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+        }
+        WhatHappened::Paused => "paused".to_owned(),
+        WhatHappened::Resumed => "resumed".to_owned(),
+        WhatHappened::Ended => "ended".to_owned(),
+        WhatHappened::Restocked { product, units, key } => {
+            format!("product {product}: {} added, key {key}", counted(*units, "unit"))
+        }
+        WhatHappened::Corrected { product, units, key } => {
+            format!("product {product}: {} taken off, key {key}", counted(*units, "unit"))
+        }
+        WhatHappened::ClockCorrected { from_ms, to_ms, who } => {
+            format!("the clock was set from {} to {} by {who}", format_utc(*from_ms), format_utc(*to_ms))
+        }
+    }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// From one time to a later one.
+fn after(at_ms: u64, since_ms: u64) -> String {
+    duration(at_ms.saturating_sub(since_ms))
+}
+
+/// To a thousandth of a second below ten seconds, to a tenth below two minutes, and to a second beyond.
+fn duration(ms: u64) -> String {
+    match ms {
+        ..10_000 => format!("{} s", ms as f64 / 1_000.0),
+        10_000..120_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        _ => format_duration(Duration::from_millis(ms)),
+    }
+}

@@ -1,0 +1,126 @@
+//! What was kept of a time that is over, read from the file beside a server or without one.
+//!
+//! Must not: change the file, or make one.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, params};
+use serde::Serialize;
+
+use super::store::FORMAT;
+use super::{FILE_NAME, signed};
+
+/// Of the whole server, whatever sales it had.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Kept {
+    /// How long a row is: seconds are kept for a day.
+    pub row_s: u64,
+    pub rows: u64,
+    /// What there would be if none was missing. In a time without rows the server was down, or had no room.
+    pub rows_expected: u64,
+    /// Orders, from rates: of minutes, about so many.
+    pub received: u64,
+    pub accepted: u64,
+    pub replayed: u64,
+    pub refused: u64,
+    pub busy: u64,
+    pub unknown: u64,
+    /// The mean over the rows in which there were orders; `None`: there were none.
+    pub order_p50_ms: Option<f64>,
+    /// The highest of any row.
+    pub order_p99_ms: Option<f64>,
+    pub commit_p99_ms: Option<f64>,
+}
+
+/// Why nothing is known of it.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    #[error("there is no figures.db beside the ledger")]
+    Missing,
+    #[error("figures.db has no row of that time")]
+    NotThen,
+    #[error("figures.db is of format {0}, which this version does not know")]
+    Format(i64),
+    #[error("figures.db can't be read: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("figures.db can't be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Kept {
+    /// From a time on, and before another: seconds if the file still has the first of them, and minutes otherwise.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    pub fn read(data_dir: &Path, (from_ms, to_ms): (u64, u64)) -> Result<Kept, NotKept> {
+        let path = data_dir.join(FILE_NAME);
+        if !path.try_exists()? {
+            return Err(NotKept::Missing);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "query_only", true)?;
+        let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if format != FORMAT {
+            return Err(NotKept::Format(format));
+        }
+        for (table, row_s) in [("seconds", 1), ("minutes", 60)] {
+            let first = format!("SELECT min(at_ms) FROM {table}");
+            let first: Option<i64> = connection.query_row(&first, [], |row| row.get(0))?;
+            let is_last = table == "minutes";
+            let whole = first.is_some_and(|first| first <= signed(from_ms).saturating_add(1_000));
+            let kept = (whole || is_last).then(|| sum(&connection, table, row_s, (from_ms, to_ms)));
+            if let Some(kept) = kept.transpose()?.filter(|kept| kept.rows > 0) {
+                return Ok(kept);
+            }
+        }
+        // The first start of a server may be in the time: no minute is whole yet, or none before it.
+        let kept = sum(&connection, "seconds", 1, (from_ms, to_ms))?;
+        if kept.rows > 0 { Ok(kept) } else { Err(NotKept::NotThen) }
+    }
+}
+
+fn sum(
+    connection: &Connection,
+    table: &str,
+    row_s: u64,
+    (from_ms, to_ms): (u64, u64),
+) -> Result<Kept, rusqlite::Error> {
+    let row_ms = row_s * 1_000;
+    // A row is known by its beginning.
+    let from_ms = from_ms - from_ms % row_ms;
+    let query = format!(
+        "SELECT count(*), total(received), total(accepted), total(replayed), total(refused), total(busy), total(unknown), \
+         avg(order_p50_ms), max(order_p99_ms), max(commit_p99_ms) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2"
+    );
+    connection.query_row(&query, params![signed(from_ms), signed(to_ms)], |row| {
+        let orders = |column| Ok::<_, rusqlite::Error>(whole(row.get::<_, f64>(column)? * row_s as f64));
+        Ok(Kept {
+            row_s,
+            rows: row.get::<_, i64>(0)?.unsigned_abs(),
+            rows_expected: to_ms.saturating_sub(from_ms).div_ceil(row_ms),
+            received: orders(1)?,
+            accepted: orders(2)?,
+            replayed: orders(3)?,
+            refused: orders(4)?,
+            busy: orders(5)?,
+            unknown: orders(6)?,
+            order_p50_ms: row.get(7)?,
+            order_p99_ms: row.get(8)?,
+            commit_p99_ms: row.get(9)?,
+        })
+    })
+}
+
+/// Rates are not negative, and their sums far below 2^63.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "see above; beyond, it is the bound"
+)]
+fn whole(orders: f64) -> u64 {
+    orders.round() as u64
+}

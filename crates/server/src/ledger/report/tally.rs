@@ -1,0 +1,294 @@
+//! Adds a sale up, entry by entry.
+//!
+//! Beside the book it keeps 4 bytes for each hold that was paid, up to 70 for each buyer, and a few for each payment that is to go
+//! back. Must not: keep an order.
+
+use std::collections::{HashMap, HashSet};
+
+use engine::{
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, OrderView, Pay, SaleId, SaleSpec, Seq, SkuId,
+    Status, UnixMs,
+};
+
+use super::{HAPPENED_MAX, Happened, ItemReport, SaleReport, Spread, Sum, WhatHappened};
+
+/// What is known so far.
+pub(in crate::ledger) struct Tally {
+    sale: SaleId,
+    /// Of its first item; `None`: it was not created yet.
+    first_sku: Option<SkuId>,
+    report: SaleReport,
+    /// Items of which nothing is available, and how many.
+    out: Vec<bool>,
+    out_len: usize,
+    /// How many paid orders each buyer has, of all who placed one.
+    buyers: HashMap<BuyerId, u32>,
+    paid_after_ms: Vec<u32>,
+    paid_late: HashSet<Seq>,
+    refunds_due: HashMap<Seq, u64>,
+    /// The second that is counted, and its orders.
+    second: (u64, u64),
+}
+
+impl Tally {
+    pub(in crate::ledger) fn of(sale: SaleId) -> Tally {
+        Tally {
+            sale,
+            first_sku: None,
+            report: SaleReport::default(),
+            out: Vec::new(),
+            out_len: 0,
+            buyers: HashMap::new(),
+            paid_after_ms: Vec::new(),
+            paid_late: HashSet::new(),
+            refunds_due: HashMap::new(),
+            second: (0, 0),
+        }
+    }
+
+    /// Takes the next entry, which the book has carried out.
+    pub(in crate::ledger) fn add(&mut self, book: &Book, entry: &Entry) {
+        let Entry { seq, at, ref event } = *entry;
+        (self.report.entry, self.report.entry_at_ms) = (seq.0, at.0);
+        match event {
+            Event::SaleCreated(spec) if spec.id == self.sale => self.created(book, spec),
+            _ if self.first_sku.is_none() => return,
+            Event::OrderPlaced { id, buyer, quantity, .. } => {
+                self.placed(book, entry, id.sku, *buyer, *quantity)
+            }
+            Event::OrderClosed { order, how } => self.closed(book, at, *order, *how),
+            Event::StockAdjusted { sku, how, units, .. } => {
+                if let Some(item) = self.item(*sku) {
+                    item.untouched = match how {
+                        Adjust::Restock => item.untouched.saturating_add(*units),
+                        Adjust::Correct => item.untouched.saturating_sub(*units),
+                    };
+                }
+                self.stock_moved(book, at, *sku);
+            }
+            Event::PaymentRecorded { pay, disposition } => {
+                self.payment(book, (seq, at), pay, *disposition);
+            }
+            Event::PaymentMatched { payment } => {
+                if let Some(amount) = self.refunds_due.remove(payment) {
+                    self.report.payments.add(amount);
+                }
+            }
+            Event::RefundSettled { payment } => {
+                if let Some(amount) = self.refunds_due.remove(payment) {
+                    self.report.refunds_made.add(amount);
+                }
+            }
+            Event::OrderRejected { order, .. } => {
+                if let Some(item) = self.item(order.sku) {
+                    item.orders.rejected += 1;
+                }
+            }
+            _ => {}
+        }
+        self.note(book, entry);
+    }
+
+    /// `None`: there is no such sale.
+    pub(in crate::ledger) fn finish(mut self) -> Option<SaleReport> {
+        self.first_sku?;
+        self.end_second();
+        let mut report = self.report;
+        for item in &report.items {
+            report.orders.add(item.orders);
+        }
+        report.buyers_ordered = count(self.buyers.len());
+        report.buyers_bought = count(self.buyers.values().filter(|orders| **orders > 0).count());
+        report.paid_after_ms = Spread::of(self.paid_after_ms);
+        let due = self.refunds_due.values();
+        report.refunds_due = Sum { count: count(due.len()), amount: due.sum() };
+        Some(report)
+    }
+
+    fn created(&mut self, book: &Book, spec: &SaleSpec) {
+        let sale = book.registry().get(self.sale).expect("the book has carried out that it was created");
+        self.first_sku = Some(sale.first_sku);
+        self.out = vec![false; spec.items.len()];
+        let report = &mut self.report;
+        report.sale = spec.id.0;
+        report.title.clone_from(&spec.title);
+        report.currency.clone_from(&spec.currency);
+        (report.planned_starts_at_ms, report.planned_ends_at_ms) = (spec.starts_at.0, spec.ends_at.0);
+        (report.starts_at_ms, report.ends_at_ms) = (spec.starts_at.0, spec.ends_at.0);
+        let item = |item: &engine::ItemSpec| ItemReport {
+            product: item.product.0,
+            title: item.title.clone(),
+            price: item.price,
+            planned: item.total,
+            total: item.total,
+            available: item.total,
+            untouched: item.total,
+            ..ItemReport::default()
+        };
+        report.items = spec.items.iter().map(item).collect();
+    }
+
+    fn placed(&mut self, book: &Book, entry: &Entry, sku: SkuId, buyer: BuyerId, quantity: u32) {
+        let Some(item) = self.item(sku) else { return };
+        let at = entry.at;
+        let order = book.order_at(entry.seq).expect("the book has carried out that it was placed");
+        let is_paid = order.status == Status::Paid;
+        item.orders.placed += 1;
+        *(if is_paid { &mut item.orders.paid } else { &mut item.orders.held }) += 1;
+        item.take(quantity);
+        item.first_order_at_ms.get_or_insert(at.0);
+        self.report.first_order_at_ms.get_or_insert(at.0);
+        *self.buyers.entry(buyer).or_default() += u32::from(is_paid);
+        if self.second.0 != at.0 / 1_000 {
+            self.end_second();
+            self.second = (at.0 / 1_000, 0);
+        }
+        self.second.1 += 1;
+        self.stock_moved(book, at, sku);
+    }
+
+    fn closed(&mut self, book: &Book, at: UnixMs, seq: Seq, how: Closing) {
+        let OrderView { id, buyer, quantity, placed_at, .. } =
+            book.order_at(seq).expect("the book has carried out that it was closed");
+        let was_late = self.paid_late.contains(&seq);
+        let Some(item) = self.item(id.sku) else { return };
+        let orders = &mut item.orders;
+        let (from, to) = match how {
+            Closing::Paid => (&mut orders.held, &mut orders.paid),
+            Closing::Cancelled => (&mut orders.held, &mut orders.cancelled),
+            Closing::Expired => (&mut orders.held, &mut orders.expired),
+            Closing::PaidLate => (&mut orders.expired, &mut orders.paid_late),
+            Closing::Refunded if was_late => (&mut orders.paid_late, &mut orders.refunded),
+            Closing::Refunded => (&mut orders.paid, &mut orders.refunded),
+        };
+        *from -= 1;
+        *to += 1;
+        if how.returns_units() {
+            item.returned += u64::from(quantity);
+        }
+        if how == Closing::PaidLate {
+            item.take(quantity);
+            self.paid_late.insert(seq);
+        }
+        if how == Closing::Paid {
+            let after_ms = at.0.saturating_sub(placed_at.0);
+            self.paid_after_ms.push(u32::try_from(after_ms).unwrap_or(u32::MAX));
+        }
+        let paid = self.buyers.entry(buyer).or_default();
+        match how {
+            Closing::Paid | Closing::PaidLate => *paid += 1,
+            Closing::Refunded => *paid -= 1,
+            Closing::Cancelled | Closing::Expired => {}
+        }
+        self.stock_moved(book, at, id.sku);
+    }
+
+    fn payment(&mut self, book: &Book, (seq, at): (Seq, UnixMs), pay: &Pay, disposition: Disposition) {
+        let Some(item) = self.item(pay.order.sku) else { return };
+        item.returned += u64::from(disposition.requested().unwrap_or(0));
+        match disposition {
+            Disposition::Applied => self.report.payments.add(pay.amount),
+            Disposition::RefundDue(_) => {
+                self.refunds_due.insert(seq, pay.amount);
+            }
+            Disposition::Settled(_) => self.report.refunds_made.add(pay.amount),
+        }
+        self.stock_moved(book, at, pay.order.sku);
+    }
+
+    /// Takes an item's stock from the book.
+    fn stock_moved(&mut self, book: &Book, at: UnixMs, sku: SkuId) {
+        let Some(index) = self.index(sku) else { return };
+        let stock = book.stock(sku).expect("an item of a sale has a stock");
+        let item = &mut self.report.items[index];
+        (item.total, item.available, item.held, item.sold) =
+            (stock.total(), stock.available(), stock.held(), stock.sold());
+        if item.available <= item.total / 2 {
+            item.half_at_ms.get_or_insert(at.0);
+        }
+        let is_out = item.available == 0;
+        if is_out {
+            item.sold_out_at_ms.get_or_insert(at.0);
+        }
+        if is_out != self.out[index] {
+            self.out[index] = is_out;
+            self.out_len = if is_out { self.out_len + 1 } else { self.out_len - 1 };
+            if self.out_len == self.out.len() {
+                self.report.sold_out_at_ms.get_or_insert(at.0);
+            }
+        }
+    }
+
+    /// Keeps what is no order.
+    fn note(&mut self, book: &Book, entry: &Entry) {
+        let Some(what) = self.what_happened(book, entry) else { return };
+        let sale = book.registry().get(self.sale).expect("it was created");
+        let report = &mut self.report;
+        report.title.clone_from(&sale.spec.title);
+        (report.starts_at_ms, report.ends_at_ms) = (sale.spec.starts_at.0, sale.spec.ends_at.0);
+        report.paused = sale.paused;
+        if what == WhatHappened::Ended {
+            report.ended_at_ms = Some(entry.at.0);
+        }
+        if report.happened.len() < HAPPENED_MAX {
+            report.happened.push(Happened { entry: entry.seq.0, at_ms: entry.at.0, what });
+        } else {
+            report.happened_left_out += 1;
+        }
+    }
+
+    fn what_happened(&self, book: &Book, entry: &Entry) -> Option<WhatHappened> {
+        match &entry.event {
+            Event::SaleCreated(spec) => (spec.id == self.sale).then_some(WhatHappened::Created),
+            Event::SaleChanged { sale, change } => (*sale == self.sale).then(|| WhatHappened::Changed {
+                title: change.title.clone(),
+                starts_at_ms: change.starts_at.map(|at| at.0),
+                ends_at_ms: change.ends_at.map(|at| at.0),
+                payment_ms: change.payment_ms,
+            }),
+            Event::SalePaused(sale) => (*sale == self.sale).then_some(WhatHappened::Paused),
+            Event::SaleResumed(sale) => (*sale == self.sale).then_some(WhatHappened::Resumed),
+            Event::SaleEnded(sale) => (*sale == self.sale).then_some(WhatHappened::Ended),
+            Event::StockAdjusted { sku, how, units, key } => {
+                let (product, units, key) =
+                    (self.report.items[self.index(*sku)?].product, *units, key.to_string());
+                Some(match how {
+                    Adjust::Restock => WhatHappened::Restocked { product, units, key },
+                    Adjust::Correct => WhatHappened::Corrected { product, units, key },
+                })
+            }
+            Event::ClockCorrected { from, to, who } => {
+                let sale = book.registry().get(self.sale)?;
+                let sells = !sale.ended && *from < sale.spec.ends_at;
+                let has_holds = self.report.items.iter().any(|item| item.held > 0);
+                (sells || has_holds).then(|| WhatHappened::ClockCorrected {
+                    from_ms: from.0,
+                    to_ms: to.0,
+                    who: who.to_string(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn end_second(&mut self) {
+        let (second, orders) = self.second;
+        if orders > self.report.peak_orders_per_s {
+            (self.report.peak_at_ms, self.report.peak_orders_per_s) = (Some(second * 1_000), orders);
+        }
+    }
+
+    fn index(&self, sku: SkuId) -> Option<usize> {
+        let index = sku.0.checked_sub(self.first_sku?.0)? as usize;
+        (index < self.report.items.len()).then_some(index)
+    }
+
+    fn item(&mut self, sku: SkuId) -> Option<&mut ItemReport> {
+        let index = self.index(sku)?;
+        self.report.items.get_mut(index)
+    }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).expect("a count fits")
+}

@@ -1,0 +1,132 @@
+//! Sales sold in a book, at times that a test says, and what is reported of them.
+
+use engine::{
+    Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Payment, Placement, ProductId, SaleId, SaleSpec,
+    UnixMs,
+};
+
+use super::{SaleReport, Spread, Tally, WhatHappened};
+
+const SALE: SaleId = SaleId(3);
+
+fn item(product: u64, total: u64) -> ItemSpec {
+    ItemSpec {
+        product: ProductId(product),
+        title: format!("Product {product}"),
+        description: String::new(),
+        price: 500,
+        list_price: 500,
+        total,
+        limit: None,
+        image: None,
+    }
+}
+
+fn sale(id: SaleId, payment: Payment) -> SaleSpec {
+    SaleSpec {
+        id,
+        title: "Winter drop".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: UnixMs(10_000),
+        ends_at: UnixMs(1_000_000),
+        payment,
+        open_holds_per_buyer_max: None,
+        items: vec![item(30, 4), item(31, 1)],
+    }
+}
+
+/// A book, and what is reported of its journal.
+struct Shop {
+    book: Book,
+    replayed: Book,
+    tally: Tally,
+    orders: u64,
+}
+
+impl Shop {
+    fn new(payment: Payment) -> Shop {
+        let mut shop = Shop { book: Book::new(), replayed: Book::new(), tally: Tally::of(SALE), orders: 0 };
+        // Another sale is first, so that SKUs are not positions.
+        shop.run(1_000, Command::CreateSale(sale(SaleId(2), payment)));
+        shop.run(2_000, Command::CreateSale(sale(SALE, payment)));
+        shop
+    }
+
+    fn run(&mut self, at_ms: u64, command: Command) {
+        self.book.execute(UnixMs(at_ms), command).unwrap();
+        self.take();
+    }
+
+    fn take(&mut self) {
+        let mut entries = Vec::new();
+        self.book.drain_journal(&mut entries);
+        for entry in entries {
+            self.replayed.replay(engine::LedgerKind::Book, &entry).unwrap();
+            self.tally.add(&self.replayed, &entry);
+        }
+    }
+
+    fn place(&mut self, at_ms: u64, sale: SaleId, product: u64, buyer: u64) {
+        self.orders += 1;
+        let sku = self.book.sku(sale, ProductId(product)).unwrap();
+        let id = OrderId { sku, hash: self.orders.into() };
+        let fingerprint = Fingerprint(self.orders);
+        let placement = Placement { id, buyer: BuyerId(buyer.into()), quantity: 1, fingerprint };
+        self.run(at_ms, Command::Place(placement));
+    }
+
+    fn report(self) -> SaleReport {
+        self.tally.finish().unwrap()
+    }
+}
+
+#[test]
+fn times_are_those_of_the_first_half_and_last_unit_and_of_the_fullest_second() {
+    let mut shop = Shop::new(Payment::OnPlacing);
+    shop.place(10_100, SaleId(2), 30, 1);
+    shop.place(10_200, SALE, 30, 1);
+    shop.place(11_000, SALE, 30, 2);
+    shop.place(11_900, SALE, 30, 2);
+    shop.place(11_950, SALE, 31, 3);
+    shop.place(12_500, SALE, 30, 4);
+    let report = shop.report();
+    let first = &report.items[0];
+    let times = (first.first_order_at_ms, first.half_at_ms, first.sold_out_at_ms);
+    assert_eq!(times, (Some(10_200), Some(11_000), Some(12_500)));
+    assert_eq!(report.items[1].sold_out_at_ms, Some(11_950));
+    assert_eq!(report.sold_out_at_ms, Some(12_500), "the last of the items");
+    assert_eq!((report.peak_at_ms, report.peak_orders_per_s), (Some(11_000), 3));
+    assert_eq!((report.orders.placed, report.orders.paid, report.buyers_bought), (5, 5, 4));
+    assert_eq!(report.paid_after_ms, None, "nothing was held");
+}
+
+#[test]
+fn a_sale_that_was_never_there_has_no_report_and_one_without_orders_no_times() {
+    assert_eq!(Tally::of(SALE).finish(), None);
+    let report = Shop::new(Payment::OnPlacing).report();
+    assert_eq!((report.first_order_at_ms, report.peak_at_ms, report.sold_out_at_ms), (None, None, None));
+    assert_eq!((report.items[0].available, report.items[0].total, report.entry), (4, 4, 2));
+}
+
+#[test]
+fn a_correction_of_the_clock_is_noted_while_the_sale_sells_and_not_after() {
+    for (from_ms, noted) in [(50_000, true), (2_000_000, false)] {
+        let mut shop = Shop::new(Payment::OnPlacing);
+        shop.place(10_500, SALE, 30, 1);
+        shop.book.correct_clock(UnixMs(from_ms), UnixMs(from_ms + 7), "operator").unwrap();
+        shop.take();
+        let report = shop.report();
+        let corrections = report.happened.iter().filter(|happened| {
+            matches!(happened.what, WhatHappened::ClockCorrected { from_ms: from, .. } if from == from_ms)
+        });
+        assert_eq!(corrections.count(), usize::from(noted), "{report:?}");
+    }
+}
+
+#[test]
+fn a_spread_is_by_the_nearest_rank() {
+    assert_eq!(Spread::of(Vec::new()), None);
+    assert_eq!(Spread::of(vec![7]), Some(Spread { p50: 7, p90: 7, p99: 7 }));
+    let hundred = (1..=100).rev().collect();
+    assert_eq!(Spread::of(hundred), Some(Spread { p50: 50, p90: 90, p99: 99 }));
+}
