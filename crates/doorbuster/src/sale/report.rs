@@ -2,6 +2,8 @@
 //!
 //! Must not: add anything up; the ledger's report does. What is not known is named, and never shown as 0.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde::Serialize;
 use server::clock::wall_clock;
@@ -9,7 +11,7 @@ use server::config::Environment;
 use server::figures::Kept;
 use server::ledger::{Audit, SaleReport, Source};
 
-use super::report_text;
+use super::{certificate, report_text};
 use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
 use crate::output;
@@ -27,7 +29,8 @@ Exit codes: 0 reported; 1 there is no such sale, or the audit is not clean.
 Examples:
   doorbuster sale report 3 --data-dir var/doorbuster
   doorbuster sale report 3 --config doorbuster.toml     the ledger that the server has by this file, also a cluster's
-  doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid")]
+  doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid
+  doorbuster sale report 3 --data-dir var/doorbuster --certificate winter-drop.json")]
 pub(super) struct ReportArguments {
     /// The sale's number
     sale: u64,
@@ -36,6 +39,9 @@ pub(super) struct ReportArguments {
     /// All of it, as JSON; amounts in the currency's smallest unit, times in milliseconds since 1970
     #[arg(long)]
     json: bool,
+    /// Also write it to this file, signed; `doorbuster sale verify` checks it. The file must not exist
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
 }
 
 /// All that is reported; with `--json` in this shape, to which fields are only added.
@@ -72,12 +78,17 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
         let missing = format!("there is no sale {} in this ledger", arguments.sale);
         return broken.and(Err(Failure::check(missing)));
     };
-    let reported = reported(&source, audit, report, wall_clock().0);
+    let now_ms = wall_clock().0;
+    let written = arguments.certificate.as_ref();
+    let written =
+        written.map(|file| certificate::write(file, &source, (&audit, &report), now_ms)).transpose()?;
+    let reported = reported(&source, audit, report, now_ms);
     if arguments.json {
         let json = serde_json::to_string(&reported).expect("all of it is plain");
         output::print(&format!("{json}\n"))?;
     } else {
         output::print(&report_text::page(&reported))?;
+        output::print(&written.map_or_else(String::new, |line| format!("\n{line}")))?;
     }
     broken
 }
