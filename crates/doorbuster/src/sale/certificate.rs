@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use server::ledger::{Audit, SaleReport, Source, sqlite};
 
+use super::report::write_new;
 use crate::failure::Failure;
 use crate::ledger::cannot_audit;
 use crate::output;
@@ -101,9 +102,7 @@ pub(super) fn write(
     let public_key = hex(key.public_key().as_ref());
     let line = format!("{}: signed by the key {public_key}\n", file.display());
     let text = in_full(&Signed { certificate, public_key, signature });
-    let failed = |error: io::Error| Failure::usage(format!("{} can't be written: {error}", file.display()));
-    let mut made = File::options().write(true).create_new(true).open(file).map_err(failed)?;
-    made.write_all(text.as_bytes()).and_then(|()| made.sync_all()).map_err(failed)?;
+    write_new(file, text.as_bytes())?;
     Ok(line)
 }
 

@@ -10,6 +10,7 @@ mod duplicate;
 mod edit;
 mod plan;
 mod report;
+mod report_html;
 mod report_text;
 mod slips;
 mod written;
