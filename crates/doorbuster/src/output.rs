@@ -15,8 +15,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// One column of a table.
 pub(crate) struct Column {
-    title: &'static str,
-    right: bool,
+    pub(crate) title: &'static str,
+    pub(crate) right: bool,
 }
 
 /// A column of words.

@@ -3,12 +3,14 @@
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
 mod apply;
+mod certificate;
 mod create;
 mod difference;
 mod duplicate;
 mod edit;
 mod plan;
 mod report;
+mod report_html;
 mod report_text;
 mod slips;
 mod written;
@@ -77,6 +79,7 @@ enum SaleCommand {
     /// End the sale for good; payments of held orders go on
     End(SaleNamed),
     Report(report::ReportArguments),
+    Verify(certificate::VerifyArguments),
     /// Add units to an item
     Restock(StockChange),
     /// Take units off an item that were counted wrongly; never below what is held and sold
@@ -183,6 +186,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Resume(named) => steer(named, "resume", environment),
         SaleCommand::End(named) => steer(named, "end", environment),
         SaleCommand::Report(report) => report::run(report, environment),
+        SaleCommand::Verify(verify) => certificate::verify(verify),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
     }

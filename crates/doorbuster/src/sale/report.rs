@@ -2,6 +2,10 @@
 //!
 //! Must not: add anything up; the ledger's report does. What is not known is named, and never shown as 0.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::Serialize;
 use server::clock::wall_clock;
@@ -9,7 +13,7 @@ use server::config::Environment;
 use server::figures::Kept;
 use server::ledger::{Audit, SaleReport, Source};
 
-use super::report_text;
+use super::{certificate, report_html, report_text};
 use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
 use crate::output;
@@ -27,7 +31,8 @@ Exit codes: 0 reported; 1 there is no such sale, or the audit is not clean.
 Examples:
   doorbuster sale report 3 --data-dir var/doorbuster
   doorbuster sale report 3 --config doorbuster.toml     the ledger that the server has by this file, also a cluster's
-  doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid")]
+  doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid
+  doorbuster sale report 3 --data-dir var/doorbuster --html winter-drop.html --certificate winter-drop.json")]
 pub(super) struct ReportArguments {
     /// The sale's number
     sale: u64,
@@ -36,6 +41,12 @@ pub(super) struct ReportArguments {
     /// All of it, as JSON; amounts in the currency's smallest unit, times in milliseconds since 1970
     #[arg(long)]
     json: bool,
+    /// Also write it to this file, as a page in one piece, to be sent on or printed. The file must not exist
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Also write it to this file, signed; `doorbuster sale verify` checks it. The file must not exist
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
 }
 
 /// All that is reported; with `--json` in this shape, to which fields are only added.
@@ -72,14 +83,29 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
         let missing = format!("there is no sale {} in this ledger", arguments.sale);
         return broken.and(Err(Failure::check(missing)));
     };
-    let reported = reported(&source, audit, report, wall_clock().0);
+    let now_ms = wall_clock().0;
+    let written = arguments.certificate.as_ref();
+    let written =
+        written.map(|file| certificate::write(file, &source, (&audit, &report), now_ms)).transpose()?;
+    let reported = reported(&source, audit, report, now_ms);
+    if let Some(file) = &arguments.html {
+        report_html::write(file, &reported)?;
+    }
     if arguments.json {
         let json = serde_json::to_string(&reported).expect("all of it is plain");
         output::print(&format!("{json}\n"))?;
     } else {
         output::print(&report_text::page(&reported))?;
+        output::print(&written.map_or_else(String::new, |line| format!("\n{line}")))?;
     }
     broken
+}
+
+/// Makes a file. One that is there is somebody's.
+pub(super) fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let made = File::options().write(true).create_new(true).open(file);
+    let written = made.and_then(|mut made| made.write_all(bytes).and_then(|()| made.sync_all()));
+    written.map_err(|error| Failure::usage(format!("{} can't be written: {error}", file.display())))
 }
 
 fn check(audit: &Audit) -> Result<(), Failure> {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use server::ledger::{Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
 
 use super::report::Reported;
-use crate::output::{self, money, numbers, plain, words};
+use crate::output::{self, Column, money, numbers, plain, words};
 use crate::time::{format_duration, format_utc, format_utc_exactly};
 
 /// Items, and things that happened, that are shown one by one; `--json` has more.
 const ROWS_MAX: usize = 50;
-const TITLE_CHARS_MAX: usize = 28;
+const TITLE_CHARS_MAX: usize = 24;
 
 /// The whole sale in one line.
 pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64) -> String {
@@ -46,7 +46,7 @@ pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64
 pub(super) fn page(reported: &Reported) -> String {
     let report = &reported.report;
     let mut text = format!("{}\n\n", reported.says);
-    for (name, line) in lines(report).into_iter().chain(server_lines(reported)) {
+    for (name, line) in lines(reported) {
         text += format!("{name:<10}{line}").trim_end();
         text.push('\n');
     }
@@ -63,7 +63,14 @@ pub(super) fn page(reported: &Reported) -> String {
 
 type Line = (&'static str, String);
 
-fn lines(report: &SaleReport) -> Vec<Line> {
+/// What is no table.
+pub(super) fn lines(reported: &Reported) -> Vec<Line> {
+    let mut lines = ledger_lines(&reported.report);
+    lines.append(&mut server_lines(reported));
+    lines
+}
+
+fn ledger_lines(report: &SaleReport) -> Vec<Line> {
     let span = |from, to| format!("{} to {}", format_utc(from), format_utc(to));
     let mut lines = vec![
         (
@@ -160,79 +167,92 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
     lines
 }
 
+pub(super) const UNITS: [Column; 9] = [
+    numbers("product"),
+    words("title"),
+    numbers("planned"),
+    numbers("total"),
+    numbers("sold"),
+    numbers("held"),
+    numbers("left"),
+    numbers("returned"),
+    numbers("taken again"),
+];
+
+pub(super) fn unit_rows(report: &SaleReport) -> impl Iterator<Item = [String; UNITS.len()]> {
+    report.items.iter().map(|item| {
+        [
+            item.product.to_string(),
+            plain(&item.title),
+            item.planned.to_string(),
+            item.total.to_string(),
+            item.sold.to_string(),
+            item.held.to_string(),
+            item.available.to_string(),
+            item.returned.to_string(),
+            item.returned_taken.to_string(),
+        ]
+    })
+}
+
+pub(super) const TIMES: [Column; 10] = [
+    numbers("product"),
+    numbers("orders"),
+    numbers("paid"),
+    numbers("late"),
+    numbers("expired"),
+    numbers("cancelled"),
+    numbers("refunded"),
+    numbers("first"),
+    numbers("half taken"),
+    numbers("all taken"),
+];
+
+pub(super) fn time_rows(report: &SaleReport) -> impl Iterator<Item = [String; TIMES.len()]> {
+    let since =
+        |at_ms: Option<u64>| at_ms.map_or_else(|| "-".to_owned(), |at_ms| after(at_ms, report.starts_at_ms));
+    report.items.iter().map(move |item| {
+        let orders = item.orders;
+        [
+            item.product.to_string(),
+            orders.placed.to_string(),
+            orders.paid.to_string(),
+            orders.paid_late.to_string(),
+            orders.expired.to_string(),
+            orders.cancelled.to_string(),
+            orders.refunded.to_string(),
+            since(item.first_order_at_ms),
+            since(item.half_at_ms),
+            since(item.sold_out_at_ms),
+        ]
+    })
+}
+
 fn units(report: &SaleReport) -> String {
-    let rows: Vec<_> = shown(report)
-        .map(|item| {
-            [
-                item.product.to_string(),
-                plain(&item.title).chars().take(TITLE_CHARS_MAX).collect(),
-                item.planned.to_string(),
-                item.total.to_string(),
-                item.sold.to_string(),
-                item.held.to_string(),
-                item.available.to_string(),
-                item.returned.to_string(),
-                item.returned_taken.to_string(),
-            ]
-        })
-        .collect();
-    let columns = [
-        numbers("product"),
-        words("title"),
-        numbers("planned"),
-        numbers("total"),
-        numbers("sold"),
-        numbers("held"),
-        numbers("left"),
-        numbers("returned"),
-        numbers("taken again"),
-    ];
-    output::table(columns, &rows)
+    let shortened = |mut row: [String; UNITS.len()]| {
+        row[1] = row[1].chars().take(TITLE_CHARS_MAX).collect();
+        row
+    };
+    output::table(UNITS, &unit_rows(report).take(ROWS_MAX).map(shortened).collect::<Vec<_>>())
 }
 
 fn times(report: &SaleReport) -> String {
-    let since =
-        |at_ms: Option<u64>| at_ms.map_or_else(|| "-".to_owned(), |at_ms| after(at_ms, report.starts_at_ms));
-    let rows: Vec<_> = shown(report)
-        .map(|item| {
-            let orders = item.orders;
-            [
-                item.product.to_string(),
-                orders.placed.to_string(),
-                orders.paid.to_string(),
-                orders.paid_late.to_string(),
-                orders.expired.to_string(),
-                orders.cancelled.to_string(),
-                orders.refunded.to_string(),
-                since(item.first_order_at_ms),
-                since(item.half_at_ms),
-                since(item.sold_out_at_ms),
-            ]
-        })
-        .collect();
-    let columns = [
-        numbers("product"),
-        numbers("orders"),
-        numbers("paid"),
-        numbers("late"),
-        numbers("expired"),
-        numbers("cancelled"),
-        numbers("refunded"),
-        numbers("first"),
-        numbers("half taken"),
-        numbers("all taken"),
-    ];
-    output::table(columns, &rows)
+    output::table(TIMES, &time_rows(report).take(ROWS_MAX).collect::<Vec<_>>())
 }
 
-fn shown(report: &SaleReport) -> impl Iterator<Item = &ItemReport> {
-    report.items.iter().take(ROWS_MAX)
+pub(super) const HAPPENED: [Column; 2] = [words("at"), words("what")];
+
+pub(super) fn happened_rows(report: &SaleReport) -> impl Iterator<Item = [String; HAPPENED.len()]> {
+    report
+        .happened
+        .iter()
+        .map(|Happened { at_ms, what, .. }| [format_utc_exactly(*at_ms), plain(&in_words(what))])
 }
 
 fn happened(report: &SaleReport) -> String {
     let mut text = String::from("\n");
-    for Happened { at_ms, what, .. } in report.happened.iter().take(ROWS_MAX) {
-        text += &format!("{}  {}\n", format_utc_exactly(*at_ms), plain(&in_words(what)));
+    for [at, what] in happened_rows(report).take(ROWS_MAX) {
+        text += &format!("{at}  {what}\n");
     }
     let more = report.happened.len().saturating_sub(ROWS_MAX) as u64 + report.happened_left_out;
     if more > 0 {

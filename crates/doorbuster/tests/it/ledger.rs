@@ -14,13 +14,13 @@ use crate::run;
 const ORDER: &str = "000000000000000000000000000000000000000b";
 
 /// A writer that has written one sale, three orders, and the payment of the second.
-struct Writer {
-    ledger: SqliteLedger,
+pub(crate) struct Writer {
+    pub(crate) ledger: SqliteLedger,
     book: Book,
 }
 
 impl Writer {
-    fn on(data_dir: &Path) -> Self {
+    pub(crate) fn on(data_dir: &Path) -> Self {
         let data_dir = data_dir.to_owned();
         let options = Options { data_dir, synchronous: Synchronous::Full, checkpoint_pages: 1000, vfs: None };
         let mut writer = Self { ledger: SqliteLedger::open(options).unwrap(), book: Book::new() };
@@ -33,7 +33,7 @@ impl Writer {
         writer
     }
 
-    fn place(&mut self, number: u64, address: Option<&str>) {
+    pub(crate) fn place(&mut self, number: u64, address: Option<&str>) {
         let sku = self.book.sku(SaleId(3), ProductId(30)).unwrap();
         let id = OrderId { sku, hash: number.into() };
         let place =

@@ -39,6 +39,7 @@ mod operators;
 mod payments;
 mod published;
 mod reload;
+mod sale_certificate;
 mod sale_file;
 mod sale_report;
 #[path = "../../../server/tests/it/sent.rs"]

@@ -57,7 +57,7 @@ fn sell(directory: &Path, server: &Serving) {
     let now_ms = now["now_ms"].as_u64().unwrap();
     let sale = json!({
         "id": SALE, "title": "Winter drop", "currency": "EUR", "starts_at_ms": now_ms - 1_000, "ends_at_ms": now_ms + 3_600_000,
-        "payment_s": 900, "open_holds_per_buyer_max": 0, "items": [{ "product": 70, "title": "Shoe", "description": "",
+        "payment_s": 900, "open_holds_per_buyer_max": 0, "items": [{ "product": 70, "title": "Shoe <42>", "description": "",
         "price": PRICE, "list_price": PRICE, "total": 6, "limit": 3 }],
     });
     let path = format!("/api/v1/sales/{SALE}");
@@ -124,7 +124,11 @@ fn a_sale_is_reported_as_it_went_beside_its_server_and_without() {
     let (code, stopped, errors) = report(directory, &[]);
     assert_eq!((code, errors.as_str()), (0, ""), "{stopped}");
     check_page(&stopped);
-    let (_, json, _) = report(directory, &["--json"]);
+    let (code, json, errors) = report(directory, &["--json", "--html", "drop.html"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    check_file(&std::fs::read_to_string(directory.join("drop.html")).unwrap(), &stopped);
+    let (code, _, errors) = report(directory, &["--html", "drop.html"]);
+    assert!(code == 64 && errors.starts_with("error: drop.html can't be written: "), "{code} {errors}");
     let over: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&over["over"], &over["figures_unknown"]), (&json!(true), &Value::Null));
     assert!(over["figures"]["rows"].as_u64().unwrap() >= 1, "{json}");
@@ -157,13 +161,33 @@ fn check_page(page: &str) {
         "buyers    6 ordered, 3 with a paid order\n",
         "payments  4, 35.00 EUR\n",
         "refunds   due: 1, 10.00 EUR; made: 1, 10.00 EUR\n",
-        "     70  Shoe         6     11     5     0     6         5            4\n",
+        "     70  Shoe <42>        6     11     5     0     6         5            4\n",
         "  product 70: 5 units added, key pallet-2\n",
         "not kept  refusals by reason, ",
     ] {
         assert!(page.contains(line), "{line}{page}");
     }
     assert!(page.contains(", ended by an operator\n") && page.ends_with("  ended\n"), "{page}");
+}
+
+/// It says what the terminal says, and loads nothing.
+fn check_file(html: &str, page: &str) {
+    let says = page.lines().next().unwrap();
+    for part in [
+        &*format!("<h1>{says}</h1>"),
+        "<title>Winter drop</title>",
+        "<dt>payments</dt><dd>4, 35.00 EUR</dd>",
+        "<th scope=\"col\" class=\"words\">title</th>",
+        "<tr><td>70</td><td class=\"words\">Shoe &lt;42&gt;</td><td>6</td><td>11</td><td>5</td><td>0</td><td>6</td>",
+        "<td class=\"words\">product 70: 5 units added, key pallet-2</td>",
+        "default-src 'none'",
+        "@media print",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    for loads in ["<script", "<link", "<img", "url(", "http:", "https:", "{{", "{%"] {
+        assert!(!html.contains(loads), "{loads}: {html}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Amounts are minor units of the sale's currency, times milliseconds since 1970, by the clock as it was then. Fields are only
 //! added: scripts read them. Must not: read a ledger, or know the time.
 
+mod canonical;
 mod tally;
 
 use serde::Serialize;
@@ -51,6 +52,9 @@ pub struct SaleReport {
     /// In order.
     pub happened: Vec<Happened>,
     pub happened_left_out: u64,
+    /// Entries that are about it, and the SHA-256 of them as text: of two ledgers that have the same one, the sale went the same.
+    pub entries: u64,
+    pub entries_sha256: String,
 }
 
 /// One product of it.

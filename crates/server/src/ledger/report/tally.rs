@@ -6,10 +6,12 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::{
-    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, OrderView, Pay, SaleId, SaleSpec, Seq, SkuId,
-    Status, UnixMs,
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, OrderView, Pay, SaleId, SaleSpec, Seq,
+    SkuId, Status, UnixMs,
 };
+use ring::digest::{Context, SHA256};
 
+use super::canonical;
 use super::{HAPPENED_MAX, Happened, ItemReport, SaleReport, Spread, Sum, WhatHappened};
 
 /// What is known so far.
@@ -28,6 +30,7 @@ pub(in crate::ledger) struct Tally {
     refunds_due: HashMap<Seq, u64>,
     /// The second that is counted, and its orders.
     second: (u64, u64),
+    digest: Context,
 }
 
 impl Tally {
@@ -43,6 +46,7 @@ impl Tally {
             paid_late: HashSet::new(),
             refunds_due: HashMap::new(),
             second: (0, 0),
+            digest: Context::new(&SHA256),
         }
     }
 
@@ -50,6 +54,8 @@ impl Tally {
     pub(in crate::ledger) fn add(&mut self, book: &Book, entry: &Entry) {
         let Entry { seq, at, ref event } = *entry;
         (self.report.entry, self.report.entry_at_ms) = (seq.0, at.0);
+        // Before a payment's end is carried out here: then it is not known any more.
+        self.digest(book, entry);
         match event {
             Event::SaleCreated(spec) if spec.id == self.sale => self.created(book, spec),
             _ if self.first_sku.is_none() => return,
@@ -99,10 +105,45 @@ impl Tally {
         }
         report.buyers_ordered = count(self.buyers.len());
         report.buyers_bought = count(self.buyers.values().filter(|orders| **orders > 0).count());
+        let digest = self.digest.finish();
+        report.entries_sha256 = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         report.paid_after_ms = Spread::of(self.paid_after_ms);
         let due = self.refunds_due.values();
         report.refunds_due = Sum { count: count(due.len()), amount: due.sum() };
         Some(report)
+    }
+
+    fn digest(&mut self, book: &Book, entry: &Entry) {
+        if self.concerns(book, entry)
+            && let Some(line) = canonical::line(entry)
+        {
+            self.digest.update(line.as_bytes());
+            self.report.entries += 1;
+        }
+    }
+
+    /// Whether the entry is about this sale, or about the clock since it was created.
+    fn concerns(&self, book: &Book, entry: &Entry) -> bool {
+        let of_order = |seq| book.order_at(seq).is_some_and(|order| self.index(order.id.sku).is_some());
+        match &entry.event {
+            Event::SaleCreated(spec) => spec.id == self.sale,
+            Event::SaleChanged { sale, .. }
+            | Event::SalePaused(sale)
+            | Event::SaleResumed(sale)
+            | Event::SaleEnded(sale)
+            | Event::Noticed(Notice::SaleStarted(sale) | Notice::SaleEnded(sale)) => *sale == self.sale,
+            Event::Noticed(Notice::SoldOut(sku) | Notice::BackInStock(sku))
+            | Event::StockAdjusted { sku, .. } => self.index(*sku).is_some(),
+            Event::OrderPlaced { id, .. } => self.index(id.sku).is_some(),
+            Event::OrderRejected { order, .. } => self.index(order.sku).is_some(),
+            Event::PaymentRecorded { pay, .. } => self.index(pay.order.sku).is_some(),
+            Event::OrderClosed { order, .. } | Event::OrderAddressed { order } => of_order(*order),
+            Event::PaymentMatched { payment } | Event::RefundSettled { payment } => {
+                self.refunds_due.contains_key(payment)
+            }
+            Event::ClockCorrected { .. } => self.first_sku.is_some(),
+            Event::BuyerErased(_) => false,
+        }
     }
 
     fn created(&mut self, book: &Book, spec: &SaleSpec) {

@@ -1,11 +1,11 @@
 //! Sales sold in a book, at times that a test says, and what is reported of them.
 
 use engine::{
-    Book, BuyerId, Command, Fingerprint, ItemSpec, OrderId, Payment, Placement, ProductId, SaleId, SaleSpec,
-    UnixMs,
+    Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec, Notice,
+    OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec, Seq, SkuId, UnixMs,
 };
 
-use super::{SaleReport, Spread, Tally, WhatHappened};
+use super::{SaleReport, Spread, Tally, WhatHappened, canonical};
 
 const SALE: SaleId = SaleId(3);
 
@@ -129,4 +129,80 @@ fn a_spread_is_by_the_nearest_rank() {
     assert_eq!(Spread::of(vec![7]), Some(Spread { p50: 7, p90: 7, p99: 7 }));
     let hundred = (1..=100).rev().collect();
     assert_eq!(Spread::of(hundred), Some(Spread { p50: 50, p90: 90, p99: 99 }));
+}
+
+#[test]
+fn the_digest_is_of_this_sale_alone_and_of_each_entry_of_it() {
+    let sold = |further: &dyn Fn(&mut Shop)| {
+        let mut shop = Shop::new(Payment::OnPlacing);
+        shop.place(10_100, SALE, 30, 1);
+        further(&mut shop);
+        let report = shop.report();
+        (report.entries, report.entries_sha256)
+    };
+    let alone = sold(&|_| {});
+    assert_eq!(alone.0, 2);
+    assert_eq!(sold(&|shop| shop.place(10_200, SaleId(2), 30, 1)), alone);
+    let seen: Vec<_> = [
+        sold(&|shop| shop.place(10_200, SALE, 31, 1)),
+        sold(&|shop| shop.place(10_201, SALE, 31, 1)),
+        sold(&|shop| shop.place(10_200, SALE, 31, 2)),
+        sold(&|shop| shop.run(10_200, Command::Pause(SALE))),
+    ]
+    .into();
+    for (index, digest) in seen.iter().enumerate() {
+        assert!(digest.0 == 3 && *digest != alone && !seen[..index].contains(digest), "{seen:?}");
+    }
+}
+
+/// Certificates were made of these texts.
+#[test]
+fn the_line_of_an_entry_never_changes() {
+    let id = OrderId { sku: SkuId(2), hash: 11 };
+    let pay = |id_of: &str| Pay { id: id_of.into(), order: id, amount: 500 };
+    let requested = RefundReason::Requested { order: Seq(4), units: 1 };
+    let order = "00000002000000000000000000000000000000 0b".replace(' ', "");
+    for (event, line) in [
+        (Event::SalePaused(SALE), "sale 3 paused {}".to_owned()),
+        (
+            Event::StockAdjusted { sku: SkuId(2), how: Adjust::Restock, units: 5, key: "a \"b\"".into() },
+            r#"stock 2 restock 5 "a \"b\"""#.to_owned(),
+        ),
+        (
+            Event::OrderPlaced {
+                id,
+                buyer: BuyerId(7),
+                quantity: 2,
+                unit_price: 500,
+                fingerprint: Fingerprint(9),
+            },
+            format!("order {order} 7 2 500 9"),
+        ),
+        (Event::OrderClosed { order: Seq(4), how: Closing::PaidLate }, "closed 4 4".to_owned()),
+        (
+            Event::PaymentRecorded { pay: pay("p 1"), disposition: Disposition::Applied },
+            format!("payment \"p 1\" {order} 500 applied"),
+        ),
+        (
+            Event::PaymentRecorded { pay: pay("r"), disposition: Disposition::RefundDue(requested) },
+            format!("payment \"r\" {order} 500 requested 4 1"),
+        ),
+        (Event::PaymentMatched { payment: Seq(5) }, "matched 5".to_owned()),
+        (Event::RefundSettled { payment: Seq(5) }, "settled 5".to_owned()),
+        (
+            Event::OrderRejected { order: id, reason: Refusal::SoldOut },
+            format!(r#"order_rejected {{"order":"{order}","reason":"sold_out"}}"#),
+        ),
+        (Event::OrderAddressed { order: Seq(4) }, r#"order_addressed {"order":4}"#.to_owned()),
+        (Event::Noticed(Notice::SoldOut(SkuId(2))), r#"notice {"what":"sold_out","sku":2}"#.to_owned()),
+        (
+            Event::ClockCorrected { from: UnixMs(1), to: UnixMs(2), who: "x".into() },
+            r#"clock_corrected {"from_ms":1,"to_ms":2,"who":"x"}"#.to_owned(),
+        ),
+    ] {
+        let entry = Entry { seq: Seq(8), at: UnixMs(9), event };
+        assert_eq!(canonical::line(&entry), Some(format!("8 9 {line}\n")));
+    }
+    let erased = Entry { seq: Seq(8), at: UnixMs(9), event: Event::BuyerErased(BuyerId(7)) };
+    assert_eq!(canonical::line(&erased), None);
 }

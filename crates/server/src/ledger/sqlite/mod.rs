@@ -30,7 +30,7 @@ pub use backup::{BackupError, backup};
 pub use checkpoint::Checkpointed;
 pub use marks::is_a_shops;
 pub use outgoing::{EventReader, open_event_reader};
-pub use read::{changes, export};
+pub use read::{changes, export, identity};
 pub(super) use replay::audit_each;
 pub use replay::{LoadError, audit};
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use engine::{SaleId, UnixMs};
-use rusqlite::{Connection, Row, params};
+use ring::hmac;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::buyer::BuyerColumn;
 use super::replay::{last_seq, nonsense, order_id, unsigned};
@@ -44,6 +45,20 @@ pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> R
         after = to;
     }
     Ok(last)
+}
+
+/// Tells ledgers apart, and gives nothing of the secret away that it is made of.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub fn identity(data_dir: &Path) -> Result<[u8; 32], OpenError> {
+    let connection = open_reader(data_dir)?;
+    let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
+    // One that no server has opened has none, and no orders.
+    let secret: Option<Vec<u8>> = connection.query_row(secret, [], |row| row.get(0)).optional()?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.unwrap_or_default());
+    let tag = hmac::sign(&key, b"the identity of a ledger of doorbuster");
+    Ok(tag.as_ref().try_into().expect("a tag of SHA-256 has 32 bytes"))
 }
 
 /// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it, or that were

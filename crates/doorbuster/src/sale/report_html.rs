@@ -1,0 +1,65 @@
+//! The report of a sale as a page in one file, to be sent on or printed: it loads nothing.
+//!
+//! Must not: find anything out, or say anything that the terminal does not.
+
+use std::path::Path;
+
+use minijinja::Environment;
+use serde::Serialize;
+
+use super::report::{Reported, write_new};
+use super::report_text::{self, HAPPENED, TIMES, UNITS};
+use crate::failure::Failure;
+use crate::output::Column;
+
+/// The name's ending is what has texts escaped.
+const TEMPLATE: (&str, &str) = ("report.html", include_str!("../../templates/report.html"));
+
+#[derive(Serialize)]
+struct Page<'a> {
+    title: &'a str,
+    says: &'a str,
+    lines: Vec<(&'static str, String)>,
+    tables: [Table; 3],
+}
+
+#[derive(Serialize)]
+struct Table {
+    title: &'static str,
+    columns: Vec<Head>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Head {
+    title: &'static str,
+    words: bool,
+}
+
+pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
+    let report = &reported.report;
+    let page = Page {
+        title: &report.title,
+        says: &reported.says,
+        lines: report_text::lines(reported),
+        tables: [
+            table("Units", UNITS, report_text::unit_rows(report)),
+            table("Orders, and times after the start", TIMES, report_text::time_rows(report)),
+            table("What happened", HAPPENED, report_text::happened_rows(report)),
+        ],
+    };
+    let mut templates = Environment::new();
+    templates.add_template(TEMPLATE.0, TEMPLATE.1).expect("a template that is compiled in is right");
+    let template = templates.get_template(TEMPLATE.0).expect("it was just added");
+    let text = template.render(page).expect("the template asks for nothing that the page does not have");
+    write_new(file, text.as_bytes())
+}
+
+fn table<const N: usize>(
+    title: &'static str,
+    columns: [Column; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Table {
+    let columns = columns.iter().map(|column| Head { title: column.title, words: !column.right }).collect();
+    Table { title, columns, rows: rows.map(Vec::from).collect() }
+}
