@@ -37,6 +37,7 @@ mod mysql;
 mod operators;
 mod payments;
 mod published;
+mod rehearse;
 mod reload;
 mod sale_file;
 #[path = "../../../server/tests/it/sent.rs"]
