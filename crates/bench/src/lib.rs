@@ -18,6 +18,7 @@ pub mod measure;
 pub mod peak;
 pub mod progress;
 pub mod reference;
+pub mod rehearsal;
 pub mod report;
 pub mod scenarios;
 pub mod suite;

@@ -18,6 +18,7 @@ use crate::init::InitArguments;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
 use crate::queues::QueuesArguments;
 use crate::refunds::RefundsArguments;
+use crate::rehearse::RehearseArguments;
 use crate::sale::SaleArguments;
 use crate::serve::ServeArguments;
 use crate::status::StatusArguments;
@@ -50,6 +51,7 @@ pub(crate) struct Cli {
 pub(crate) enum CommandGroup {
     Serve(ServeArguments),
     Sale(SaleArguments),
+    Rehearse(RehearseArguments),
     Status(StatusArguments),
     Watch(WatchArguments),
     Audit(AuditArguments),

@@ -22,6 +22,7 @@ mod logging;
 mod output;
 mod queues;
 mod refunds;
+mod rehearse;
 mod reload;
 mod sale;
 mod serve;
@@ -58,6 +59,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
+        CommandGroup::Rehearse(arguments) => rehearse::run(&arguments, &environment),
         CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
         CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),

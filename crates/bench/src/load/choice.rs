@@ -140,6 +140,34 @@ impl Zipf {
     }
 }
 
+/// Numbers of any kind, each as often as its weight says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weighted {
+    /// The number, and the sum of all weights up to it.
+    up_to: Vec<(u64, u64)>,
+}
+
+impl Weighted {
+    /// # Panics
+    /// If no number has a weight.
+    pub fn new(weights: Vec<(u64, u64)>) -> Self {
+        let mut sum = 0_u64;
+        let mut up_to = weights;
+        for (_, weight) in &mut up_to {
+            sum = sum.saturating_add(*weight);
+            *weight = sum;
+        }
+        assert!(sum > 0, "nothing to choose from");
+        Self { up_to }
+    }
+
+    pub fn next(&self, random: &mut Random) -> u64 {
+        let (_, sum) = *self.up_to.last().expect("a sum above 0 has a last part");
+        let drawn = random.below(sum);
+        self.up_to[self.up_to.partition_point(|(_, up_to)| *up_to <= drawn)].0
+    }
+}
+
 /// Buyers and programs that buy: this share of the requests comes from bots.
 ///
 /// A bot asks again and again under few names, so limits by buyer and by rate must stop it; a person asks once.
@@ -222,6 +250,16 @@ mod tests {
             let wanted: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
             check(Choice::Zipf(Zipf::new(20, exponent)), &wanted);
         }
+    }
+
+    #[test]
+    fn weights_are_kept_and_what_has_none_is_never_drawn() {
+        let (weighted, mut random) = (Weighted::new(vec![(30, 3), (31, 0), (32, 1)]), Random::new(7));
+        let drawn: Vec<u64> = (0..DRAWS).map(|_| weighted.next(&mut random)).collect();
+        let share = |number| drawn.iter().filter(|of| **of == number).count() as f64 / DRAWS as f64;
+        // Four standard deviations, as above.
+        assert!((share(30) - 0.75).abs() < 0.004 && (share(32) - 0.25).abs() < 0.004, "{}", share(30));
+        assert!(share(31) == 0.0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod compare;
 mod peak;
 mod place;
 mod report;
-mod signals;
+pub(crate) mod signals;
 mod suite;
 mod thresholds;
 mod tools;

@@ -23,12 +23,12 @@ const SAME: Duration = Duration::from_secs(1);
 static AT_ONCE: Mutex<()> = Mutex::new(());
 
 /// Comes back unless this process is being ended at once; then it dies by the signal.
-pub(super) fn wait_for_end() {
+pub(crate) fn wait_for_end() {
     drop(AT_ONCE.lock());
 }
 
 /// Ends what killed benches left, then listens for signals.
-pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub(crate) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let ended = leftovers::end_orphans().map_err(Failure::unavailable)?;
     if !ended.is_empty() {
         say(&format!("ended what a bench that was killed had left: {}", leftovers::list(&ended)));
@@ -37,7 +37,7 @@ pub(super) fn begin(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
 }
 
 /// Of a command that starts nothing.
-pub(super) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub(crate) fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let mut wanted = vec![SIGINT, SIGTERM];
     // A terminal that is gone is a wish to stop, unless `nohup` says otherwise.
     if !procfs::ignores(SIGHUP).map_err(Failure::unavailable)? {

@@ -17,6 +17,7 @@ mod written;
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -171,6 +172,18 @@ struct ServerTime {
 
 fn server_time(client: &Client) -> Result<u64, Failure> {
     Ok(client.get("/time")?.read::<ServerTime>()?.now_ms)
+}
+
+/// The sale of a file as a rehearsal makes it: open from `now_ms` on for so long, without images, whatever the file says
+/// of times. What is wrong with the file is said as when the sale itself is made.
+pub(crate) fn rehearsed(file: &Path, now_ms: u64, length: Duration) -> Result<serde_json::Value, Failure> {
+    let written = written::Written::read(file)?;
+    let id = written.id.unwrap_or(1);
+    let mut plan = written.plan()?;
+    plan.times.at(now_ms)?;
+    plan.times = plan::Times { starts: crate::time::Moment::At(now_ms), ends: plan::End::After(length) };
+    plan.items.iter_mut().for_each(|item| item.image = None);
+    Ok(json!(plan.at(id, now_ms)?))
 }
 
 pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Result<(), Failure> {

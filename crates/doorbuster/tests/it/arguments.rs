@@ -25,6 +25,7 @@ fn help_and_version_are_no_errors() {
         &["init", "--help"],
         &["status", "--help"],
         &["token", "mint", "--help"],
+        &["rehearse", "--help"],
         &["refunds", "--help"],
         &["queues", "--help"],
         &["queues", "retire", "--help"],

@@ -38,6 +38,7 @@ mod mysql;
 mod operators;
 mod payments;
 mod published;
+mod rehearse;
 mod reload;
 mod sale_certificate;
 mod sale_file;

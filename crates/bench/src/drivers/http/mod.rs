@@ -1,5 +1,6 @@
 //! HTTP/1.1: whole answers are found by their length and judged by a [`Workload`].
 
+pub(crate) mod buyers;
 pub mod once;
 pub(crate) mod response;
 pub(crate) mod traffic;

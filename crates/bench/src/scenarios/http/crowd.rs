@@ -3,51 +3,38 @@
 //! Nothing published compares with it. It shows what the others can't: that a limited stock is sold to the last unit
 //! and not beyond while far more ask for it than there is, and how those who get nothing are answered, and how fast.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::testbed::{HttpTestbed, Profile, Shop};
-use crate::audit::receipts::{Kept, Receipts};
+use crate::audit::receipts::Kept;
+use crate::drivers::http::Http;
+use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
-use crate::drivers::http::{Http, response};
 use crate::host::environment;
-use crate::load::choice::{Buyer, Choice, Crowd, Random};
-use crate::load::record::Outcome;
-use crate::load::schedule::{FlashCrowd, Retries, Schedule, Spacing};
-use crate::load::{ConnectionId, Generator, Protocol, Received, Settings, Trial, Verdicts};
+use crate::load::choice::{Choice, Random};
+use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
+use crate::load::{Generator, Settings, Trial};
 use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
 use crate::scenarios::{ScenarioContext, Target, cases, limit};
 use crate::target::TOKEN_SECRET;
-use crate::target::token::{self, Minter};
+use crate::target::token;
 
 const SALE: u64 = 8;
 const PRODUCTS: u64 = 10;
 /// Of the requests, for the first product.
 const HOT_SHARE: f64 = 0.8;
-const BOTS_SHARE: f64 = 0.1;
-const BOTS: u64 = 50;
-const PERSON_FIRST: u64 = 1_000_000_000;
-const BOT_FIRST: u64 = 2_000_000_000;
 const WARM_UP: Duration = Duration::from_secs(5);
 const WARM_UP_USERS: usize = 50;
 const WARM_UP_BUYER_FIRST: u64 = 3_000_000_000;
-const TOKEN_LIFE_S: u64 = 24 * 3600;
 const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 const PAYMENT_S: u64 = 12 * 3600;
 /// Requests under way at once.
 const IN_FLIGHT_MAX: usize = 8000;
-const RETRIES: Retries = Retries {
-    attempts_max: 4,
-    back_off: Duration::from_millis(250),
-    back_off_max: Duration::from_secs(1),
-    jitter: 0.5,
-};
-
 /// What is run.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
@@ -136,7 +123,10 @@ fn once(
     context.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), context.repeats));
     let watched = testbed.watched();
     let settings = Settings::open_loop(testbed.orders, IN_FLIGHT_MAX);
-    let mut buyers = Buyers::new(context.seed.wrapping_add(repeat as u64), &mut testbed.receipts);
+    let choice = Choice::hot(PRODUCTS, HOT_SHARE);
+    let product = |random: &mut Random| 1 + choice.next(random);
+    let seed = context.seed.wrapping_add(repeat as u64);
+    let mut buyers = Buyers::new(SALE, product, IN_FLIGHT_MAX, seed, &mut testbed.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
     let disk = environment::disk(&context.folder);
     let around = context.around(&watched, disk.as_deref(), true);
@@ -238,124 +228,6 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
     }));
     let name = profile.name().to_owned();
     report.cases.push(Case { series: name.clone(), name, metrics, trials, ..Case::default() });
-}
-
-/// One buyer's wish: the same in each of its attempts, so that a repeated one is no second order.
-#[derive(Debug, Clone, Copy)]
-struct Wish {
-    number: u64,
-    buyer: u64,
-    product: u64,
-    /// From 1.
-    attempt: u32,
-}
-
-/// Orders of the crowd by our own API.
-struct Buyers<'a> {
-    receipts: &'a mut Receipts,
-    minter: Minter,
-    expires_s: u64,
-    random: Random,
-    crowd: Crowd,
-    choice: Choice,
-    wishes: u64,
-    /// By user: what is asked for now.
-    asking: Vec<Option<Wish>>,
-    /// Refused, and worth another attempt, the longest ago first.
-    again: VecDeque<Wish>,
-    retrying: bool,
-}
-
-impl<'a> Buyers<'a> {
-    fn new(seed: u64, receipts: &'a mut Receipts) -> Self {
-        Self {
-            receipts,
-            minter: Minter::new(TOKEN_SECRET.as_bytes()),
-            expires_s: token::unix_s() + TOKEN_LIFE_S,
-            random: Random::new(seed),
-            crowd: Crowd::new(BOTS_SHARE, BOTS),
-            choice: Choice::hot(PRODUCTS, HOT_SHARE),
-            wishes: 0,
-            asking: vec![None; IN_FLIGHT_MAX],
-            again: VecDeque::new(),
-            retrying: false,
-        }
-    }
-
-    /// Unless that was the last attempt.
-    fn ask_again(&mut self, wish: Wish) {
-        if wish.attempt < RETRIES.attempts_max {
-            self.again.push_back(Wish { attempt: wish.attempt + 1, ..wish });
-        }
-    }
-
-    fn wish(&mut self) -> Wish {
-        if std::mem::take(&mut self.retrying)
-            && let Some(wish) = self.again.pop_front()
-        {
-            return wish;
-        }
-        self.wishes += 1;
-        let buyer = match self.crowd.next(&mut self.random) {
-            Buyer::Person(number) => PERSON_FIRST + number,
-            Buyer::Bot(number) => BOT_FIRST + number,
-        };
-        Wish { number: self.wishes, buyer, product: 1 + self.choice.next(&mut self.random), attempt: 1 }
-    }
-}
-
-impl Protocol for Buyers<'_> {
-    fn retrying(&mut self, _user: usize) {
-        self.retrying = true;
-    }
-
-    fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
-        // An answer that was lost leaves its wish behind: it is asked again with the same key, and finds its order.
-        if let Some(wish) = self.asking[user].take() {
-            self.ask_again(wish);
-        }
-        let wish = self.wish();
-        self.asking[user] = Some(wish);
-        let body = format!(
-            "{{\"sale\":{SALE},\"product\":{},\"quantity\":1,\"address\":{{\"name\":\"Ada Example\",\"phone\":\"+49 30 \
-             901820\",\"country\":\"DE\",\"city\":\"Berlin\",\"detail\":\"Unter den Linden 77\",\"post_code\":\"10117\"}}}}",
-            wish.product
-        );
-        out.extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(wish.buyer, self.expires_s, out);
-        out.extend_from_slice(
-            format!(
-                "\r\nIdempotency-Key: wish-{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-                wish.number,
-                body.len()
-            )
-            .as_bytes(),
-        );
-        0
-    }
-
-    fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        match response::parse(bytes) {
-            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
-                let body = &bytes[head.head_bytes..head.total_bytes];
-                let outcome = traffic::judge_own(head.status, body);
-                verdicts.add(outcome);
-                if outcome == Outcome::Won {
-                    self.receipts.keep(body);
-                }
-                if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
-                    verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
-                }
-                if let Some(wish) = self.asking[connection.user].take().filter(|_| outcome.is_worth_a_retry())
-                {
-                    self.ask_again(wish);
-                }
-                Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
-            }
-            Ok(_) => Received::Part { consumed: 0 },
-            Err(malformed) => Received::Broken(malformed.0),
-        }
-    }
 }
 
 #[cfg(test)]

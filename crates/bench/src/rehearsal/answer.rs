@@ -1,0 +1,92 @@
+//! What a rehearsal prints: lines for people, of which the first says all, and the same as JSON.
+
+use serde_json::{Value, json};
+
+use super::verdict::{Finding, sold_out_s};
+use super::{Rehearsal, Rehearsed};
+use crate::report::format::figure;
+
+/// Beside the sentence.
+pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding) -> String {
+    let Rehearsed { trial, units, left, admitted_per_s } = rehearsed;
+    let outcomes = &trial.outcomes;
+    let count = |value: u64| figure(value as f64, "");
+    let time = |us: u64| figure(us as f64, "us");
+    let sold_out = match sold_out_s(rehearsed) {
+        Some(at) => format!("all {} units within {at:.0} s", count(*units)),
+        None => format!("no: {} of {} units are left", count(*left), count(*units)),
+    };
+    let answered = format!(
+        "{} orders, {} sold out, {} over the limit, {} rate limited, {} busy, {} failed or unknown",
+        count(outcomes.won),
+        count(outcomes.sold_out),
+        count(outcomes.over_limit),
+        count(outcomes.limited),
+        count(outcomes.busy),
+        count(outcomes.bad())
+    );
+    let admission = match *admitted_per_s {
+        0 => "as many as come".to_owned(),
+        rate => format!("{} orders/s", count(rate)),
+    };
+    let best = trial.seconds_series.iter().map(|second| second.good).max().unwrap_or(0);
+    let lines = [
+        (
+            "buyers",
+            format!(
+                "{} within {}, one unit each",
+                count(rehearsal.buyers),
+                figure(rehearsal.over.as_secs_f64(), "s")
+            ),
+        ),
+        ("answered", answered),
+        ("attempts", format!("{} further ones; {} gave up", count(trial.retries), count(trial.gave_up))),
+        ("admission", admission),
+        ("best second", format!("{} orders", count(best))),
+        ("sold out", sold_out),
+        (
+            "times",
+            format!(
+                "p50 {}, p99 {}, longest {}, of all answers",
+                time(trial.response.at(0.5)),
+                time(trial.response.at(0.99)),
+                time(trial.response.max_us)
+            ),
+        ),
+        ("processors", processors(rehearsed)),
+        ("paid", "nothing: buyers of a rehearsal hold what they get".to_owned()),
+    ];
+    let rows = lines.map(|(name, value)| format!("  {name:<13}{value}\n")).concat();
+    format!("{}\n{rows}", finding.sentence)
+}
+
+fn processors(rehearsed: &Rehearsed) -> String {
+    let Some(usage) = &rehearsed.trial.usage else { return "not known".to_owned() };
+    let each = usage.processes.iter().map(|of| format!("{} {:.2}", of.name, of.processors));
+    let listed: Vec<String> = each.chain([format!("other work {:.2}", usage.others)]).collect();
+    format!("{} of {}", listed.join(", "), usage.processors)
+}
+
+/// Rates per second, times in microseconds.
+pub fn json(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding) -> Value {
+    let trial = &rehearsed.trial;
+    json!({
+        "verdict": finding.sentence,
+        "orders_per_s": finding.carried.map(|carried| carried.orders_per_s),
+        "at_least": finding.carried.map(|carried| carried.at_least),
+        "admission_orders_per_s": finding.carried.and_then(|carried| carried.admission_orders_per_s),
+        "buyers": rehearsal.buyers,
+        "admitted_per_s": rehearsed.admitted_per_s,
+        "units": rehearsed.units,
+        "left": rehearsed.left,
+        "sold_out_s": sold_out_s(rehearsed),
+        "answered": trial.outcomes,
+        "retries": trial.retries,
+        "gave_up": trial.gave_up,
+        "p50_us": trial.response.at(0.5),
+        "p99_us": trial.response.at(0.99),
+        "max_us": trial.response.max_us,
+        "seconds": trial.seconds_series,
+        "usage": trial.usage,
+    })
+}

@@ -1,0 +1,196 @@
+//! A sale rehearsed: one embedded server of our own with the shop's settings, on the shop's disk, and a crowd for the sale.
+//!
+//! It must not: touch the installation that is configured, or know its files. What came of it is judged in [`verdict`].
+
+pub mod answer;
+pub mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::audit::invariants;
+use crate::audit::receipts::Receipts;
+use crate::audit::running::Running;
+use crate::audit::{Answered, Ledger};
+use crate::drivers::http::buyers::{Buyers, RETRIES};
+use crate::host::environment;
+use crate::host::usage::Watched;
+use crate::load::choice::{Random, Weighted};
+use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
+use crate::load::{Generator, Settings, Trial};
+use crate::measure::{Surroundings, trial_within};
+use crate::progress::Progress;
+use crate::report::format::figure;
+use crate::target::{OPERATOR_TOKEN, Setup, Target};
+
+/// The shortest crowd: figures of less than 3 s are not believed, and the last buyer comes a little before the end.
+pub const OVER_MIN: Duration = Duration::from_secs(4);
+pub const OVER_MAX: Duration = Duration::from_secs(60);
+pub const BUYERS_MAX: u64 = 1_000_000;
+/// Requests under way at once, as in the flash crowd.
+const IN_FLIGHT_MAX: usize = 8000;
+/// Of the buyers: those who waited for the start. The others come evenly, until the end.
+const SPIKE_SHARE: f64 = 0.9;
+/// So that six of seven of the spike come in its first second.
+const SPIKE_DECAY: Duration = Duration::from_millis(500);
+
+/// Room on the disk that is left alone, whatever the rehearsal writes.
+const ROOM_LEFT: u64 = 1 << 30;
+/// Of each buyer's order: about 500 bytes with an address, in the log and in the ledger, twice that to be sure.
+const ROOM_PER_BUYER: u64 = 2 * 1024;
+
+/// What is rehearsed, and where.
+#[derive(Debug)]
+pub struct Rehearsal<'a> {
+    pub program: &'a Path,
+    /// Of the server's files: on the disk whose syncs count. It must be there, and is not removed.
+    pub folder: &'a Path,
+    /// Of the configuration file, in whole sections.
+    pub settings: &'a str,
+    /// As an operator creates it: open already, with its id.
+    pub sale: &'a Value,
+    pub buyers: u64,
+    pub over: Duration,
+    /// Half of what the server takes from one address at most, so that none of ours is turned away at the door.
+    pub connections_max: usize,
+    pub seed: u64,
+    pub stop: &'a Arc<AtomicBool>,
+    pub progress: &'a Progress,
+}
+
+/// What came of it, its audit clean.
+#[derive(Debug)]
+pub struct Rehearsed {
+    pub trial: Trial,
+    /// Of all items.
+    pub units: u64,
+    /// That nobody has.
+    pub left: u64,
+    /// Orders per second that the server admits, as it says; 0: as many as come.
+    pub admitted_per_s: u64,
+}
+
+impl Rehearsal<'_> {
+    /// # Errors
+    /// If the disk has not the room for it, or does not say.
+    pub fn check_room(&self) -> anyhow::Result<()> {
+        let disk = rustix::fs::statvfs(self.folder).context("asking for the room on the disk")?;
+        let (free, needed) = (disk.f_bavail.saturating_mul(disk.f_frsize), room_for(self.buyers));
+        ensure!(
+            free >= needed,
+            "the disk of {} has {} free, and {} buyers need {}",
+            self.folder.display(),
+            figure(free as f64, "bytes"),
+            self.buyers,
+            figure(needed as f64, "bytes")
+        );
+        Ok(())
+    }
+
+    /// # Errors
+    /// What keeps it from being carried out, or [`AUDIT_FAILED`](crate::audit::AUDIT_FAILED) in its text.
+    pub fn run(&self) -> anyhow::Result<Rehearsed> {
+        self.progress.doing("starting a server");
+        let setup = Setup { demo: false, settings: self.settings, stop: self.stop };
+        let mut server = Target::start(self.program, self.folder, setup)?;
+        server.operate("/api/v1/sales", self.sale, 201)?;
+        let said = server.settings()?.settings;
+        let admitted_per_s =
+            said.get("admission orders_per_s").and_then(|rate| rate.parse().ok()).unwrap_or(0);
+        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), self.stop)?;
+        let mut receipts = Receipts::create(&self.receipts()).context("the file of receipts")?;
+        let trial = self.crowd(&server, &mut receipts)?;
+        self.progress.doing("auditing");
+        let mut answered = Answered::default();
+        answered.add_outcomes(&trial.outcomes);
+        let numbers = audit.drain(answered)?;
+        audit.judge(&numbers, answered, "the program's audit of the whole ledger")?;
+        invariants::acknowledged(&mut Ledger::open(&server.data_dir())?, answered, &mut receipts)?;
+        server.stop()?;
+        server.audit()?;
+        let units = weights(self.sale)?.iter().map(|(_, units)| units).sum();
+        Ok(Rehearsed { trial, units, left: available(&numbers)?, admitted_per_s })
+    }
+
+    fn receipts(&self) -> PathBuf {
+        self.folder.join("receipts")
+    }
+
+    fn crowd(&self, server: &Target, receipts: &mut Receipts) -> anyhow::Result<Trial> {
+        self.progress.doing("the crowd comes");
+        let goods = Weighted::new(weights(self.sale)?);
+        let sale = self.sale["id"].as_u64().context("a sale has an id")?;
+        let users = usize::try_from(self.buyers).unwrap_or(IN_FLIGHT_MAX);
+        let users = users.min(IN_FLIGHT_MAX).min(self.connections_max).max(1);
+        let product = |random: &mut Random| goods.next(random);
+        let mut buyers = Buyers::new(sale, product, users, self.seed, receipts);
+        let settings = Settings::open_loop(server.address(), users);
+        let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
+        let disk = environment::disk(self.folder);
+        let around = Surroundings {
+            watched: &[Watched::new("server", server.pid())],
+            disk: disk.as_deref(),
+            co_located: true,
+            stop: self.stop,
+            progress: Some(self.progress),
+        };
+        let schedule = spike(self.buyers, self.over).seeded(self.seed);
+        trial_within(verdict::PATIENCE, &mut generator, schedule, &mut buyers, 1, around)
+    }
+}
+
+fn room_for(buyers: u64) -> u64 {
+    ROOM_LEFT + buyers.min(BUYERS_MAX) * ROOM_PER_BUYER
+}
+
+fn spike(buyers: u64, over: Duration) -> Schedule {
+    let buyers = buyers as f64;
+    let crowd = FlashCrowd {
+        base_per_s: buyers * (1.0 - SPIKE_SHARE) / over.as_secs_f64(),
+        at: Duration::ZERO,
+        peak_per_s: buyers * SPIKE_SHARE / SPIKE_DECAY.as_secs_f64(),
+        decay: SPIKE_DECAY,
+        spacing: Spacing::Poisson,
+        retries: RETRIES,
+    };
+    Schedule::flash_crowd(crowd, over)
+}
+
+/// The products of a sale, each as often wanted as there are units of it.
+fn weights(sale: &Value) -> anyhow::Result<Vec<(u64, u64)>> {
+    let items = sale["items"].as_array().context("a sale has items")?;
+    let weight = |item: &Value| Some((item["product"].as_u64()?, item["total"].as_u64()?));
+    items.iter().map(weight).collect::<Option<_>>().context("an item has a product and a total")
+}
+
+fn available(audit: &Value) -> anyhow::Result<u64> {
+    let skus = audit["skus"].as_array().context("an audit lists the SKUs")?;
+    Ok(skus.iter().filter_map(|sku| sku["available"].as_u64()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn room_is_for_all_buyers_and_some_is_left() {
+        assert_eq!(room_for(0), 1 << 30);
+        assert_eq!(room_for(BUYERS_MAX) - room_for(0), 2_048_000_000);
+    }
+
+    #[test]
+    fn goods_are_wanted_by_their_units() {
+        let sale = json!({"items": [{"product": 30, "total": 3}, {"product": 31, "total": 1}]});
+        assert_eq!(weights(&sale).unwrap(), [(30, 3), (31, 1)]);
+        assert!(weights(&json!({"items": [{"product": 30}]})).is_err());
+        let audit = json!({"skus": [{"available": 2}, {"available": 5}]});
+        assert_eq!(available(&audit).unwrap(), 7);
+    }
+}

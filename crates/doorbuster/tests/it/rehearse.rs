@@ -1,0 +1,155 @@
+//! A sale rehearsed by the real program: what it says, what it leaves, and when it refuses. Timings are no part of it: a crowd
+//! that is too small to tell anything is the same on every machine.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{doorbuster, run};
+
+const DROP: &str = "\
+title = 'Winter drop'
+starts_at = '2099-12-01T10:00:00Z'
+for = '2h'
+[[item]]
+product = 30
+title = 'Shoe'
+price = 4999
+total = 40
+limit = 1
+image = 'shoe.svg'
+alt = 'A shoe'
+[[item]]
+product = 31
+title = 'Hat'
+price = 500
+total = 10
+";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with drop.toml, and a configuration of which no server answers.
+fn installation() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("drop.toml"), DROP).unwrap();
+    configure(folder.path(), "");
+    folder
+}
+
+fn configure(folder: &Path, more: &str) {
+    // Nobody listens on port 1.
+    let config = format!(
+        "[http]\nlisten = '127.0.0.1:1'\n[ledger]\ndata_dir = 'data'\nsynchronous = 'normal'\n{more}"
+    );
+    std::fs::write(folder.join("doorbuster.toml"), config).unwrap();
+}
+
+const QUICK: [&str; 8] =
+    ["rehearse", "drop.toml", "--config", "doorbuster.toml", "--buyers", "300", "--over", "4s"];
+
+/// What a rehearsal leaves.
+fn left(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !["drop.toml", "doorbuster.toml"].contains(&name.as_str())).collect()
+}
+
+#[test]
+fn a_small_crowd_buys_all_and_leaves_nothing() {
+    let folder = installation();
+    let (code, stdout, stderr) = run(folder.path(), &QUICK);
+    assert_eq!(code, 2, "{stdout}{stderr}");
+    assert!(stdout.starts_with("Too small a crowd to tell: "), "{stdout}");
+    assert!(stdout.lines().next().unwrap().ends_with("The audit is clean."), "{stdout}");
+    assert!(stdout.contains("all 50 units within "), "{stdout}");
+    assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
+
+    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    assert_eq!(code, 2, "{stdout}{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&found["units"], &found["left"], &found["answered"]["won"]),
+        (&50.into(), &0.into(), &50.into())
+    );
+    assert_eq!(found["orders_per_s"], Value::Null);
+}
+
+#[test]
+fn the_settings_of_the_configuration_hold() {
+    let folder = installation();
+    configure(folder.path(), "[admission]\norders_per_s = 10\nburst = 1\n");
+    let (_, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    let found: Value = serde_json::from_str(&stdout).expect(&stderr);
+    assert!(found["answered"]["limited"].as_u64().unwrap() > 0, "{stdout}");
+    assert_eq!(found["admitted_per_s"], 10);
+}
+
+#[test]
+fn what_can_not_be_rehearsed_is_refused_before_anything_is_made() {
+    let folder = installation();
+    let refused = |arguments: &[&str], wanted: i32, reason: &str| {
+        let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], arguments].concat());
+        assert_eq!((code, stdout.as_str()), (wanted, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+        assert!(left(folder.path()).is_empty(), "{arguments:?}: {:?}", left(folder.path()));
+    };
+    let wrong = |arguments: &[&str], reason: &str| {
+        let (code, _, stderr) = run(folder.path(), &[&["rehearse", "drop.toml"], arguments].concat());
+        assert_eq!(code, 64, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+    };
+    wrong(&["--buyers", "1000001"], "1000001 is not in 1..=1000000");
+    wrong(&["--over", "3s"], "write 4s to 60s");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("[http]\nlisten = '{}'\n", listener.local_addr().unwrap());
+    std::fs::write(folder.path().join("doorbuster.toml"), listen).unwrap();
+    refused(&[], 1, "a server answers on 127.0.0.1:");
+    configure(folder.path(), "[cluster]\nenabled = true\n");
+    refused(&[], 64, "rehearsing a cluster: not yet");
+    configure(folder.path(), "");
+    std::fs::write(folder.path().join("drop.toml"), "title = 'Winter drop'\n").unwrap();
+    refused(&[], 64, "see `doorbuster sale create --help`");
+}
+
+/// One that is under way: its folder has the ledger of its server.
+fn under_way(folder: &Path) -> Child {
+    let mut command = doorbuster(folder);
+    command.args(&QUICK[..6]).args(["--over", "60s"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let ledger = folder.join(format!("rehearsal-{}/data/ledger.db", child.id()));
+    let begun = Instant::now();
+    while !ledger.exists() {
+        assert!(begun.elapsed() < PATIENCE, "no server was started");
+        sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+#[test]
+fn a_signal_ends_it_and_removes_its_files() {
+    let folder = installation();
+    let mut child = under_way(folder.path());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
+}
+
+#[test]
+fn what_a_killed_one_leaves_is_removed_by_the_next() {
+    let folder = installation();
+    let mut killed = under_way(folder.path());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let of_killed = format!("rehearsal-{}", killed.id());
+    assert_eq!(left(folder.path()), [of_killed.as_str()]);
+    // A folder of that name that no rehearsal made.
+    std::fs::create_dir(folder.path().join("rehearsal-dinner")).unwrap();
+    let (code, _, stderr) = run(folder.path(), &QUICK);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains(&of_killed), "{stderr}");
+    assert_eq!(left(folder.path()), ["rehearsal-dinner"]);
+}
