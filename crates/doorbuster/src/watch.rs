@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 use crate::client::{Answer, Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, table, words};
+use crate::sale;
 use crate::time::{format_duration, format_utc, parse_duration};
 
 /// The server takes the figures once a second; who looks once in an hour does not watch.
@@ -353,18 +354,6 @@ fn screen(
 }
 
 fn sales_table(sales: &[Sale]) -> String {
-    let columns = [
-        numbers("sale"),
-        words("title"),
-        words("state"),
-        words("starts"),
-        words("ends"),
-        numbers("items"),
-        numbers("total"),
-        numbers("available"),
-        numbers("held"),
-        numbers("sold"),
-    ];
     let row = |sale: &Sale| {
         let [total, available, held, sold] = sale.units.words();
         let (title, state) = (plain(&sale.title), plain(&sale.state));
@@ -372,7 +361,7 @@ fn sales_table(sales: &[Sale]) -> String {
         let items = sale.items_total.to_string();
         [sale.id.to_string(), title, state, starts, ends, items, total, available, held, sold]
     };
-    table(columns, &sales.iter().map(row).collect::<Vec<_>>())
+    sale::table_of_sales(&sales.iter().map(row).collect::<Vec<_>>())
 }
 
 fn items_table(sale: &Sale) -> String {

@@ -326,6 +326,11 @@ fn list(sales: &[Sale]) -> String {
             ]
         })
         .collect();
+    table_of_sales(&rows)
+}
+
+/// The columns of a list of sales, wherever there is one.
+pub(crate) fn table_of_sales(rows: &[[String; 10]]) -> String {
     let columns = [
         numbers("sale"),
         words("title"),
@@ -338,7 +343,7 @@ fn list(sales: &[Sale]) -> String {
         numbers("held"),
         numbers("sold"),
     ];
-    output::table(columns, &rows)
+    output::table(columns, rows)
 }
 
 fn describe(sale: &Sale) -> String {
