@@ -14,13 +14,13 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 
 use crate::audit::AUDIT_FAILED;
+use crate::experiments::{Scenario, ScenarioContext, Target};
 use crate::host::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::report::folder::Folder;
 use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};
 use crate::report::thresholds::{self, Threshold};
 use crate::report::verdict;
-use crate::scenarios::{Scenario, ScenarioContext, Target};
 
 #[derive(Debug)]
 pub struct SuiteOptions {
