@@ -25,6 +25,7 @@ use crate::measure::Surroundings;
 use crate::progress::Progress;
 use crate::report::model::{Case, ScenarioReport, Size};
 use crate::target::address;
+use crate::target::engines::{EngineSite, PORTS_PER_SET};
 
 /// One experiment. The table of all is [`all`].
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +99,8 @@ pub struct ScenarioContext {
     pub scripts: PathBuf,
     /// A folder of its own for this scenario, on a real disk; removed afterwards.
     pub folder: PathBuf,
+    /// The block device that it lies on.
+    pub disk: Option<String>,
     /// It may use 200 ports from here.
     pub port_base: u16,
     /// Only the cases whose names hold this text.
@@ -161,14 +164,19 @@ impl ScenarioContext {
         self.size == Size::Quick
     }
 
-    /// Of a trial of this scenario.
-    pub(crate) fn around<'a>(
-        &'a self,
-        watched: &'a [Watched],
-        disk: Option<&'a str>,
-        co_located: bool,
-    ) -> Surroundings<'a> {
+    /// Of a trial of this scenario. A target on another machine writes to no disk of ours.
+    pub(crate) fn around<'a>(&'a self, watched: &'a [Watched], co_located: bool) -> Surroundings<'a> {
+        let disk = self.disk.as_deref().filter(|_| co_located);
         Surroundings { watched, disk, co_located, stop: &self.stop, progress: Some(&self.progress) }
+    }
+
+    /// For the set of engines of this index, of those that run at once.
+    fn engine_site(&self, index: u16) -> EngineSite {
+        EngineSite {
+            scripts: self.scripts.clone(),
+            folder: self.folder.join(format!("engines-{index}")),
+            port_base: self.port_base + index * PORTS_PER_SET,
+        }
     }
 }
 
@@ -209,6 +217,7 @@ fn context_at(http: SocketAddr, folder: &std::path::Path) -> ScenarioContext {
         program: "doorbuster".into(),
         scripts: "dev".into(),
         folder: folder.to_owned(),
+        disk: None,
         port_base: 21_000,
         only: None,
         allow_swap: false,

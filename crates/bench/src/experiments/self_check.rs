@@ -105,7 +105,7 @@ impl Pair {
         let settings = Settings::keep_alive(nginx.address(), WRK_CONNECTIONS);
         let mut generator = Generator::connect(settings, &mut http)?;
         let watched = [Watched::new("nginx", nginx.pid())];
-        let around = context.around(&watched, None, true);
+        let around = context.around(&watched, true);
         let mut pair = Self { ours: Vec::new(), theirs: Vec::new() };
         trial(&mut generator, Schedule::closed(WARM_UP), &mut http, 0, around)?;
         let schedule = Schedule::closed(Duration::from_secs(seconds));

@@ -212,6 +212,7 @@ fn one(
         target: options.target.clone(),
         program: options.program.clone(),
         scripts: options.scripts.clone(),
+        disk: environment::disk(folder.path()),
         folder: folder.path().to_owned(),
         port_base: options.port_base,
         only: options.only.clone(),

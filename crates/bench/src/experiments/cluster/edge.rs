@@ -10,7 +10,6 @@ use crate::drivers::http::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
 use crate::experiments::beside::{self, Bounds, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
 use crate::experiments::{ScenarioContext, empty_report, limit};
 use crate::goal::Goal;
-use crate::host::environment;
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::load::record::Outcome;
@@ -22,8 +21,6 @@ use crate::target::nginx::Nginx;
 
 const CONNECTIONS: usize = 100;
 const CACHE_MS: u64 = 100;
-/// No client of ours may be limited: all of them share one address.
-const PER_CLIENT: &str = "1000000";
 /// The worker, as it is watched beside the engines.
 const WORKER: &str = "edge";
 
@@ -99,12 +96,12 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
         return Ok(report);
     }
     let mut stack = Stack::open(context, 0, BrokerFlush::Asynchronous)?;
-    let disk = environment::disk(&context.folder);
     for repeat in 1..=context.repeats {
         for of_cache in rows.chunk_by_mut(|(a, _), (b, _)| a.cache_ms == b.cache_ms) {
-            start_edge(context, &mut stack, of_cache[0].0.cache_ms)?;
+            let (cache_ms, servers) = (of_cache[0].0.cache_ms, stack.shop.addresses());
+            stack.set.up_edge(&servers, PREFIX, cache_ms, None, &context.stop)?;
             for (row, comparison) in of_cache {
-                measure(context, &stack, disk.as_deref(), repeat, *row, comparison)?;
+                measure(context, &stack, repeat, *row, comparison)?;
                 comparison.cases().iter().for_each(|case| context.keep(case));
             }
             // The replica too: the next edge brings its own along.
@@ -128,26 +125,9 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
     Ok(report)
 }
 
-fn start_edge(context: &ScenarioContext, stack: &mut Stack, cache_ms: u64) -> anyhow::Result<()> {
-    let servers: Vec<String> = stack.shop.addresses().iter().map(ToString::to_string).collect();
-    let environment = [
-        ("EDGE_CACHE_MS", cache_ms.to_string()),
-        ("EDGE_SERVERS", servers.join(" ")),
-        ("EDGE_WORKERS", "1".to_owned()),
-        ("EDGE_REDIS_PREFIX", PREFIX.to_owned()),
-        ("EDGE_POSTS_PER_S_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_POSTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_REQUESTS_PER_S_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_REQUESTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
-    ];
-    // It brings the replica along.
-    stack.set.up(&["nginx"], &environment, &context.stop).context("starting the edge")
-}
-
 fn measure(
     context: &ScenarioContext,
     stack: &Stack,
-    disk: Option<&str>,
     repeat: usize,
     row: Row,
     comparison: &mut Comparison,
@@ -165,7 +145,7 @@ fn measure(
     ];
     watched.extend(stack.shop.watched());
     watched.extend(stack.set.all_watched().into_iter().filter(|of| of.name != "nginx"));
-    let around = context.around(&watched, disk, true);
+    let around = context.around(&watched, true);
     let probe = Probe {
         address,
         connections: CONNECTIONS,

@@ -14,7 +14,6 @@ use serde::Deserialize;
 
 use crate::experiments::{ScenarioContext, beside, empty_report};
 use crate::goal::Goal;
-use crate::host::environment;
 use crate::host::leftovers;
 use crate::host::limit::limit;
 use crate::host::process::{self, Guard};
@@ -69,7 +68,6 @@ struct Sample {
 struct Gate<'a> {
     context: &'a ScenarioContext,
     set: EngineSet,
-    disk: Option<String>,
 }
 
 pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
@@ -79,7 +77,7 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
         return Ok(report);
     }
     let set = super::start(context, 0, BrokerFlush::Asynchronous)?;
-    let gate = Gate { context, set, disk: environment::disk(&context.folder) };
+    let gate = Gate { context, set };
     let mut samples = Vec::new();
     for repeat in 1..=context.repeats {
         context.progress.doing(&format!("{NAME}, {repeat} of {}", context.repeats));
@@ -184,12 +182,12 @@ impl Gate<'_> {
             command.stderr(File::create(&log)?).spawn().with_context(|| format!("starting {name}"))?;
         let mut child = Guard::adopt(child);
         let watched = [vec![Watched::new(name, child.pid())], self.set.all_watched()].concat();
-        let before = Snapshot::take(&watched, self.disk.as_deref())?;
+        let before = Snapshot::take(&watched, self.context.disk.as_deref())?;
         let mut last = None;
         let patience = super::window(self.context) * SLOW_MAX + process::TOOL_MARGIN;
         let status = child.wait(name, patience, &self.context.stop, || {
             // The counters of a child that has ended are gone: the last look before that counts.
-            if let Ok(snapshot) = Snapshot::take(&watched, self.disk.as_deref()) {
+            if let Ok(snapshot) = Snapshot::take(&watched, self.context.disk.as_deref()) {
                 last = Some(snapshot);
             }
         })?;

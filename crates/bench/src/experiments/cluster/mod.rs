@@ -15,7 +15,7 @@ use anyhow::ensure;
 
 use super::{Engine, Scenario, ScenarioContext, Target, beside};
 use crate::host::usage::Watched;
-use crate::target::engines::{BrokerFlush, EngineSet, EngineSettings, EngineSite, PORTS_PER_SET};
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSettings};
 use crate::target::installation::cluster::Shop;
 
 /// A set of engines that has written more than this in one run has a fault, or the run is too long for this machine.
@@ -95,12 +95,7 @@ impl Stack {
 
 fn start(context: &ScenarioContext, index: u16, flush: BrokerFlush) -> anyhow::Result<EngineSet> {
     context.progress.doing("starting Redis, MariaDB and RocketMQ");
-    let site = EngineSite {
-        scripts: context.scripts.clone(),
-        folder: context.folder.join(format!("engines-{index}")),
-        port_base: context.port_base + index * PORTS_PER_SET,
-    };
-    let set = EngineSet::start(site, flush, &context.stop)?;
+    let set = EngineSet::start(context.engine_site(index), flush, &context.stop)?;
     context.progress.done(&format!("Redis, MariaDB and RocketMQ run ({flush:?} flush)"));
     Ok(set)
 }

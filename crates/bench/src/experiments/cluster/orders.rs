@@ -16,7 +16,6 @@ use super::{Stack, check_disk};
 use crate::drivers::http::{Http, Workload};
 use crate::experiments::{ScenarioContext, beside, cases, empty_report, limit};
 use crate::goal::{Goal, median};
-use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::record::{LatencyUs, Outcome, points};
 use crate::load::schedule::Schedule;
@@ -179,7 +178,6 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
 /// Everything that runs. Servers before the engines under them.
 struct Bench {
     stacks: Vec<Stack>,
-    disk: Option<String>,
 }
 
 impl Bench {
@@ -187,7 +185,7 @@ impl Bench {
         let flushes =
             [BrokerFlush::Asynchronous, BrokerFlush::Synchronous].into_iter().filter(|of| wants(*of));
         let stacks = (0..).zip(flushes).map(|(index, flush)| Stack::open(context, index, flush));
-        Ok(Self { stacks: stacks.collect::<anyhow::Result<_>>()?, disk: environment::disk(&context.folder) })
+        Ok(Self { stacks: stacks.collect::<anyhow::Result<_>>()? })
     }
 
     fn measure(
@@ -213,7 +211,7 @@ impl Bench {
             (Arrival::Sustained, None) => anyhow::bail!("the peak comes before its share"),
             (Arrival::Peak, _) => Schedule::closed(super::window(context)),
         };
-        let sample = sample(context, stack, schedule, beside, self.disk.as_deref(), repeat)?;
+        let sample = sample(context, stack, schedule, beside, repeat)?;
         context.progress.done(&format!(
             "{name}, {repeat} of {}: {:.0}/s accepted, {:.0}/s persisted, {} not accepted, empty after {:.2} s",
             context.repeats,
@@ -274,7 +272,6 @@ fn sample(
     stack: &mut Stack,
     schedule: Schedule,
     beside: Vec<Watched>,
-    disk: Option<&str>,
     repeat: usize,
 ) -> anyhow::Result<Sample> {
     stack.set.database(None)?.purge_binary_logs()?;
@@ -288,7 +285,7 @@ fn sample(
     let mut watched = stack.shop.watched();
     watched.extend(stack.set.all_watched());
     watched.extend(beside);
-    let around = context.around(&watched, disk, true);
+    let around = context.around(&watched, true);
     let run = load(stack, &mut generator, schedule, repeat, around)?;
     stack.shop.answered.add_outcomes(&run.trial.outcomes);
     stack.shop.answered.accepted += run.seen.placed;

@@ -16,7 +16,6 @@ use super::{Engine, Scenario, ScenarioContext, Target, empty_report, limit};
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{BUYER_FIRST, Reference, Traffic};
 use crate::goal::Goal;
-use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
@@ -265,7 +264,6 @@ struct Bench {
     own_orders: Traffic,
     page: Page,
     window: Duration,
-    disk: Option<String>,
 }
 
 impl Bench {
@@ -284,8 +282,7 @@ impl Bench {
         nginx.serve_file(PAGE, &plain, Some(&gzipped)).context("nginx's copy of the page")?;
         let page = Page { plain, gzipped };
         let own_orders = Load::Own.traffic(&page);
-        let (window, disk) = (sizes.window, environment::disk(&context.folder));
-        Ok(Self { nginx, demo, own, own_orders, page, window, disk })
+        Ok(Self { nginx, demo, own, own_orders, page, window: sizes.window })
     }
 
     fn measure(
@@ -305,7 +302,7 @@ impl Bench {
         };
         let shop = if row.load == Load::Own { &mut self.own } else { &mut self.demo };
         let watched = [Watched::new("server", shop.target.pid()), Watched::new("nginx", self.nginx.pid())];
-        let around = context.around(&watched, self.disk.as_deref(), true);
+        let around = context.around(&watched, true);
         let probe = Probe {
             address: shop.target.address(),
             connections: row.connections,

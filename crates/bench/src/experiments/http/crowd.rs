@@ -14,7 +14,6 @@ use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
 use crate::experiments::{ScenarioContext, Target, cases, limit};
-use crate::host::environment;
 use crate::load::choice::{Choice, Random};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Settings, Trial};
@@ -128,8 +127,7 @@ fn once(
     let seed = context.seed.wrapping_add(repeat as u64);
     let mut buyers = Buyers::new(SALE, product, IN_FLIGHT_MAX, seed, &mut testbed.receipts);
     let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
-    let disk = environment::disk(&context.folder);
-    let around = context.around(&watched, disk.as_deref(), true);
+    let around = context.around(&watched, true);
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
     testbed.add_orders(&trial.outcomes);

@@ -16,7 +16,6 @@ use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, once};
-use crate::host::environment;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Reuse, Settings, Trial};
 use crate::measure::trial;
@@ -249,8 +248,7 @@ fn measure(
 ) -> anyhow::Result<Vec<Trial>> {
     let address = if matches!(tier.kind, Kind::Page(_)) { testbed.pages } else { testbed.orders };
     let watched = testbed.watched();
-    let disk = environment::disk(&context.folder);
-    let around = context.around(&watched, disk.as_deref(), is_local(address));
+    let around = context.around(&watched, is_local(address));
     let settings = Settings { reuse, ..Settings::keep_alive(address, tier.connections) };
     let sample = tier.sample(address)?;
     let mut generator = None;

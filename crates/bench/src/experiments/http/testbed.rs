@@ -27,9 +27,7 @@ const PREFIX: &str = "bench";
 const TOPIC: &str = "bench";
 /// The queues of a topic: the broker's default, see dev/engines/rocketmq.sh.
 const QUEUES: u32 = 8;
-const CACHE_MS: &str = "100";
-/// No client of ours may be limited: all of them share one address.
-const PER_CLIENT: &str = "1000000";
+const CACHE_MS: u64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Profile {
@@ -165,11 +163,8 @@ impl HttpTestbed {
 
     fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
         context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
-        let site = EngineSite {
-            scripts: context.scripts.clone(),
-            folder: folder.join("engines"),
-            port_base: context.port_base,
-        };
+        // A shop that is opened again has engines that start with nothing.
+        let site = EngineSite { folder: folder.join("engines"), ..context.engine_site(0) };
         let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
         set.database(None)?.recreate(DATABASE)?;
         let pages = folder.join("pages");
@@ -178,7 +173,7 @@ impl HttpTestbed {
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
         let audit = Some(audit.reporting_to(&context.progress));
         let mut testbed = Self::at(Profile::Cluster, folder, server.address(), audit)?;
-        set.up(&["nginx"], &edge(&server, &pages), &context.stop).context("starting the edge")?;
+        set.up_edge(&[server.address()], PREFIX, CACHE_MS, Some(&pages), &context.stop)?;
         testbed.pages = set.address("nginx")?;
         testbed.server = Some(server);
         testbed.engines = Some(set);
@@ -320,18 +315,4 @@ impl HttpTestbed {
 fn settings(set: &EngineSet, pages: &Path) -> anyhow::Result<String> {
     let engines = set.cluster_settings(PREFIX, TOPIC, DATABASE)?;
     Ok(format!("{engines}[pages]\nwrite_dir = \"{}\"\n", pages.display()))
-}
-
-fn edge(server: &Target, pages: &Path) -> Vec<(&'static str, String)> {
-    vec![
-        ("EDGE_CACHE_MS", CACHE_MS.to_owned()),
-        ("EDGE_SERVERS", server.address().to_string()),
-        ("EDGE_WORKERS", "1".to_owned()),
-        ("EDGE_PAGES", pages.display().to_string()),
-        ("EDGE_REDIS_PREFIX", PREFIX.to_owned()),
-        ("EDGE_POSTS_PER_S_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_POSTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_REQUESTS_PER_S_PER_CLIENT", PER_CLIENT.to_owned()),
-        ("EDGE_REQUESTS_BURST_PER_CLIENT", PER_CLIENT.to_owned()),
-    ]
 }

@@ -11,7 +11,6 @@ use mysql::Opts;
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::drivers::mysql::{MySql, Statement, Workload};
 use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
-use crate::host::environment;
 use crate::load::Trial;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
@@ -224,7 +223,6 @@ fn trials(
     connections: usize,
 ) -> anyhow::Result<Vec<Trial>> {
     let window = Duration::from_secs(if context.quick() { 2 } else { 10 });
-    let disk = environment::disk(&context.folder);
     let local = is_local(server.address);
     let watched = server.set.as_ref().map(EngineSet::all_watched).unwrap_or_default();
     let mut random = Random::new(context.seed);
@@ -240,7 +238,7 @@ fn trials(
             check_room(set)?;
         }
         let before = server.state()?;
-        let around = context.around(&watched, disk.as_deref().filter(|_| local), local);
+        let around = context.around(&watched, local);
         let trial = trial_of_clients(&mut clients, Schedule::closed(window), repeat, around)?;
         check(kind, &trial, before, server.state()?)?;
         if repeat > 0 {

@@ -10,7 +10,6 @@ use anyhow::{Context, ensure};
 use crate::drivers::redis::{Redis as Driver, Workload};
 use crate::experiments::{ScenarioContext, Target, cases, limit};
 use crate::goal::median;
-use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
@@ -124,14 +123,12 @@ pub(super) fn value_of(cases: &[Case], case: &str, metric: &str) -> Option<f64> 
 pub(super) struct Session<'a> {
     context: &'a ScenarioContext,
     watched: Vec<Watched>,
-    disk: Option<String>,
     addresses: Vec<SocketAddr>,
 }
 
 impl<'a> Session<'a> {
     pub(super) fn new(context: &'a ScenarioContext, addresses: &[SocketAddr], watched: Vec<Watched>) -> Self {
-        let disk = environment::disk(&context.folder);
-        Self { context, watched, disk, addresses: addresses.to_vec() }
+        Self { context, watched, addresses: addresses.to_vec() }
     }
 
     /// One trial of a load, and the driver with what it learnt.
@@ -156,11 +153,8 @@ impl<'a> Session<'a> {
         let workload = Workload { seed, password, ..workload };
         let mut driver = Driver::new(workload)?;
         let mut generator = Generator::connect(settings, &mut driver).context("connecting to Redis")?;
-        let around = self.context.around(
-            &self.watched,
-            self.disk.as_deref(),
-            self.addresses.iter().copied().all(is_local),
-        );
+        let local = self.addresses.iter().copied().all(is_local);
+        let around = self.context.around(&self.watched, local);
         let trial = trial(&mut generator, schedule, &mut driver, repeat, around)?;
         Ok((trial, driver))
     }

@@ -7,7 +7,6 @@ use anyhow::{Context, ensure};
 
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::experiments::{ScenarioContext, Target};
-use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Record};
@@ -16,7 +15,7 @@ use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
 use crate::target::address::is_local;
 use crate::target::engines::rocketmq::Broker;
-use crate::target::engines::{BrokerFlush, EngineSet, EngineSite, expect};
+use crate::target::engines::{BrokerFlush, EngineSet, expect};
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
 /// 30,000 messages of 3 KB a second, a store fills a disk within the hour.
@@ -48,7 +47,6 @@ pub(super) struct Brokers {
     /// `None`: they are somebody else's.
     set: Option<EngineSet>,
     name_server: SocketAddr,
-    disk: Option<String>,
     /// How often the store was thrown away.
     pub(super) renewed: usize,
     topics: Vec<Topic>,
@@ -59,13 +57,8 @@ impl Brokers {
         let (set, name_server) = match &context.target {
             Target::Spawn => {
                 context.progress.doing("starting RocketMQ");
-                let site = EngineSite {
-                    scripts: context.scripts.clone(),
-                    folder: context.folder.join("engines"),
-                    port_base: context.port_base,
-                };
                 let set = EngineSet::start_some(
-                    site,
+                    context.engine_site(0),
                     BrokerFlush::Asynchronous,
                     &["rocketmq"],
                     &[],
@@ -81,8 +74,7 @@ impl Brokers {
                     .context("no name server of RocketMQ is given: --target-rocketmq ADDRESS")?,
             ),
         };
-        let disk = environment::disk(&context.folder);
-        let brokers = Self { set, name_server, disk, renewed: 0, topics: Vec::new() };
+        let brokers = Self { set, name_server, renewed: 0, topics: Vec::new() };
         brokers.check()?;
         Ok(brokers)
     }
@@ -177,8 +169,7 @@ impl Brokers {
         context: &'a ScenarioContext,
         watched: &'a [Watched],
     ) -> Surroundings<'a> {
-        let local = is_local(self.name_server);
-        context.around(watched, self.disk.as_deref().filter(|_| local), local)
+        context.around(watched, is_local(self.name_server))
     }
 
     pub(super) fn name_server(&self) -> SocketAddr {

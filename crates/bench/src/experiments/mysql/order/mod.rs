@@ -17,7 +17,6 @@ use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
 use crate::experiments::{Addresses, ScenarioContext, Target as Whom, cases, empty_report, limit};
-use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
@@ -190,8 +189,7 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
     shop.balance(BALANCE)?;
     let mut traffic = Traffic::submit();
     let mut generator = connect(shop.target.address(), SOLD_OUT_USERS, &mut traffic)?;
-    let disk = environment::disk(&context.folder);
-    let around = context.around(&shop.watched, disk.as_deref(), true);
+    let around = context.around(&shop.watched, true);
     let schedule = Schedule::closed_requests(requests);
     let trial = trial(&mut generator, schedule, &mut Http { workload: &mut traffic }, 1, around)?;
     shop.add(&trial.outcomes)?;
@@ -260,8 +258,7 @@ impl Ramp {
         let (warm_up, window) = durations(context);
         let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
         shop.add(&record.outcomes)?;
-        let disk = environment::disk(&context.folder);
-        let around = context.around(&shop.watched, disk.as_deref(), true);
+        let around = context.around(&shop.watched, true);
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
         shop.add(&trial.outcomes).with_context(|| name.clone())?;
         self.push(context, flush.name(), users, trial)
@@ -429,7 +426,7 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
             let mut generator = connect(address, users, &mut traffic)?;
             let mut http = Http { workload: &mut traffic };
             answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
-            let around = context.around(&[], None, is_local(address));
+            let around = context.around(&[], is_local(address));
             let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
             answered.add_outcomes(&trial.outcomes);
             ramp.push(context, series, users, trial)?;
