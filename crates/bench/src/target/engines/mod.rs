@@ -46,6 +46,14 @@ const MARIADB_SETTINGS: &[&str] = &[
 const BROKER_SETTINGS: &[&str] =
     &["flushDiskType", "brokerRole", "mappedFileSizeCommitLog", "sendMessageThreadPoolNums"];
 
+const EDGE_LIMITS: [&str; 4] = [
+    "EDGE_POSTS_PER_S_PER_CLIENT",
+    "EDGE_POSTS_BURST_PER_CLIENT",
+    "EDGE_REQUESTS_PER_S_PER_CLIENT",
+    "EDGE_REQUESTS_BURST_PER_CLIENT",
+];
+/// No client of ours may be limited: all of them share one address.
+const EDGE_PER_CLIENT: &str = "1000000";
 /// Between two sets; one uses less than this.
 pub const PORTS_PER_SET: u16 = 100;
 /// How often a raised stop flag is looked for while the engines start.
@@ -144,6 +152,31 @@ impl EngineSet {
         let mut set = Self { site, flushes: Flushes::with_broker(flush), members: Vec::new() };
         set.up(names, environment, stop)?;
         Ok(set)
+    }
+
+    /// Starts nginx with one worker in front of these servers, and the replica that it reads. Pages are kept for this long,
+    /// which are written to the folder, if they are.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn up_edge(
+        &mut self,
+        servers: &[SocketAddr],
+        redis_prefix: &str,
+        cache_ms: u64,
+        pages: Option<&Path>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        let mut environment = vec![
+            ("EDGE_CACHE_MS", cache_ms.to_string()),
+            ("EDGE_SERVERS", servers.join(" ")),
+            ("EDGE_WORKERS", "1".to_owned()),
+            ("EDGE_REDIS_PREFIX", redis_prefix.to_owned()),
+        ];
+        environment.extend(pages.map(|pages| ("EDGE_PAGES", pages.display().to_string())));
+        environment.extend(EDGE_LIMITS.map(|limit| (limit, EDGE_PER_CLIENT.to_owned())));
+        self.up(&["nginx"], &environment, stop).context("starting the edge")
     }
 
     /// Starts more members, or the same with other settings once they were stopped.
