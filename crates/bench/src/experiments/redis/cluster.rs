@@ -321,9 +321,9 @@ impl Bench<'_> {
 
     fn workload_of(&self, command: &str, keys: Keys, value_bytes: usize) -> anyhow::Result<Workload> {
         Ok(Workload {
-            value_bytes: vec![value_bytes],
+            value_bytes,
             slots: Some(self.nodes.slots()?),
-            ..Workload::of(vec![RedisCommand::parse(command)?], keys)
+            ..Workload::of(RedisCommand::parse(command)?, keys)
         })
     }
 

@@ -56,7 +56,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let session = Session::new(context, &[subject.address()], subject.watched());
     let workload = |series: &str| -> anyhow::Result<Workload> {
         let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
-        Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(vec![command(series)?], keys) })
+        Ok(Workload { value_bytes: VALUE_BYTES, ..Workload::of(command(series)?, keys) })
     };
     // The reads below find it, whichever cases are run.
     session.fill(1, workload("set")?, 1)?;

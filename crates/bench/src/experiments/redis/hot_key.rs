@@ -86,7 +86,7 @@ fn once(
     let mut redis = subject.client()?;
     redis.tell(&["DEL", &key])?;
     let workload =
-        Workload::of(vec![RedisCommand::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
+        Workload::of(RedisCommand::parse(&format!("INCR {key}"))?, Keys::new("", 1, 1, Order::Random)?);
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(

@@ -112,7 +112,7 @@ fn fill(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Res
 /// is what the published 70 bytes a key suggest; any other byte would take an object of its own.
 pub(super) fn writes(prefix: &str, count: u64) -> anyhow::Result<Workload> {
     let keys = Keys::new(prefix, KEY_BYTES, count, Order::Sequence)?;
-    Ok(Workload { depth: DEPTH, ..Workload::of(vec![RedisCommand::parse("SET __key__ 1")?], keys) })
+    Ok(Workload { depth: DEPTH, ..Workload::of(RedisCommand::parse("SET __key__ 1")?, keys) })
 }
 
 pub(super) const WRITES_DEPTH: u64 = DEPTH as u64;

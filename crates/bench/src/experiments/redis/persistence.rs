@@ -230,10 +230,10 @@ fn once(
     watched.extend(replica.map(Server::watched));
     let session = Session::new(context, &[subject.address()], watched);
     let workload = Workload {
-        value_bytes: vec![1],
+        value_bytes: 1,
         depth,
         ..Workload::of(
-            vec![RedisCommand::parse("SET __key__ __data__")?],
+            RedisCommand::parse("SET __key__ __data__")?,
             Keys::new(subject.prefix(), KEY_BYTES, writes, Order::Sequence)?,
         )
     };

@@ -122,7 +122,7 @@ fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow
     let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
     let case = measure(context, point.beside(published("read latency", made.keys)), |repeat| {
         let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
-        let workload = Workload::of(vec![RedisCommand::parse("GET __key__")?], keys);
+        let workload = Workload::of(RedisCommand::parse("GET __key__")?, keys);
         let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
         let mean = Figure::new("mean", "us", Better::Lower, trial.response.mean_us);
         Ok((trial, vec![mean]))

@@ -99,7 +99,7 @@ fn once(
     let sha: String = redis.ask(&["SCRIPT", "LOAD", SCRIPT])?;
     redis.tell(&gate.making())?;
     let workload =
-        Workload { depth, ..Workload::of(vec![gate.order(&sha, 1)?], Keys::new("", 1, 1, Order::Random)?) };
+        Workload { depth, ..Workload::of(gate.order(&sha, 1)?, Keys::new("", 1, 1, Order::Random)?) };
     let session = Session::new(context, &[subject.address()], subject.watched());
     let (trial, _) = session.run(USERS, workload, Schedule::closed(window), repeat)?;
 
