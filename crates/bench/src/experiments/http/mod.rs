@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::testbed::{HttpTestbed, Profile, Shop};
+use super::cases::Point;
 use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::Traffic;
@@ -289,11 +290,10 @@ fn measure(
 /// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
 fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
     let row = reference::find(File::Tiers, &[("tier", tier.row)]).filter(|_| reuse == Reuse::PerRequest);
-    let mut metrics = cases::figures(&trials, METRICS);
+    let mut case = Point::bar(&name, name.clone()).beside(row).case(trials, METRICS, Vec::new());
     // Of the cluster: pages are answered at the edge.
-    metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
-    cases::beside_published(&mut metrics, &trials, row);
-    Case { series: name.clone(), name, metrics, trials, ..Case::default() }
+    case.metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
+    case
 }
 
 #[cfg(test)]

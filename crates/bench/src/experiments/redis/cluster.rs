@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Figure, Point, Session, measure, rates, value_of};
+use super::case::{Point, Session, figure, measure, rates, value_of};
 use super::limits;
 use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
@@ -18,7 +18,7 @@ use crate::experiments::{ScenarioContext, empty_report};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /// As asked for; the published program sent more: see [`sent_bytes`].
@@ -295,7 +295,7 @@ impl Bench<'_> {
         measure(self.context, point, |repeat| {
             let (trial, mut figures) = self.set(writes, repeat)?;
             let swapped: u64 = self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;
-            figures.push(Figure::new("in swap", "bytes", Better::Neither, swapped as f64));
+            figures.push(figure("in swap", "bytes", Better::Neither, swapped as f64));
             Ok((trial, figures))
         })
     }
@@ -332,7 +332,7 @@ impl Bench<'_> {
     }
 
     /// Writes keys in sequence to an empty cluster, and counts them afterwards.
-    fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Figure>)> {
+    fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Metric>)> {
         self.nodes.clear(self.context)?;
         let keys = Keys::new(self.prefix(), USUAL_BYTES, writes.keys, Order::Sequence)?;
         let workload = self.workload_of("SET __key__ __data__", keys, writes.value_bytes)?;

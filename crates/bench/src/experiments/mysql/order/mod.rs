@@ -16,6 +16,7 @@ use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
+use crate::experiments::cases::Point;
 use crate::experiments::{Addresses, ScenarioContext, Target as Whom, cases, empty_report, limit};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
@@ -23,7 +24,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
 use crate::measure::trial;
 use crate::reference::{self, File};
-use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
+use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape};
 use crate::report::statistics::median;
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
@@ -218,18 +219,12 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
             .to_owned(),
     };
     let requests_per_s = trial.outcomes.total() as f64 / trial.seconds.max(1e-9);
-    let case = Case {
-        name: "balances of 10".to_owned(),
-        series: "sold out".to_owned(),
-        metrics: vec![
-            Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
-            Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
-            Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
-        ],
-        trials: vec![trial],
-        ..Case::default()
-    };
-    Ok((case, audit))
+    let metrics = vec![
+        Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
+        Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
+        Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
+    ];
+    Ok((Point::bar("sold out", "balances of 10".to_owned()).case(vec![trial], &[], metrics), audit))
 }
 
 /// The steps of all repeats.
@@ -322,33 +317,20 @@ impl Ramp {
                 reference::find(File::SubmitOrder, &[("disk", DISK), ("sync_binlog", flush.value())])
             });
             let values = |value: fn(&(Trial, usize)) -> f64| best.iter().map(value).collect();
-            let mut metrics = vec![
+            let metrics = vec![
                 Metric::new("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s())),
                 Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64)),
             ];
-            cases::beside_published(&mut metrics, &[], published);
-            cases.push(Case {
-                name: format!("{series}, best"),
-                series: "best".to_owned(),
-                metrics,
-                trials: best.into_iter().map(|(trial, _)| trial).collect(),
-                ..Case::default()
-            });
+            let point = Point::bar("best", format!("{series}, best")).beside(published);
+            cases.push(point.case(best.into_iter().map(|(trial, _)| trial).collect(), &[], metrics));
         }
-        let metrics = |trials: &[Trial]| {
-            let failed = |trial: &Trial| trial.outcomes.bad() as f64;
-            let mut metrics = cases::figures(trials, &["throughput", "mean response", "p99 response"]);
-            metrics.push(cases::metric("failed", "orders", Better::Lower, trials, failed));
-            metrics
+        let case = |(series, users, trials): &(String, usize, Vec<Trial>)| {
+            let failed =
+                cases::metric("failed", "orders", Better::Lower, trials, |trial| trial.outcomes.bad() as f64);
+            let point = Point::at(series, "users", *users as u64);
+            point.case(trials.clone(), &["throughput", "mean response", "p99 response"], vec![failed])
         };
-        cases.extend(self.steps.iter().map(|(series, users, trials)| Case {
-            name: name(series, *users),
-            series: series.clone(),
-            x: Some(X { label: "users".to_owned(), value: *users as f64 }),
-            metrics: metrics(trials),
-            trials: trials.clone(),
-            ..Case::default()
-        }));
+        cases.extend(self.steps.iter().map(case));
         cases
     }
 
