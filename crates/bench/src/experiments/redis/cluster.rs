@@ -41,7 +41,7 @@ const OTHER_FILES: usize = 200;
 const OTHER_CLIENTS: usize = 20;
 const FILLING_THREADS: usize = 100;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sizes {
     /// None: the published number of operations.
     pub(super) window: Option<Duration>,
@@ -440,14 +440,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_first_point_near_the_best() {
-        let sizes = |threads: &[usize]| Sizes {
-            window: None,
-            threads: threads.to_vec(),
-            values: Vec::new(),
-            keys: Vec::new(),
-            read_keys: 1,
-            swap_operations: 1,
-        };
+        let sizes = |threads: &[usize]| Sizes { threads: threads.to_vec(), ..Sizes::default() };
         let published = |threads| {
             [(5, 9704.0), (20, 36406.0), (50, 42634.0), (200, 44086.0)]
                 .iter()
@@ -468,14 +461,7 @@ mod tests {
 
     #[test]
     fn a_plateau_of_the_generator_is_no_knee() {
-        let sizes = Sizes {
-            window: None,
-            threads: vec![5, 50, 200],
-            values: Vec::new(),
-            keys: Vec::new(),
-            read_keys: 1,
-            swap_operations: 1,
-        };
+        let sizes = Sizes { threads: vec![5, 50, 200], ..Sizes::default() };
         let per_s = |threads| Some(if threads < 50 { 1.0 } else { 10.0 });
         let bound_at = |of: usize| move |threads| (threads == of).then(|| "the generator is full".to_owned());
         // Before the plateau it limits nothing that the shape is about.

@@ -271,17 +271,15 @@ fn once(
 
 /// Of the last snapshot; a run that was too short to have one gets it now.
 fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyhow::Result<Metric> {
-    let mut over = || {
+    let over = |redis: &mut Redis| {
         wait_for(context, "the snapshot is written", || {
             Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
         })
     };
-    over()?;
+    over(redis)?;
     if !saved {
         redis.tell(&["BGSAVE"])?;
-        wait_for(context, "the snapshot is written", || {
-            Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
-        })?;
+        over(redis)?;
     }
     let status = redis.info("persistence", "rdb_last_bgsave_status")?;
     ensure!(status == "ok", "Redis could not write its snapshot: {status}");
