@@ -107,7 +107,7 @@ impl Rehearsal<'_> {
         let trial = self.crowd(&server, &mut receipts)?;
         self.progress.doing("auditing");
         let mut answered = Answered::default();
-        answered.add_outcomes(&trial.outcomes);
+        answered.add(&trial.outcomes);
         let numbers = audit.drain(answered)?;
         audit.judge(&numbers, answered, "the program's audit of the whole ledger")?;
         invariants::acknowledged(&mut Ledger::open(&server.data_dir())?, answered, &mut receipts)?;

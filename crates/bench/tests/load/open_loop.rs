@@ -26,18 +26,18 @@ fn stalls_that_a_closed_loop_hides_are_shown_by_an_open_loop() {
     };
     let closed = run(settings(Fake::start(stall).address, 4), Schedule::closed(4 * SECOND));
     assert!(closed.outcomes.won > 1000, "{:?}", closed.outcomes);
-    assert!(closed.response_us().p99 < 150_000, "{:?}", closed.response_us());
-    assert!(closed.response_us().max > 150_000, "{:?}", closed.response_us());
+    assert!(closed.response().at(0.99) < 150_000, "{:?}", closed.response());
+    assert!(closed.response().max_us > 150_000, "{:?}", closed.response());
 
     let fake = Fake::start(stall);
     // As many connections as requests: whatever happens, none has to wait.
     let settings = Settings { opened: 4, ..settings(fake.address, 800) };
     let open = run(settings, Schedule::constant(200.0, 4 * SECOND));
     assert_eq!(open.outcomes, Outcomes { won: 800, ..Outcomes::default() });
-    assert!(open.response_us().p99 > 200_000, "{:?}", open.response_us());
-    assert!(open.response_us().p99 > 2 * closed.response_us().p99, "{:?}", closed.response_us());
+    assert!(open.response().at(0.99) > 200_000, "{:?}", open.response());
+    assert!(open.response().at(0.99) > 2 * closed.response().at(0.99), "{:?}", closed.response());
     // They were under way, not waiting in the generator.
-    assert!(open.service_us().p99 > 200_000, "{:?}", open.service_us());
+    assert!(open.service().at(0.99) > 200_000, "{:?}", open.service());
     assert_eq!((open.waited_for_cap, open.reconnects), (0, 0));
     assert_eq!(fake.connections(), 4 + open.opened);
 }

@@ -64,10 +64,7 @@ impl Shop {
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
         database.purge_binary_logs()?;
-        let ledger = format!(
-            "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{}\"\nmysql_user = \"root\"\nmysql_database = \"{DATABASE}\"\n",
-            set.address("mariadb")?
-        );
+        let ledger = set.ledger_settings(DATABASE)?;
         let target = Target::start(
             &context.program,
             &folder,
@@ -84,8 +81,7 @@ impl Shop {
 
     /// The ledger must hold what the buyers were answered.
     fn add(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        self.answered.accepted += outcomes.won;
-        self.answered.unknown += outcomes.unknown;
+        self.answered.add(outcomes);
         Ok(self.answered.check(self.database.orders()?)?)
     }
 
@@ -119,8 +115,11 @@ fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
                 sold_out = Some(sell_out(context, &mut shop)?);
             }
             shop.balance(BALANCE_AMPLE)?;
-            for users in steps(context) {
-                ramp.step(context, &mut shop, (flush, users), repeat)?;
+            for users in steps(context, flush.name()) {
+                shop.database.purge_binary_logs()?;
+                let (address, watched) = (shop.target.address(), shop.watched.clone());
+                let settle = |outcomes: &Outcomes| shop.add(outcomes);
+                ramp.step(context, address, &watched, (flush.name(), users), repeat, settle)?;
                 check_room(&set)?;
             }
             shop.close()?;
@@ -173,9 +172,10 @@ fn report(
     }
 }
 
-fn steps(context: &ScenarioContext) -> impl Iterator<Item = usize> {
+/// The numbers of users that are wanted.
+fn steps(context: &ScenarioContext, series: &str) -> impl Iterator<Item = usize> {
     let steps: &'static [usize] = if context.quick() { &USERS_QUICK } else { &USERS };
-    steps.iter().copied()
+    steps.iter().copied().filter(move |users| context.wants(&name(series, *users)))
 }
 
 fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::Result<Generator> {
@@ -234,29 +234,28 @@ struct Ramp {
 }
 
 impl Ramp {
+    /// Warmed up, then measured; `settle` is handed the outcomes of both.
     fn step(
         &mut self,
         context: &ScenarioContext,
-        shop: &mut Shop,
-        (flush, users): (Flush, usize),
+        address: SocketAddr,
+        watched: &[Watched],
+        (series, users): (&str, usize),
         repeat: usize,
+        mut settle: impl FnMut(&Outcomes) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let name = name(flush.name(), users);
-        if !context.wants(&name) {
-            return Ok(());
-        }
+        let name = name(series, users);
         context.progress.doing(&name);
-        shop.database.purge_binary_logs()?;
         let mut traffic = Traffic::submit();
-        let mut generator = connect(shop.target.address(), users, &mut traffic)?;
+        let mut generator = connect(address, users, &mut traffic)?;
         let mut http = Http { workload: &mut traffic };
         let (warm_up, window) = durations(context);
         let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
-        shop.add(&record.outcomes)?;
-        let around = context.around(&shop.watched, true);
+        settle(&record.outcomes)?;
+        let around = context.around(watched, is_local(address));
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-        shop.add(&trial.outcomes).with_context(|| name.clone())?;
-        self.push(context, flush.name(), users, trial)
+        settle(&trial.outcomes).with_context(|| name)?;
+        self.push(context, series, users, trial)
     }
 
     /// A step whose balances ran short, or whose server failed, has no figure.
@@ -400,18 +399,13 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
         .reporting_to(&context.progress);
     let mut answered = Answered::default();
     let mut ramp = Ramp::default();
-    let (warm_up, window) = durations(context);
     for repeat in 1..=context.repeats {
-        for users in steps(context).filter(|users| context.wants(&name(series, *users))) {
-            context.progress.doing(&name(series, users));
-            let mut traffic = Traffic::submit();
-            let mut generator = connect(address, users, &mut traffic)?;
-            let mut http = Http { workload: &mut traffic };
-            answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
-            let around = context.around(&[], is_local(address));
-            let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-            answered.add_outcomes(&trial.outcomes);
-            ramp.push(context, series, users, trial)?;
+        for users in steps(context, series) {
+            let settle = |outcomes: &Outcomes| {
+                answered.add(outcomes);
+                Ok(())
+            };
+            ramp.step(context, address, &[], (series, users), repeat, settle)?;
         }
     }
     let engines = match &addresses.mysql {
