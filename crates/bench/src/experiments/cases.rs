@@ -3,7 +3,7 @@
 use crate::goal::median;
 use crate::load::Trial;
 use crate::reference::Row;
-use crate::report::model::{Better, Metric};
+use crate::report::model::{Better, Case, Metric, X};
 
 type Value = fn(&Trial) -> f64;
 
@@ -25,6 +25,46 @@ const FIGURES: [(&str, &str, Better, Value); 12] = [
     ("failed or unknown", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
 ];
 const CPU: &str = "CPU per answer, ";
+
+/// Where a case is in the report.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) name: String,
+    pub(super) series: String,
+    pub(super) x: Option<X>,
+    /// Whose figures stand beside those of the same name.
+    pub(super) published: Option<&'static Row>,
+}
+
+impl Point {
+    /// A point that is a bar of its own.
+    pub(super) fn bar(series: &str, name: String) -> Self {
+        Self { name, series: series.to_owned(), x: None, published: None }
+    }
+
+    pub(super) fn beside(self, published: Option<&'static Row>) -> Self {
+        Self { published, ..self }
+    }
+
+    /// A point of a line: named after both.
+    pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
+        let x = X { label: label.to_owned(), value: value as f64 };
+        Self {
+            name: format!("{series}, {value} {label}"),
+            series: series.to_owned(),
+            x: Some(x),
+            published: None,
+        }
+    }
+    /// Of these trials: their figures of these names and those of its own, each beside what was published of it.
+    pub(super) fn case(self, trials: Vec<Trial>, names: &[&str], own: Vec<Metric>) -> Case {
+        let Self { name, series, x, published } = self;
+        let mut metrics = figures(&trials, names);
+        metrics.extend(own);
+        beside_published(&mut metrics, &trials, published);
+        Case { name, series, x, metrics, trials, ..Case::default() }
+    }
+}
 
 /// The figures of these names, in this order; `CPU per answer, nginx` is of the process that was watched under that name.
 pub(super) fn figures(trials: &[Trial], names: &[&str]) -> Vec<Metric> {

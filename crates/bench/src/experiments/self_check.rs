@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Engine, Scenario, ScenarioContext, cases, empty_report};
+use super::cases::Point;
+use super::{Engine, Scenario, ScenarioContext, empty_report};
 use crate::drivers::http::Http;
 use crate::drivers::http::traffic::Traffic;
 use crate::goal::median;
@@ -160,14 +161,8 @@ impl Pair {
 
     fn cases(self, name: &str) -> [Case; 2] {
         let Self { ours, theirs } = self;
-        let case_of_ours = Case {
-            name: format!("nginx's {name}, doorbuster"),
-            series: "doorbuster".to_owned(),
-            metrics: cases::figures(&ours, METRICS),
-            trials: ours,
-            ..Case::default()
-        };
-        [case_of_ours, case_of(&format!("nginx's {name}, wrk"), "wrk", &theirs)]
+        let point = Point::bar("doorbuster", format!("nginx's {name}, doorbuster"));
+        [point.case(ours, METRICS, Vec::new()), case_of(&format!("nginx's {name}, wrk"), "wrk", &theirs)]
     }
 }
 
@@ -215,17 +210,13 @@ fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
     let metric = |name, unit, better, value: fn(&Said) -> f64| {
         Metric::new(name, unit, better, said.iter().map(value).collect())
     };
-    Case {
-        name: name.to_owned(),
-        series: series.to_owned(),
-        metrics: vec![
-            metric("throughput", "1/s", Better::Higher, |said| said.per_s),
-            metric("p50", "us", Better::Lower, |said| said.p50_us),
-            metric("p99", "us", Better::Lower, |said| said.p99_us),
-            metric("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
-        ],
-        ..Case::default()
-    }
+    let figures = vec![
+        metric("throughput", "1/s", Better::Higher, |said| said.per_s),
+        metric("p50", "us", Better::Lower, |said| said.p50_us),
+        metric("p99", "us", Better::Lower, |said| said.p99_us),
+        metric("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
+    ];
+    Point::bar(series, name.to_owned()).case(Vec::new(), &[], figures)
 }
 
 /// One run of `wrk` with one thread.

@@ -146,7 +146,7 @@ impl Rehearsal<'_> {
         let trial = self.trial(&server, &mut generator, schedule, &mut buyers)?;
         self.progress.doing("auditing");
         let mut answered = Answered::default();
-        answered.add_outcomes(&trial.outcomes);
+        answered.add(&trial.outcomes);
         let left = units_of(&audit.drain(answered)?, "available")?;
         let paying = self.paying((&server, &audit), &mut generator, &mut buyers, (left, &mut answered))?;
         let numbers = audit.drain(answered)?;
@@ -191,7 +191,7 @@ impl Rehearsal<'_> {
         self.progress.doing("it is sold again");
         let schedule = Schedule::constant((back * 2).max(1) as f64 / LATE.as_secs_f64(), LATE);
         let late = self.trial(server, generator, schedule.seeded(self.seed), buyers)?;
-        answered.add_outcomes(&late.outcomes);
+        answered.add(&late.outcomes);
         let (paid, p99_us) = (payments.outcomes.served.min(due), payments.response.at(0.99));
         Ok(Some(Paying { due, paid, p99_us, came_back: back, sold_again: late.outcomes.won }))
     }

@@ -17,7 +17,8 @@ use crate::drivers::http::{Http, Workload};
 use crate::experiments::{ScenarioContext, beside, cases, empty_report, limit};
 use crate::goal::{Goal, median};
 use crate::host::usage::Watched;
-use crate::load::record::{LatencyUs, Outcome, points};
+use crate::load::distribution::Distribution;
+use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
@@ -134,8 +135,8 @@ struct Sample {
     /// Orders that were not accepted, for whatever reason, and those that were due and never sent.
     not_accepted: u64,
     /// From the click of those buyers who waited for their orders: to the answer, and to the ledger.
-    waiting_accepted_us: LatencyUs,
-    waiting_persisted_us: LatencyUs,
+    waiting_accepted: Distribution,
+    waiting_persisted: Distribution,
     queues: Queues,
 }
 
@@ -279,7 +280,7 @@ fn sample(
     let mut http = Http { workload: &mut stack.shop.traffic };
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
     let warmed = generator.run(Schedule::closed(super::warm_up(context)), &mut http, &context.stop)?;
-    stack.shop.answered.add(&warmed);
+    stack.shop.answered.add(&warmed.outcomes);
     stack.shop.drain()?;
     let rows = stack.shop.rows()?;
     let mut watched = stack.shop.watched();
@@ -287,7 +288,7 @@ fn sample(
     watched.extend(beside);
     let around = context.around(&watched, true);
     let run = load(stack, &mut generator, schedule, repeat, around)?;
-    stack.shop.answered.add_outcomes(&run.trial.outcomes);
+    stack.shop.answered.add(&run.trial.outcomes);
     stack.shop.answered.accepted += run.seen.placed;
     stack.shop.drain()?;
     let drain_s = run.ended.elapsed().as_secs_f64();
@@ -299,8 +300,8 @@ fn sample(
         persisted_per_s: rows as f64 / (trial.seconds + drain_s),
         drain_s,
         not_accepted: trial.outcomes.total() + trial.unsent + seen.refused - trial.outcomes.won,
-        waiting_accepted_us: points(&seen.accepted),
-        waiting_persisted_us: points(&seen.persisted),
+        waiting_accepted: Distribution::of(&seen.accepted),
+        waiting_persisted: Distribution::of(&seen.persisted),
         queues,
         trial,
     })
@@ -362,11 +363,11 @@ fn case(row: Row, samples: &[Sample]) -> Case {
         figure("backlog growth", "orders per order accepted", Better::Lower, &|of| of.queues.backlog_growth),
         figure("backlog, most", "orders", Better::Lower, &|of| of.queues.backlog_max as f64),
         figure("time until empty", "s", Better::Lower, &|of| of.drain_s),
-        time("click to ledger, p50", &|of| of.waiting_persisted_us.p50),
-        time("click to ledger, p95", &|of| of.waiting_persisted_us.p95),
-        time("click to ledger, p99", &|of| of.waiting_persisted_us.p99),
-        time("click to 202 of those, p50", &|of| of.waiting_accepted_us.p50),
-        time("click to 202 of those, p99", &|of| of.waiting_accepted_us.p99),
+        time("click to ledger, p50", &|of| of.waiting_persisted.at(0.5)),
+        time("click to ledger, p95", &|of| of.waiting_persisted.at(0.95)),
+        time("click to ledger, p99", &|of| of.waiting_persisted.at(0.99)),
+        time("click to 202 of those, p50", &|of| of.waiting_accepted.at(0.5)),
+        time("click to 202 of those, p99", &|of| of.waiting_accepted.at(0.99)),
     ];
     // Each has its place in the list; of two servers' rows one has the second server.
     let figures = METRICS.iter().flat_map(|name| match own.iter().find(|of| of.name == *name) {

@@ -81,7 +81,7 @@ impl Shop {
 
     /// The ledger must hold what the buyers were answered, no order less and none more.
     pub(super) fn settle(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        self.answered.add_outcomes(outcomes);
+        self.answered.add(outcomes);
         self.check()
     }
 
@@ -157,7 +157,7 @@ impl Shop {
             progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
             let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.answered.accepted);
             let record = driver.run(Schedule::closed_requests(part), traffic, stop)?;
-            self.answered.add(&record);
+            self.answered.add(&record.outcomes);
             elapsed += record.elapsed;
             if record.outcomes.of(Outcome::Won) * 2 < part {
                 let first = record.first_surprise.as_deref().unwrap_or("none");

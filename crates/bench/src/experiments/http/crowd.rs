@@ -14,7 +14,7 @@ use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
 use crate::experiments::{ScenarioContext, Target, cases, limit};
-use crate::load::choice::{Choice, Random};
+use crate::load::choice::{Hot, Random};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::trial;
@@ -122,7 +122,7 @@ fn once(
     context.progress.doing(&format!("flash crowd: {}, {repeat} of {}", profile.name(), context.repeats));
     let watched = testbed.watched();
     let settings = Settings::open_loop(testbed.orders, IN_FLIGHT_MAX);
-    let choice = Choice::hot(PRODUCTS, HOT_SHARE);
+    let choice = Hot::new(PRODUCTS, HOT_SHARE);
     let product = |random: &mut Random| 1 + choice.next(random);
     let seed = context.seed.wrapping_add(repeat as u64);
     let mut buyers = Buyers::new(SALE, product, IN_FLIGHT_MAX, seed, &mut testbed.receipts);

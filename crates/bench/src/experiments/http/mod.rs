@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::testbed::{HttpTestbed, Profile, Shop};
+use super::cases::Point;
 use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::Traffic;
@@ -23,7 +24,6 @@ use crate::reference::{self, File};
 use crate::report::model::{Case, ScenarioReport};
 use crate::target::address::is_local;
 
-const REFERENCE: Option<&str> = Some("seckill-tiers.csv");
 const NEEDS: &[Engine] =
     &[Engine::Doorbuster, Engine::Nginx, Engine::Redis, Engine::RocketMq, Engine::MariaDb];
 /// Of each tier; see [`case()`].
@@ -45,46 +45,23 @@ const WARM_UP: Duration = Duration::from_secs(2);
 const QUICK_SHARE: u64 = 5;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "static-page",
-        about: "the static sale page, about 10 KB (ab -c 100 -n 30000)",
-        reference: REFERENCE,
-        needs: NEEDS,
-        metrics: METRICS,
-        run: |context| run(context, &STATIC_PAGE),
-    },
-    Scenario {
-        name: "product-page",
-        about: "the product page for a member (ab -c 200 -n 100000)",
-        reference: REFERENCE,
-        needs: NEEDS,
-        metrics: METRICS,
-        run: |context| run(context, &PRODUCT_PAGE),
-    },
-    Scenario {
-        name: "stock",
-        about: "the stock, a few bytes (ab -c 200 -n 100000)",
-        reference: REFERENCE,
-        needs: NEEDS,
-        metrics: METRICS,
-        run: |context| run(context, &STOCK),
-    },
-    Scenario {
-        name: "message-http",
-        about: "one message to the broker by POST /seckillOrder/pressureMQ (ab -c 20 -n 10000)",
-        reference: REFERENCE,
-        needs: NEEDS,
-        metrics: METRICS,
-        run: |context| run(context, &MESSAGE),
-    },
-    Scenario {
-        name: "order-http",
-        about: "one order by POST /seckillOrder/generateOrder (ab -c 1000 -n 10000), audited",
-        reference: REFERENCE,
-        needs: NEEDS,
-        metrics: METRICS,
-        run: |context| run(context, &ORDER),
-    },
+    tier("static-page", "the static sale page, about 10 KB (ab -c 100 -n 30000)", |context| {
+        run(context, &STATIC_PAGE)
+    }),
+    tier("product-page", "the product page for a member (ab -c 200 -n 100000)", |context| {
+        run(context, &PRODUCT_PAGE)
+    }),
+    tier("stock", "the stock, a few bytes (ab -c 200 -n 100000)", |context| run(context, &STOCK)),
+    tier(
+        "message-http",
+        "one message to the broker by POST /seckillOrder/pressureMQ (ab -c 20 -n 10000)",
+        |context| run(context, &MESSAGE),
+    ),
+    tier(
+        "order-http",
+        "one order by POST /seckillOrder/generateOrder (ab -c 1000 -n 10000), audited",
+        |context| run(context, &ORDER),
+    ),
     Scenario {
         name: "flash-crowd",
         about: "a spike of buyers with retries, a hot product and bots, on a stock that does not suffice, audited",
@@ -105,6 +82,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         run: crowd::run,
     },
 ];
+
+const fn tier(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
+) -> Scenario {
+    Scenario { name, about, reference: Some("seckill-tiers.csv"), needs: NEEDS, metrics: METRICS, run }
+}
 
 /// One row of the published table.
 #[derive(Debug)]
@@ -289,11 +274,10 @@ fn measure(
 /// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
 fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
     let row = reference::find(File::Tiers, &[("tier", tier.row)]).filter(|_| reuse == Reuse::PerRequest);
-    let mut metrics = cases::figures(&trials, METRICS);
+    let mut case = Point::bar(&name, name.clone()).beside(row).case(trials, METRICS, Vec::new());
     // Of the cluster: pages are answered at the edge.
-    metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
-    cases::beside_published(&mut metrics, &trials, row);
-    Case { series: name.clone(), name, metrics, trials, ..Case::default() }
+    case.metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
+    case
 }
 
 #[cfg(test)]

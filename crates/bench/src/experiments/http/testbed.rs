@@ -230,7 +230,7 @@ impl HttpTestbed {
     }
 
     pub(super) fn add_orders(&mut self, outcomes: &Outcomes) {
-        self.answered.add_outcomes(outcomes);
+        self.answered.add(outcomes);
     }
 
     pub(super) fn add_messages(&mut self, outcomes: &Outcomes) {

@@ -10,13 +10,14 @@ use mysql::Opts;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::drivers::mysql::{MySql, Statement, Workload};
+use crate::experiments::cases::Point;
 use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
 use crate::load::Trial;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::measure::trial_of_clients;
-use crate::report::model::{Case, EngineSettings, ScenarioReport, Shape, X};
+use crate::report::model::{Case, EngineSettings, ScenarioReport, Shape};
 use crate::report::statistics::median;
 use crate::target::address;
 use crate::target::address::is_local;
@@ -201,14 +202,8 @@ fn measure(
             context.progress.doing(&name);
             let trials = trials(context, server, kind, connections).with_context(|| name.clone())?;
             context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
-            let case = Case {
-                name,
-                series,
-                x: Some(X { label: "connections".to_owned(), value: connections as f64 }),
-                metrics: cases::figures(&trials, &["throughput", "p99 response"]),
-                trials,
-                ..Case::default()
-            };
+            let point = Point { name, ..Point::at(&series, "connections", connections as u64) };
+            let case = point.case(trials, &["throughput", "p99 response"], Vec::new());
             context.keep(&case);
             measured.push(case);
         }

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::{Engine, Scenario, ScenarioContext};
 use crate::report::model::EngineSettings;
 use crate::target::engines::mariadb::{Database, FLUSH_LOG, SYNC_BINLOG};
-use crate::target::engines::{BrokerFlush, EngineSet, expect};
+use crate::target::engines::{EngineSet, expect};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -93,8 +93,7 @@ impl Flush {
 /// A MariaDB of our own.
 fn start(context: &ScenarioContext) -> anyhow::Result<EngineSet> {
     context.progress.doing("starting MariaDB");
-    let site = context.engine_site(0);
-    EngineSet::start_some(site, BrokerFlush::Asynchronous, &["mariadb"], &[], &context.stop)
+    EngineSet::start_some(context.engine_site(0), &["mariadb"], &context.stop)
 }
 
 /// As the server says itself.

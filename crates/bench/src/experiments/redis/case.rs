@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use crate::drivers::redis::{Redis as Driver, Workload};
+pub(super) use crate::experiments::cases::Point;
 use crate::experiments::{ScenarioContext, Target, cases, limit};
 use crate::goal::median;
 use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::measure::trial;
-use crate::reference::Row;
-use crate::report::model::{Better, Case, Metric, Shape, X};
+use crate::report::model::{Better, Case, Metric, Shape};
 use crate::target::address::is_local;
 use crate::target::engines::redis::Redis;
 
@@ -25,89 +25,42 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Of every load, before the figures of its own.
 const OF_TRIALS: [&str; 4] = ["throughput", "p50", "p95", "p99"];
 
-/// Where a case is in the report.
-#[derive(Debug, Clone)]
-pub(super) struct Point {
-    pub(super) name: String,
-    pub(super) series: String,
-    pub(super) x: Option<X>,
-    /// Whose figures stand beside those of the same name.
-    pub(super) published: Option<&'static Row>,
-}
-
-impl Point {
-    /// A point that is a bar of its own.
-    pub(super) fn bar(series: &str, name: String) -> Self {
-        Self { name, series: series.to_owned(), x: None, published: None }
-    }
-
-    pub(super) fn beside(self, published: Option<&'static Row>) -> Self {
-        Self { published, ..self }
-    }
-
-    /// A point of a line: named after both.
-    pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
-        let x = X { label: label.to_owned(), value: value as f64 };
-        Self {
-            name: format!("{series}, {value} {label}"),
-            series: series.to_owned(),
-            x: Some(x),
-            published: None,
-        }
-    }
-}
-
-/// A figure of one repeat beside those that every load has.
-#[derive(Debug, Clone)]
-pub(super) struct Figure {
-    pub(super) name: &'static str,
-    pub(super) unit: &'static str,
-    pub(super) better: Better,
-    pub(super) value: f64,
-}
-
-impl Figure {
-    pub(super) fn new(name: &'static str, unit: &'static str, better: Better, value: f64) -> Self {
-        Self { name, unit, better, value }
-    }
+/// A figure of one repeat, beside those that every load has.
+pub(super) fn figure(name: &str, unit: &str, better: Better, value: f64) -> Metric {
+    Metric::new(name, unit, better, vec![value])
 }
 
 /// Measures a case; `None` if it is not wanted.
 pub(super) fn measure(
     context: &ScenarioContext,
     point: Point,
-    mut run: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Figure>)>,
+    mut run: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Metric>)>,
 ) -> anyhow::Result<Option<Case>> {
     if !context.wants(&point.name) {
         return Ok(None);
     }
     context.progress.doing(&point.name);
-    let Point { name, series, x, published } = point;
-    let mut case = Case { name, series, x, ..Case::default() };
-    let mut own = Vec::new();
+    let (mut trials, mut own) = (Vec::new(), Vec::new());
     for repeat in 1..=context.repeats {
-        let (trial, figures) = run(repeat).with_context(|| case.name.clone())?;
+        let (trial, figures) = run(repeat).with_context(|| point.name.clone())?;
         let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
-        ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", case.name);
+        ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", point.name);
         if trial.is_valid() {
             figures.into_iter().for_each(|figure| add(&mut own, figure));
         }
-        case.trials.push(trial);
+        trials.push(trial);
     }
-    case.metrics = cases::figures(&case.trials, &OF_TRIALS);
-    case.metrics.append(&mut own);
-    cases::beside_published(&mut case.metrics, &case.trials, published);
+    let case = point.case(trials, &OF_TRIALS, own);
     context.progress.done(&format!("{}: {}", case.name, cases::shown(&case.trials)));
     context.keep(&case);
     Ok(Some(case))
 }
 
 /// Adds a repeat's figure to the metric of its name.
-pub(super) fn add(metrics: &mut Vec<Metric>, figure: Figure) {
-    let Figure { name, unit, better, value } = figure;
-    match metrics.iter_mut().find(|metric| metric.name == name) {
-        Some(metric) => metric.values.push(value),
-        None => metrics.push(Metric::new(name, unit, better, vec![value])),
+pub(super) fn add(metrics: &mut Vec<Metric>, figure: Metric) {
+    match metrics.iter_mut().find(|metric| metric.name == figure.name) {
+        Some(metric) => metric.values.extend(figure.values),
+        None => metrics.push(figure),
     }
 }
 
@@ -219,7 +172,7 @@ impl Instants {
     }
 
     /// The highest of each: in a short run the first ones still hold the time before it.
-    pub(super) fn figures(&self) -> Vec<Figure> {
+    pub(super) fn figures(&self) -> Vec<Metric> {
         let highest = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
         [
             ("instantaneous_ops_per_sec", "1/s", &self.operations),
@@ -227,7 +180,7 @@ impl Instants {
             ("instantaneous_output_kbps", "kB/s", &self.output_kbps),
         ]
         .into_iter()
-        .filter_map(|(name, unit, values)| Some(Figure::new(name, unit, Better::Neither, highest(values)?)))
+        .filter_map(|(name, unit, values)| Some(figure(name, unit, Better::Neither, highest(values)?)))
         .collect()
     }
 }

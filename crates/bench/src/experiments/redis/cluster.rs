@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Figure, Point, Session, measure, rates, value_of};
+use super::case::{Point, Session, figure, measure, rates, value_of};
 use super::limits;
 use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
@@ -18,7 +18,7 @@ use crate::experiments::{ScenarioContext, empty_report};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /// As asked for; the published program sent more: see [`sent_bytes`].
@@ -41,7 +41,7 @@ const OTHER_FILES: usize = 200;
 const OTHER_CLIENTS: usize = 20;
 const FILLING_THREADS: usize = 100;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sizes {
     /// None: the published number of operations.
     pub(super) window: Option<Duration>,
@@ -295,7 +295,7 @@ impl Bench<'_> {
         measure(self.context, point, |repeat| {
             let (trial, mut figures) = self.set(writes, repeat)?;
             let swapped: u64 = self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;
-            figures.push(Figure::new("in swap", "bytes", Better::Neither, swapped as f64));
+            figures.push(figure("in swap", "bytes", Better::Neither, swapped as f64));
             Ok((trial, figures))
         })
     }
@@ -321,9 +321,9 @@ impl Bench<'_> {
 
     fn workload_of(&self, command: &str, keys: Keys, value_bytes: usize) -> anyhow::Result<Workload> {
         Ok(Workload {
-            value_bytes: vec![value_bytes],
+            value_bytes,
             slots: Some(self.nodes.slots()?),
-            ..Workload::of(vec![RedisCommand::parse(command)?], keys)
+            ..Workload::of(RedisCommand::parse(command)?, keys)
         })
     }
 
@@ -332,7 +332,7 @@ impl Bench<'_> {
     }
 
     /// Writes keys in sequence to an empty cluster, and counts them afterwards.
-    fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Figure>)> {
+    fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Metric>)> {
         self.nodes.clear(self.context)?;
         let keys = Keys::new(self.prefix(), USUAL_BYTES, writes.keys, Order::Sequence)?;
         let workload = self.workload_of("SET __key__ __data__", keys, writes.value_bytes)?;
@@ -440,14 +440,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_first_point_near_the_best() {
-        let sizes = |threads: &[usize]| Sizes {
-            window: None,
-            threads: threads.to_vec(),
-            values: Vec::new(),
-            keys: Vec::new(),
-            read_keys: 1,
-            swap_operations: 1,
-        };
+        let sizes = |threads: &[usize]| Sizes { threads: threads.to_vec(), ..Sizes::default() };
         let published = |threads| {
             [(5, 9704.0), (20, 36406.0), (50, 42634.0), (200, 44086.0)]
                 .iter()
@@ -468,14 +461,7 @@ mod tests {
 
     #[test]
     fn a_plateau_of_the_generator_is_no_knee() {
-        let sizes = Sizes {
-            window: None,
-            threads: vec![5, 50, 200],
-            values: Vec::new(),
-            keys: Vec::new(),
-            read_keys: 1,
-            swap_operations: 1,
-        };
+        let sizes = Sizes { threads: vec![5, 50, 200], ..Sizes::default() };
         let per_s = |threads| Some(if threads < 50 { 1.0 } else { 10.0 });
         let bound_at = |of: usize| move |threads| (threads == of).then(|| "the generator is full".to_owned());
         // Before the plateau it limits nothing that the shape is about.

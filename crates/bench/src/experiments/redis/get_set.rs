@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::case::{Figure, Point, Session, add, measure, rates, ratio, shape, value_of};
+use super::case::{Point, Session, add, figure, measure, rates, ratio, shape, value_of};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::experiments::limit;
-use crate::experiments::{ScenarioContext, cases, empty_report};
+use crate::experiments::{ScenarioContext, empty_report};
 use crate::host::process;
 use crate::host::procfs;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 
 const VALUE_BYTES: usize = 8;
 /// `key:` and 12 digits, as the published tool has it.
@@ -56,7 +56,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let session = Session::new(context, &[subject.address()], subject.watched());
     let workload = |series: &str| -> anyhow::Result<Workload> {
         let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
-        Ok(Workload { value_bytes: vec![VALUE_BYTES], ..Workload::of(vec![command(series)?], keys) })
+        Ok(Workload { value_bytes: VALUE_BYTES, ..Workload::of(command(series)?, keys) })
     };
     // The reads below find it, whichever cases are run.
     session.fill(1, workload("set")?, 1)?;
@@ -78,17 +78,15 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
             }
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
             let mut figures = vec![
-                Figure::new("mean", "us", Better::Lower, trial.response.mean_us),
-                Figure::new("max", "us", Better::Lower, trial.response.max_us as f64),
+                figure("mean", "us", Better::Lower, trial.response.mean_us),
+                figure("max", "us", Better::Lower, trial.response.max_us as f64),
             ];
             figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, requests)));
             Ok((trial, figures))
         })?);
         if !theirs.is_empty() {
-            cases::beside_published(&mut theirs, &[], row);
-            let Point { name, series, x, .. } =
-                Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
-            cases.push(Case { name, series, x, metrics: theirs, ..Case::default() });
+            let point = Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
+            cases.push(point.beside(row).case(Vec::new(), &[], theirs));
             cases.last().into_iter().for_each(|case| context.keep(case));
         }
     }
@@ -257,7 +255,7 @@ fn run_redis_benchmark(
     requests: u64,
     seconds: f64,
     stop: &AtomicBool,
-) -> anyhow::Result<Vec<Figure>> {
+) -> anyhow::Result<Vec<Metric>> {
     let patience = Duration::from_secs_f64(seconds) * SLOW_MAX + process::TOOL_MARGIN;
     let before = procfs::ended_children_cpu()?;
     let said = process::run_tool(program.env("LC_ALL", "C"), patience, stop)?;
@@ -268,21 +266,21 @@ fn run_redis_benchmark(
 }
 
 /// What the one that asks spends, its start included.
-fn generator_cpu(seconds: f64, requests: u64) -> Figure {
-    Figure::new(GENERATOR_CPU, "us", Better::Lower, seconds * 1e6 / requests as f64)
+fn generator_cpu(seconds: f64, requests: u64) -> Metric {
+    figure(GENERATOR_CPU, "us", Better::Lower, seconds * 1e6 / requests as f64)
 }
 
 /// Of the last line: name, requests per second, then times in ms: mean, least, p50, p95, p99, most.
-fn read_csv(said: &str) -> Option<Vec<Figure>> {
+fn read_csv(said: &str) -> Option<Vec<Metric>> {
     let line = said.lines().rev().find(|line| line.starts_with('"'))?;
     // The command's name may hold commas itself; the figures are at the end.
     let mut fields: Vec<f64> =
         line.rsplit(',').map_while(|field| field.trim_matches('"').parse().ok()).collect();
     fields.reverse();
     let [.., per_s, mean, _least, p50, p95, p99, most] = fields[..] else { return None };
-    let time = |name, ms: f64| Figure::new(name, "us", Better::Lower, ms * 1000.0);
+    let time = |name, ms: f64| figure(name, "us", Better::Lower, ms * 1000.0);
     Some(vec![
-        Figure::new("throughput", "1/s", Better::Higher, per_s),
+        figure("throughput", "1/s", Better::Higher, per_s),
         time("p50", p50),
         time("p95", p95),
         time("p99", p99),
@@ -317,7 +315,7 @@ mod tests {
         let said = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
             \"GET key:0\",\"72411.30\",\"0.718\",\"0.100\",\"0.743\",\"0.935\",\"1.183\",\"2.159\"\n";
         let figures: Vec<_> =
-            read_csv(said).unwrap().iter().map(|figure| (figure.name, figure.value)).collect();
+            read_csv(said).unwrap().into_iter().map(|figure| (figure.name, figure.values[0])).collect();
         assert_eq!(
             figures,
             [
@@ -328,6 +326,7 @@ mod tests {
                 ("mean", 718.0),
                 ("max", 2159.0)
             ]
+            .map(|(name, value)| (name.to_owned(), value))
         );
         assert!(read_csv("nothing").is_none());
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::case::{
-    Figure, INSTANT, Instants, Point, Session, beside, measure, rates, ratio, shape, value_of,
+    INSTANT, Instants, Point, Session, beside, figure, measure, rates, ratio, shape, value_of,
 };
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
@@ -16,7 +16,7 @@ use crate::experiments::{ScenarioContext, empty_report};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File};
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::target::engines::redis::Redis;
 
 const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
@@ -80,13 +80,13 @@ fn once(
     threads: usize,
     window: Duration,
     repeat: usize,
-) -> anyhow::Result<(Trial, Vec<Figure>)> {
+) -> anyhow::Result<(Trial, Vec<Metric>)> {
     let session = Session::new(context, &[subject.address()], subject.watched());
     let key = format!("{}hot", subject.prefix());
     let mut redis = subject.client()?;
     redis.tell(&["DEL", &key])?;
     let workload =
-        Workload::of(vec![RedisCommand::parse(&format!("INCR {key}"))?], Keys::new("", 1, 1, Order::Random)?);
+        Workload::of(RedisCommand::parse(&format!("INCR {key}"))?, Keys::new("", 1, 1, Order::Random)?);
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(
@@ -99,7 +99,7 @@ fn once(
     let value = redis.ask(&["GET", &key]).context("the value of the hot key")?;
     check_sum(value, trial.outcomes.served, trial.outcomes.unknown, driver.highest())?;
     redis.tell(&["DEL", &key])?;
-    let mut figures = vec![Figure::new(
+    let mut figures = vec![figure(
         "time for 100 INCRs",
         "ms",
         Better::Lower,
@@ -108,8 +108,8 @@ fn once(
     )];
     figures.extend(instants.figures());
     let per_increment = |seconds: f64| seconds * 1e6 / trial.outcomes.good().max(1) as f64;
-    figures.push(Figure::new(CPU_SYS, "us", Better::Lower, per_increment(after.0 - before.0)));
-    figures.push(Figure::new(CPU_USER, "us", Better::Lower, per_increment(after.1 - before.1)));
+    figures.push(figure(CPU_SYS, "us", Better::Lower, per_increment(after.0 - before.0)));
+    figures.push(figure(CPU_USER, "us", Better::Lower, per_increment(after.1 - before.1)));
     Ok((trial, figures))
 }
 

@@ -2,14 +2,14 @@
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Session, add, ensure_running, keys_of, ratio, shape, value_of};
+use super::case::{Point, Session, add, ensure_running, figure, keys_of, ratio, shape, value_of};
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::{ScenarioContext, cases, empty_report};
+use crate::experiments::{ScenarioContext, empty_report};
 use crate::reference::{self, File};
-use crate::report::model::{Better, Case, ScenarioReport, X};
+use crate::report::model::{Better, Metric, ScenarioReport};
 use crate::target::engines::redis::Redis;
 
 const COUNTS: [u64; 2] = [400_000, 2_000_000];
@@ -31,21 +31,20 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     let subject = Subject::of(context, no_persistence())?;
     let mut measured = Vec::new();
     for count in &sizes.counts {
-        let name = format!("memory, {count} keys");
-        if !context.wants(&name) {
-            continue;
-        }
-        context.progress.doing(&name);
-        let x = Some(X { label: "keys".to_owned(), value: *count as f64 });
-        let mut case = Case { name: name.clone(), series: "memory".to_owned(), x, ..Case::default() };
-        for _ in 0..context.repeats {
-            ensure_running(&context.stop)?;
-            once(context, &subject, *count)?.into_iter().for_each(|figure| add(&mut case.metrics, figure));
-        }
         let published =
             reference::find(File::MemoryRecovery, &[("measure", "memory"), ("keys", &count.to_string())]);
-        cases::beside_published(&mut case.metrics, &[], published);
-        context.progress.done(&name);
+        let point = Point::at("memory", "keys", *count).beside(published);
+        if !context.wants(&point.name) {
+            continue;
+        }
+        context.progress.doing(&point.name);
+        let mut figures = Vec::new();
+        for _ in 0..context.repeats {
+            ensure_running(&context.stop)?;
+            once(context, &subject, *count)?.into_iter().for_each(|figure| add(&mut figures, figure));
+        }
+        let case = point.case(Vec::new(), &[], figures);
+        context.progress.done(&case.name);
         context.keep(&case);
         measured.push(case);
     }
@@ -80,7 +79,7 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
     })
 }
 
-fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<Vec<Figure>> {
+fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Result<Vec<Metric>> {
     subject.clear()?;
     let mut redis = subject.client()?;
     let (before, keys_before) = (used(&mut redis)?, keys_of(&mut redis)?);
@@ -93,7 +92,7 @@ fn once(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Res
         "AUDIT FAILED: {count} keys were acknowledged and {made} are there"
     );
     subject.clear()?;
-    let figure = |name, value| Figure::new(name, "bytes", Better::Lower, value);
+    let figure = |name, value| figure(name, "bytes", Better::Lower, value);
     Ok(vec![
         figure("used memory", after),
         figure("memory per key", (after - before) / count as f64),
@@ -112,7 +111,7 @@ fn fill(context: &ScenarioContext, subject: &Subject, count: u64) -> anyhow::Res
 /// is what the published 70 bytes a key suggest; any other byte would take an object of its own.
 pub(super) fn writes(prefix: &str, count: u64) -> anyhow::Result<Workload> {
     let keys = Keys::new(prefix, KEY_BYTES, count, Order::Sequence)?;
-    Ok(Workload { depth: DEPTH, ..Workload::of(vec![RedisCommand::parse("SET __key__ 1")?], keys) })
+    Ok(Workload { depth: DEPTH, ..Workload::of(RedisCommand::parse("SET __key__ 1")?, keys) })
 }
 
 pub(super) const WRITES_DEPTH: u64 = DEPTH as u64;

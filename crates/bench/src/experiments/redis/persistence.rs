@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Instants, Point, Session, beside, ensure_running, keys_of, measure, rates};
+use super::case::{Instants, Point, Session, beside, ensure_running, figure, keys_of, measure, rates};
 use super::pipelining;
 use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
@@ -14,7 +14,7 @@ use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, EngineSettings, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape};
 use crate::target::engines::redis::Redis;
 
 const RDB: &str = "rdb (save 900 1 300 10 60 10000)";
@@ -222,7 +222,7 @@ fn once(
     depth: usize,
     writes: u64,
     repeat: usize,
-) -> anyhow::Result<(Trial, Vec<Figure>)> {
+) -> anyhow::Result<(Trial, Vec<Metric>)> {
     ensure!(writes.is_multiple_of(depth as u64), "{writes} writes are not whole pipelines of {depth}");
     let PolicyServers { policy, subject, replica } = *servers;
     subject.clear()?;
@@ -230,10 +230,10 @@ fn once(
     watched.extend(replica.map(Server::watched));
     let session = Session::new(context, &[subject.address()], watched);
     let workload = Workload {
-        value_bytes: vec![1],
+        value_bytes: 1,
         depth,
         ..Workload::of(
-            vec![RedisCommand::parse("SET __key__ __data__")?],
+            RedisCommand::parse("SET __key__ __data__")?,
             Keys::new(subject.prefix(), KEY_BYTES, writes, Order::Sequence)?,
         )
     };
@@ -261,7 +261,7 @@ fn once(
     if let Some(replica) = replica {
         wait_for(context, "the replica has every key", || Ok(keys_of(&mut replica.client()?)? == found))?;
     }
-    let mut figures = vec![Figure::new("client time", "s", Better::Lower, trial.seconds)];
+    let mut figures = vec![figure("client time", "s", Better::Lower, trial.seconds)];
     figures.extend(instants.figures());
     if policy == RDB {
         figures.push(fork_time(context, &mut redis, saved)?);
@@ -270,23 +270,21 @@ fn once(
 }
 
 /// Of the last snapshot; a run that was too short to have one gets it now.
-fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyhow::Result<Figure> {
-    let mut over = || {
+fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyhow::Result<Metric> {
+    let over = |redis: &mut Redis| {
         wait_for(context, "the snapshot is written", || {
             Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
         })
     };
-    over()?;
+    over(redis)?;
     if !saved {
         redis.tell(&["BGSAVE"])?;
-        wait_for(context, "the snapshot is written", || {
-            Ok(redis.info("persistence", "rdb_bgsave_in_progress")? == "0")
-        })?;
+        over(redis)?;
     }
     let status = redis.info("persistence", "rdb_last_bgsave_status")?;
     ensure!(status == "ok", "Redis could not write its snapshot: {status}");
     let fork = redis.info("stats", "latest_fork_usec")?.parse().context("latest_fork_usec")?;
-    Ok(Figure::new("latest_fork_usec", "us", Better::Lower, fork))
+    Ok(figure("latest_fork_usec", "us", Better::Lower, fork))
 }
 
 pub(super) fn wait_for(

@@ -38,10 +38,10 @@ pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Res
         let point = Point::at("set", "commands in a pipeline", *depth as u64);
         let case = measure(context, point, |repeat| {
             let workload = Workload {
-                value_bytes: vec![VALUE_BYTES],
+                value_bytes: VALUE_BYTES,
                 depth: *depth,
                 ..Workload::of(
-                    vec![RedisCommand::parse("SET __key__ __data__")?],
+                    RedisCommand::parse("SET __key__ __data__")?,
                     Keys::new(subject.prefix(), KEY_BYTES, KEYS, Order::Random)?,
                 )
             };

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Figure, Point, Session, add, ensure_running, keys_of, measure, ratio, shape, value_of};
+use super::case::{Point, Session, add, ensure_running, figure, keys_of, measure, ratio, shape, value_of};
 use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
 use super::server::{Server, Setting};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::RedisCommand;
 use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
+use crate::experiments::{ScenarioContext, Target, empty_report, limit};
 use crate::load::schedule::Schedule;
 use crate::reference::{self, Row};
 use crate::report::model::{Better, Case, ScenarioReport, Shape};
@@ -122,9 +122,9 @@ fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow
     let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
     let case = measure(context, point.beside(published("read latency", made.keys)), |repeat| {
         let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
-        let workload = Workload::of(vec![RedisCommand::parse("GET __key__")?], keys);
+        let workload = Workload::of(RedisCommand::parse("GET __key__")?, keys);
         let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
-        let mean = Figure::new("mean", "us", Better::Lower, trial.response.mean_us);
+        let mean = figure("mean", "us", Better::Lower, trial.response.mean_us);
         Ok((trial, vec![mean]))
     })?;
     made.server.kill()?;
@@ -164,13 +164,13 @@ fn loads(
     }
     context.progress.doing(&name);
     let series = format!("recovery {}", from.name());
-    let mut case = Case { name: name.clone(), series, ..Case::default() };
+    let mut figures = Vec::new();
     for _ in 0..context.repeats {
         ensure_running(&context.stop)?;
         let files = files(&made.server.data(), from)?;
         let temperature = if cold { cool(&files)? } else { warm(&files)? };
         match temperature {
-            Temperature::Reached(how) if case.metrics.is_empty() => notes.push(format!("{name}: {how}.")),
+            Temperature::Reached(how) if figures.is_empty() => notes.push(format!("{name}: {how}.")),
             Temperature::Reached(_) => {}
             Temperature::Not(why) => {
                 notes.push(format!("Left out: {name}: {why}."));
@@ -192,12 +192,13 @@ fn loads(
         );
         // Not asked to end, so that it writes nothing: the files stay as they are.
         made.server.kill()?;
-        add(&mut case.metrics, Figure::new("load time", "s", Better::Lower, load));
-        add(&mut case.metrics, Figure::new("start to first answer", "s", Better::Lower, ready.as_secs_f64()));
+        add(&mut figures, figure("load time", "s", Better::Lower, load));
+        add(&mut figures, figure("start to first answer", "s", Better::Lower, ready.as_secs_f64()));
     }
     // Whether the published load was a cold one is not said, so it stands beside both.
-    cases::beside_published(&mut case.metrics, &[], published(&case.series, made.keys));
-    context.progress.done(&name);
+    let point = Point::bar(&series, name).beside(published(&series, made.keys));
+    let case = point.case(Vec::new(), &[], figures);
+    context.progress.done(&case.name);
     context.keep(&case);
     Ok(Some(case))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Figure, Point, Session, measure, rates};
+use super::case::{Point, Session, figure, measure, rates};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::keys::{Keys, Order};
@@ -14,7 +14,7 @@ use crate::drivers::redis::reserve::{Gate, SCRIPT};
 use crate::experiments::{ScenarioContext, empty_report, limit};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
-use crate::report::model::{Audit, Better, ScenarioReport};
+use crate::report::model::{Audit, Better, Metric, ScenarioReport};
 
 const USERS: usize = 50;
 const DEPTHS: [usize; 4] = [1, 8, 64, 512];
@@ -90,7 +90,7 @@ fn once(
     window: Duration,
     repeat: usize,
     audit: &mut Audit,
-) -> anyhow::Result<(Trial, Vec<Figure>)> {
+) -> anyhow::Result<(Trial, Vec<Metric>)> {
     let mut redis = subject.client()?;
     let keys = gate.keys();
     for key in &keys {
@@ -99,7 +99,7 @@ fn once(
     let sha: String = redis.ask(&["SCRIPT", "LOAD", SCRIPT])?;
     redis.tell(&gate.making())?;
     let workload =
-        Workload { depth, ..Workload::of(vec![gate.order(&sha, 1)?], Keys::new("", 1, 1, Order::Random)?) };
+        Workload { depth, ..Workload::of(gate.order(&sha, 1)?, Keys::new("", 1, 1, Order::Random)?) };
     let session = Session::new(context, &[subject.address()], subject.watched());
     let (trial, _) = session.run(USERS, workload, Schedule::closed(window), repeat)?;
 
@@ -139,9 +139,9 @@ fn once(
     let answers = trial.outcomes.total() - trial.outcomes.bad();
     let answers = answers as f64 / trial.seconds.max(1e-9);
     let figures = vec![
-        Figure::new("answers", "1/s", Better::Higher, answers),
-        Figure::new("sold out", "orders", Better::Neither, trial.outcomes.sold_out as f64),
-        Figure::new("over the limit", "orders", Better::Neither, trial.outcomes.over_limit as f64),
+        figure("answers", "1/s", Better::Higher, answers),
+        figure("sold out", "orders", Better::Neither, trial.outcomes.sold_out as f64),
+        figure("over the limit", "orders", Better::Neither, trial.outcomes.over_limit as f64),
     ];
     Ok((trial, figures))
 }

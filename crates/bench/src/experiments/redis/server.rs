@@ -133,8 +133,8 @@ impl Server {
 
     /// What it says of itself, under a name for the reader.
     pub(super) fn said(&self, engine: &str) -> anyhow::Result<EngineSettings> {
-        let more: Vec<&str> = self.settings.iter().map(|(name, _)| *name).collect();
-        said(&mut self.client()?, engine, &more)
+        let names: Vec<&str> = SHOWN.into_iter().chain(self.settings.iter().map(|(name, _)| *name)).collect();
+        said(&mut self.client()?, engine, &names, true)
     }
 
     /// Serving: it answers, and has loaded its data.
@@ -199,10 +199,14 @@ fn spawn(folder: &Path) -> anyhow::Result<Guard> {
     Guard::start(&mut command, &folder.join("redis.log")).context("starting redis-server")
 }
 
-fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<EngineSettings> {
+/// All of these settings; of one that is not ours, and may keep its settings to itself, those that it says.
+fn said(redis: &mut Redis, engine: &str, names: &[&str], ours: bool) -> anyhow::Result<EngineSettings> {
     let mut settings = BTreeMap::new();
-    for name in SHOWN.iter().chain(more) {
-        settings.insert((*name).to_owned(), redis.setting(name)?);
+    for name in names {
+        match redis.setting(name) {
+            Err(error) if ours => return Err(error),
+            found => settings.extend(found.ok().map(|value| ((*name).to_owned(), value))),
+        }
     }
     Ok(EngineSettings {
         engine: engine.to_owned(),
@@ -211,15 +215,8 @@ fn said(redis: &mut Redis, engine: &str, more: &[&str]) -> anyhow::Result<Engine
     })
 }
 
-/// Of one that is not ours, and may keep its settings to itself.
 pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result<EngineSettings> {
-    let setting = |name: &&str| Some(((*name).to_owned(), redis.setting(name).ok()?));
-    let settings = SHOWN.iter().filter_map(setting).collect();
-    Ok(EngineSettings {
-        engine: engine.to_owned(),
-        version: redis.info("server", "redis_version")?,
-        settings,
-    })
+    said(redis, engine, &SHOWN, false)
 }
 
 /// The one server of a scenario.

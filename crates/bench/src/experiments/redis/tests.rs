@@ -222,10 +222,7 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     let session = Session::new(context, old.masters(), Vec::new());
     let workload = Workload {
         slots: Some(old),
-        ..Workload::of(
-            vec![RedisCommand::parse("INCR hot").unwrap()],
-            Keys::new("", 1, 1, Order::Random).unwrap(),
-        )
+        ..Workload::of(RedisCommand::parse("INCR hot").unwrap(), Keys::new("", 1, 1, Order::Random).unwrap())
     };
     let (trial, _) =
         session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();

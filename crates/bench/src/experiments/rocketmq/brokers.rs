@@ -15,7 +15,7 @@ use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
 use crate::target::address::is_local;
 use crate::target::engines::rocketmq::Broker;
-use crate::target::engines::{BrokerFlush, EngineSet, expect};
+use crate::target::engines::{EngineSet, expect};
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
 /// 30,000 messages of 3 KB a second, a store fills a disk within the hour.
@@ -57,13 +57,7 @@ impl Brokers {
         let (set, name_server) = match &context.target {
             Target::Spawn => {
                 context.progress.doing("starting RocketMQ");
-                let set = EngineSet::start_some(
-                    context.engine_site(0),
-                    BrokerFlush::Asynchronous,
-                    &["rocketmq"],
-                    &[],
-                    &context.stop,
-                )?;
+                let set = EngineSet::start_some(context.engine_site(0), &["rocketmq"], &context.stop)?;
                 let name_server = set.address("rocketmq-namesrv")?;
                 (Some(set), name_server)
             }

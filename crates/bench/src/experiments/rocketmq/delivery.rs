@@ -9,6 +9,7 @@ use super::brokers::Brokers;
 use super::own::{self, Line, Own, Sent};
 use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
+use crate::experiments::cases::Point;
 use crate::experiments::{ScenarioContext, cases, limit};
 use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
@@ -16,7 +17,7 @@ use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::reference::{self, File};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape, X};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 
 /// The published command.
 const THREADS: usize = 64;
@@ -108,18 +109,13 @@ fn own_case(context: &ScenarioContext, brokers: &mut Brokers, library: &str) -> 
     let metric = |name, unit, better, value: fn(&Line) -> f64| {
         Metric::new(name, unit, better, own.lines.iter().map(value).collect())
     };
-    let case = Case {
-        name: OWN_PRODUCER.to_owned(),
-        series: "RocketMQ's own producer".to_owned(),
-        x: threads(THREADS),
-        metrics: vec![
-            metric("throughput", "1/s", Better::Higher, |line| line.per_s),
-            metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
-            metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
-            metric("failed", "messages", Better::Lower, |line| line.failed),
-        ],
-        ..Case::default()
-    };
+    let figures = vec![
+        metric("throughput", "1/s", Better::Higher, |line| line.per_s),
+        metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
+        metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
+        metric("failed", "messages", Better::Lower, |line| line.failed),
+    ];
+    let case = by_threads("RocketMQ's own producer", OWN_PRODUCER).case(Vec::new(), &[], figures);
     let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
     context.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
     Ok((case, own))
@@ -203,8 +199,8 @@ fn run_of(seed: u64, repeat: usize) -> u64 {
     Random::new(seed.wrapping_add(repeat as u64)).next_u64()
 }
 
-fn threads(count: usize) -> Option<X> {
-    Some(X { label: "threads".to_owned(), value: count as f64 })
+fn by_threads(series: &str, name: &str) -> Point {
+    Point { name: name.to_owned(), ..Point::at(series, "threads", THREADS as u64) }
 }
 
 fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
@@ -220,16 +216,8 @@ fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) ->
     context.progress.done(&format!("{name}: {shown}, {acknowledged} in the topic as acknowledged"));
     // Single messages were published.
     let published = reference::find(File::Tiers, &[("tier", "message broker")]);
-    let mut metrics = cases::figures(&trials, METRICS);
-    cases::beside_published(&mut metrics, &trials, published.filter(|_| kind.name == SINGLE.name));
-    Ok(Case {
-        name: name.to_owned(),
-        series: kind.series.to_owned(),
-        x: threads(THREADS),
-        metrics,
-        trials,
-        ..Case::default()
-    })
+    let published = published.filter(|_| name == SINGLE.name);
+    Ok(by_threads(kind.series, name).beside(published).case(trials, METRICS, Vec::new()))
 }
 
 /// A consumer of all that comes into the topic from now on.
@@ -273,13 +261,7 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
         check(consumer.consumed(), acknowledged, there)?;
         context.progress.done(&format!("{name}: {there} messages, none lost, none twice"));
     }
-    Ok(Case {
-        name: name.to_owned(),
-        series: "consumer".to_owned(),
-        metrics: cases::figures(&trials, METRICS),
-        trials,
-        ..Case::default()
-    })
+    Ok(Point::bar("consumer", name.to_owned()).case(trials, METRICS, Vec::new()))
 }
 
 /// Until all that was acknowledged is consumed; the answers after that moment, up to the end of a slice, too.
@@ -349,13 +331,7 @@ fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> an
         }
         trials.push(produced);
     }
-    Ok(Case {
-        name: name.to_owned(),
-        series: "consumer".to_owned(),
-        metrics: delay_metrics(&delays),
-        trials,
-        ..Case::default()
-    })
+    Ok(Point::bar("consumer", name.to_owned()).case(trials, &[], delay_metrics(&delays)))
 }
 
 /// Pulls without a pause from before the first message until all that were acknowledged have come. The end of a run

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::brokers::Brokers;
 use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Sending, Topic};
+use crate::experiments::cases::Point;
 use crate::experiments::{ScenarioContext, cases, empty_report, limit};
 use crate::reference::{self, File};
-use crate::report::model::{Case, ScenarioReport, Shape, X};
+use crate::report::model::{Case, ScenarioReport, Shape};
 use crate::report::statistics::median;
 
 /// Each with the four combinations below, in this order.
@@ -146,16 +147,8 @@ fn case(
     };
     let trials = super::produce(context, brokers, sending, plan.settle, plan.window, produced)?;
     context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
-    let mut metrics = cases::figures(&trials, METRICS);
-    cases::beside_published(&mut metrics, &trials, row.published());
-    Ok(Case {
-        name,
-        series: row.series(),
-        x: Some(X { label: "threads".to_owned(), value: row.threads as f64 }),
-        metrics,
-        trials,
-        ..Case::default()
-    })
+    let point = Point { name, ..Point::at(&row.series(), "threads", row.threads as u64) };
+    Ok(point.beside(row.published()).case(trials, METRICS, Vec::new()))
 }
 
 /// Threads and median throughput of a series, by rising threads.
@@ -266,7 +259,7 @@ fn ratio(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{Better, Metric};
+    use crate::report::model::{Better, Metric, X};
 
     #[test]
     fn the_rows_are_those_that_were_published() {

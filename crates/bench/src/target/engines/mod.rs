@@ -136,21 +136,15 @@ impl EngineSet {
         Ok(set)
     }
 
-    /// Starts only these members, with these variables of `dev/up`. Whoever calls it asks them whether the settings
-    /// took effect.
+    /// Starts only these members, the broker not flushing at once. Whoever calls it asks them whether the settings took
+    /// effect.
     ///
     /// # Errors
     /// If one of them can't be started.
-    pub fn start_some(
-        site: EngineSite,
-        flush: BrokerFlush,
-        names: &[&str],
-        environment: &[(&str, String)],
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Self> {
-        let site = site.checked()?;
-        let mut set = Self { site, flushes: Flushes::with_broker(flush), members: Vec::new() };
-        set.up(names, environment, stop)?;
+    pub fn start_some(site: EngineSite, names: &[&str], stop: &AtomicBool) -> anyhow::Result<Self> {
+        let flushes = Flushes::with_broker(BrokerFlush::Asynchronous);
+        let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
+        set.up(names, &[], stop)?;
         Ok(set)
     }
 
@@ -467,8 +461,8 @@ mod tests {
                 folder: folder.path().join("engines"),
                 port_base: 23_000,
             };
-            let (flush, stop) = (BrokerFlush::Asynchronous, AtomicBool::new(false));
-            let error = EngineSet::start_some(site, flush, &["mariadb"], &[], &stop).unwrap_err().to_string();
+            let stop = AtomicBool::new(false);
+            let error = EngineSet::start_some(site, &["mariadb"], &stop).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
             assert!(!folder.path().join("engines").exists());
         };

@@ -16,6 +16,7 @@ use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
+use crate::experiments::cases::Point;
 use crate::experiments::{Addresses, ScenarioContext, Target as Whom, cases, empty_report, limit};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
@@ -23,7 +24,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
 use crate::measure::trial;
 use crate::reference::{self, File};
-use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape, X};
+use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape};
 use crate::report::statistics::median;
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
@@ -63,10 +64,7 @@ impl Shop {
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
         database.purge_binary_logs()?;
-        let ledger = format!(
-            "[ledger]\nbackend = \"mysql\"\nmysql_address = \"{}\"\nmysql_user = \"root\"\nmysql_database = \"{DATABASE}\"\n",
-            set.address("mariadb")?
-        );
+        let ledger = set.ledger_settings(DATABASE)?;
         let target = Target::start(
             &context.program,
             &folder,
@@ -83,8 +81,7 @@ impl Shop {
 
     /// The ledger must hold what the buyers were answered.
     fn add(&mut self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        self.answered.accepted += outcomes.won;
-        self.answered.unknown += outcomes.unknown;
+        self.answered.add(outcomes);
         Ok(self.answered.check(self.database.orders()?)?)
     }
 
@@ -118,8 +115,11 @@ fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
                 sold_out = Some(sell_out(context, &mut shop)?);
             }
             shop.balance(BALANCE_AMPLE)?;
-            for users in steps(context) {
-                ramp.step(context, &mut shop, (flush, users), repeat)?;
+            for users in steps(context, flush.name()) {
+                shop.database.purge_binary_logs()?;
+                let (address, watched) = (shop.target.address(), shop.watched.clone());
+                let settle = |outcomes: &Outcomes| shop.add(outcomes);
+                ramp.step(context, address, &watched, (flush.name(), users), repeat, settle)?;
                 check_room(&set)?;
             }
             shop.close()?;
@@ -172,9 +172,10 @@ fn report(
     }
 }
 
-fn steps(context: &ScenarioContext) -> impl Iterator<Item = usize> {
+/// The numbers of users that are wanted.
+fn steps(context: &ScenarioContext, series: &str) -> impl Iterator<Item = usize> {
     let steps: &'static [usize] = if context.quick() { &USERS_QUICK } else { &USERS };
-    steps.iter().copied()
+    steps.iter().copied().filter(move |users| context.wants(&name(series, *users)))
 }
 
 fn connect(address: SocketAddr, users: usize, traffic: &mut Traffic) -> anyhow::Result<Generator> {
@@ -218,18 +219,12 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
             .to_owned(),
     };
     let requests_per_s = trial.outcomes.total() as f64 / trial.seconds.max(1e-9);
-    let case = Case {
-        name: "balances of 10".to_owned(),
-        series: "sold out".to_owned(),
-        metrics: vec![
-            Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
-            Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
-            Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
-        ],
-        trials: vec![trial],
-        ..Case::default()
-    };
-    Ok((case, audit))
+    let metrics = vec![
+        Metric::new("orders", "orders", Better::Neither, vec![orders as f64]),
+        Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
+        Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
+    ];
+    Ok((Point::bar("sold out", "balances of 10".to_owned()).case(vec![trial], &[], metrics), audit))
 }
 
 /// The steps of all repeats.
@@ -239,29 +234,28 @@ struct Ramp {
 }
 
 impl Ramp {
+    /// Warmed up, then measured; `settle` is handed the outcomes of both.
     fn step(
         &mut self,
         context: &ScenarioContext,
-        shop: &mut Shop,
-        (flush, users): (Flush, usize),
+        address: SocketAddr,
+        watched: &[Watched],
+        (series, users): (&str, usize),
         repeat: usize,
+        mut settle: impl FnMut(&Outcomes) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let name = name(flush.name(), users);
-        if !context.wants(&name) {
-            return Ok(());
-        }
+        let name = name(series, users);
         context.progress.doing(&name);
-        shop.database.purge_binary_logs()?;
         let mut traffic = Traffic::submit();
-        let mut generator = connect(shop.target.address(), users, &mut traffic)?;
+        let mut generator = connect(address, users, &mut traffic)?;
         let mut http = Http { workload: &mut traffic };
         let (warm_up, window) = durations(context);
         let record = generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?;
-        shop.add(&record.outcomes)?;
-        let around = context.around(&shop.watched, true);
+        settle(&record.outcomes)?;
+        let around = context.around(watched, is_local(address));
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-        shop.add(&trial.outcomes).with_context(|| name.clone())?;
-        self.push(context, flush.name(), users, trial)
+        settle(&trial.outcomes).with_context(|| name)?;
+        self.push(context, series, users, trial)
     }
 
     /// A step whose balances ran short, or whose server failed, has no figure.
@@ -322,33 +316,20 @@ impl Ramp {
                 reference::find(File::SubmitOrder, &[("disk", DISK), ("sync_binlog", flush.value())])
             });
             let values = |value: fn(&(Trial, usize)) -> f64| best.iter().map(value).collect();
-            let mut metrics = vec![
+            let metrics = vec![
                 Metric::new("best throughput", "1/s", Better::Higher, values(|best| best.0.good_per_s())),
                 Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64)),
             ];
-            cases::beside_published(&mut metrics, &[], published);
-            cases.push(Case {
-                name: format!("{series}, best"),
-                series: "best".to_owned(),
-                metrics,
-                trials: best.into_iter().map(|(trial, _)| trial).collect(),
-                ..Case::default()
-            });
+            let point = Point::bar("best", format!("{series}, best")).beside(published);
+            cases.push(point.case(best.into_iter().map(|(trial, _)| trial).collect(), &[], metrics));
         }
-        let metrics = |trials: &[Trial]| {
-            let failed = |trial: &Trial| trial.outcomes.bad() as f64;
-            let mut metrics = cases::figures(trials, &["throughput", "mean response", "p99 response"]);
-            metrics.push(cases::metric("failed", "orders", Better::Lower, trials, failed));
-            metrics
+        let case = |(series, users, trials): &(String, usize, Vec<Trial>)| {
+            let failed =
+                cases::metric("failed", "orders", Better::Lower, trials, |trial| trial.outcomes.bad() as f64);
+            let point = Point::at(series, "users", *users as u64);
+            point.case(trials.clone(), &["throughput", "mean response", "p99 response"], vec![failed])
         };
-        cases.extend(self.steps.iter().map(|(series, users, trials)| Case {
-            name: name(series, *users),
-            series: series.clone(),
-            x: Some(X { label: "users".to_owned(), value: *users as f64 }),
-            metrics: metrics(trials),
-            trials: trials.clone(),
-            ..Case::default()
-        }));
+        cases.extend(self.steps.iter().map(case));
         cases
     }
 
@@ -418,18 +399,13 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
         .reporting_to(&context.progress);
     let mut answered = Answered::default();
     let mut ramp = Ramp::default();
-    let (warm_up, window) = durations(context);
     for repeat in 1..=context.repeats {
-        for users in steps(context).filter(|users| context.wants(&name(series, *users))) {
-            context.progress.doing(&name(series, users));
-            let mut traffic = Traffic::submit();
-            let mut generator = connect(address, users, &mut traffic)?;
-            let mut http = Http { workload: &mut traffic };
-            answered.add(&generator.run(Schedule::closed(warm_up), &mut http, &context.stop)?);
-            let around = context.around(&[], is_local(address));
-            let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-            answered.add_outcomes(&trial.outcomes);
-            ramp.push(context, series, users, trial)?;
+        for users in steps(context, series) {
+            let settle = |outcomes: &Outcomes| {
+                answered.add(outcomes);
+                Ok(())
+            };
+            ramp.step(context, address, &[], (series, users), repeat, settle)?;
         }
     }
     let engines = match &addresses.mysql {
