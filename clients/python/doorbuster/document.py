@@ -64,6 +64,35 @@ class BuyerErasure(TypedDict, closed=True):
     buyer: str
 
 
+Role: TypeAlias = Literal['viewer', 'support', 'operator', 'admin']
+
+
+class OperatorAdded(TypedDict):
+    name: str
+    role: Role
+    expires_at_ms: int | None
+    token: str
+
+
+class OperatorListed(TypedDict):
+    name: str
+    role: Role
+    added_by: str
+    added_at_ms: Milliseconds
+    expires_at_ms: int | None
+    expired: bool
+
+
+class Deed(TypedDict):
+    entry: int
+    at_ms: Milliseconds
+    who: str
+    what: str
+    sale: int | None
+    about: str
+    why: str
+
+
 class BuyerErased(TypedDict):
     addresses: Literal['erasing']
 
@@ -267,6 +296,8 @@ class RefundsDue(TypedDict):
 
 class ConsoleSession(TypedDict):
     signed_in: bool
+    operator: str | None
+    role: Literal['viewer', 'support', 'operator', 'admin'] | None
     until_ms: int | None
 
 
@@ -394,6 +425,21 @@ class ImageList(TypedDict):
 
 class Webhooks(TypedDict):
     endpoints: list[Webhook]
+
+
+class OperatorRequest(TypedDict, closed=True):
+    name: str
+    role: Role
+    expires_s: NotRequired[int]
+
+
+class OperatorList(TypedDict):
+    operators: list[OperatorListed]
+
+
+class DeedList(TypedDict):
+    log: list[Deed]
+    next_cursor: int | None
 
 
 class OrderRequest(TypedDict, closed=True):

@@ -16,6 +16,7 @@ use crate::failure;
 use crate::images::ImagesArguments;
 use crate::init::InitArguments;
 use crate::ledger::{AuditArguments, BackupArguments, OrdersArguments};
+use crate::operators::OperatorsArguments;
 use crate::queues::QueuesArguments;
 use crate::refunds::RefundsArguments;
 use crate::rehearse::RehearseArguments;
@@ -59,6 +60,7 @@ pub(crate) enum CommandGroup {
     Refunds(RefundsArguments),
     Buyers(BuyersArguments),
     Images(ImagesArguments),
+    Operators(OperatorsArguments),
     Webhooks(WebhooksArguments),
     Backup(BackupArguments),
     Clock(ClockArguments),

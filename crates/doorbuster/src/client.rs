@@ -13,7 +13,8 @@ use serde_json::Value;
 use server::config::Environment;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Body};
+use ureq::typestate::WithBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 use crate::failure::Failure;
 
@@ -51,6 +52,10 @@ pub(crate) struct ServerArguments {
     )]
     ca_file: PathBuf,
 
+    /// Why: kept beside your name in `doorbuster operators log`, at most 200 characters
+    #[arg(long, value_name = "TEXT", help_heading = "Server")]
+    why: Option<String>,
+
     /// Print the server's answer as it came, as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -61,6 +66,8 @@ pub(crate) struct Client {
     agent: Agent,
     base: String,
     token: String,
+    /// As its header has it.
+    why: Option<String>,
 }
 
 /// What makes a command one that happens once, however often it is sent.
@@ -100,6 +107,13 @@ struct Problem {
     detail: String,
 }
 
+/// A header has English letters alone.
+fn percent_encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
+}
+
 impl Client {
     /// Finds the server and its token. Sends nothing yet.
     pub(crate) fn connect(arguments: &ServerArguments, environment: &Environment) -> Result<Self, Failure> {
@@ -133,6 +147,7 @@ impl Client {
             agent: settings.build().into(),
             base: base.trim_end_matches('/').to_owned(),
             token: token(arguments, environment)?,
+            why: arguments.why.as_deref().map(percent_encoded),
         })
     }
 
@@ -167,8 +182,7 @@ impl Client {
 
     /// Sends a command. What makes it happen once is named when the answer is lost.
     pub(crate) fn post(&self, path: &str, body: &Value, once: Option<Once<'_>>) -> Result<Answer, Failure> {
-        let mut request =
-            self.agent.post(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        let mut request = self.signed(self.agent.post(self.url(path)));
         if let Some(Once::Key(key)) = once {
             request = request.header("Idempotency-Key", key);
         }
@@ -177,16 +191,23 @@ impl Client {
 
     /// Sends what is to become of something.
     pub(crate) fn patch(&self, path: &str, body: &Value, once: Once<'_>) -> Result<Answer, Failure> {
-        let request =
-            self.agent.patch(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        let request = self.signed(self.agent.patch(self.url(path)));
         self.answer(request.content_type("application/json").send(body.to_string()), Some(once))
     }
 
     /// Sends what is no JSON. To send it again changes nothing.
     pub(crate) fn post_bytes(&self, path: &str, body: &[u8]) -> Result<Answer, Failure> {
-        let request =
-            self.agent.post(self.url(path)).header("Authorization", format!("Bearer {}", self.token));
+        let request = self.signed(self.agent.post(self.url(path)));
         self.answer(request.content_type("application/octet-stream").send(body), None)
+    }
+
+    /// By whom, and why.
+    fn signed(&self, request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
+        let request = request.header("Authorization", format!("Bearer {}", self.token));
+        match &self.why {
+            Some(why) => request.header("Operator-Reason", why),
+            None => request,
+        }
     }
 
     fn url(&self, path: &str) -> String {

@@ -19,6 +19,7 @@ mod init;
 mod ledger;
 mod live;
 mod logging;
+mod operators;
 mod output;
 mod queues;
 mod refunds;
@@ -70,6 +71,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),
         CommandGroup::Refunds(arguments) => refunds::run(&arguments, &environment),
         CommandGroup::Buyers(arguments) => buyers::run(&arguments, &environment),
+        CommandGroup::Operators(arguments) => operators::run(&arguments, &environment),
         CommandGroup::Images(arguments) => images::run(&arguments, &environment),
         CommandGroup::Webhooks(arguments) => webhooks::run(&arguments, &environment),
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),

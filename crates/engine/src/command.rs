@@ -1,8 +1,8 @@
 //! What can be asked, and what it came to. Data only; a refusal is [`crate::Refusal`].
 
 use crate::{
-    Adjust, BuyerId, Notice, OrderId, OrderView, Pay, PaymentView, Placement, Refund, SaleChange, SaleId,
-    SaleSpec, SkuId,
+    Adjust, BuyerId, Notice, Operator, OrderId, OrderView, Pay, PaymentView, Placement, Refund, SaleChange,
+    SaleId, SaleSpec, SkuId,
 };
 
 /// Everything that can be asked.
@@ -43,6 +43,10 @@ pub enum Command {
     },
     /// What names the buyer is to go. Their orders and units stay: the books are right without a name.
     EraseBuyer(BuyerId),
+    /// Somebody may from now on.
+    AddOperator(Box<Operator>),
+    /// The operator of this name may no more.
+    RevokeOperator(Box<str>),
     /// Has the ledger keep what the shop is to hear.
     Notice(Notice),
 }
@@ -62,5 +66,7 @@ pub enum Accepted {
         replayed: bool,
     },
     BuyerErased,
+    /// An operator was added or revoked.
+    Operators,
     Noticed,
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Notice, OrderId, Pay, Refusal, SaleChange, SaleId,
-    SaleSpec, Seq, SkuId, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId, Pay, Refusal,
+    SaleChange, SaleId, SaleSpec, Seq, SkuId, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -59,6 +59,12 @@ pub enum Event {
     },
     /// The shop is to hear of this. Nothing is changed by it.
     Noticed(Notice),
+    /// From now on whoever has the token may.
+    OperatorAdded(Box<Operator>),
+    /// The operator of this name may no more.
+    OperatorRevoked(Box<str>),
+    /// An operator asked for what the entries before it say. Nothing is changed by it.
+    Operated(Box<Operated>),
     /// The clock was wrong: it said `from` when it should have said `to`. The times of the entries from this one on are a new
     /// run, which begins at `to`; deadlines that were open move with it.
     ClockCorrected {

@@ -15,6 +15,8 @@ mod entry;
 pub mod handover;
 mod id;
 mod notice;
+mod operated;
+mod operator;
 mod order;
 mod payment;
 mod refusal;
@@ -33,6 +35,8 @@ pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
 pub use notice::Notice;
+pub use operated::{By, Operated};
+pub use operator::{Operator, Operators, ROOT, Role};
 pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;

@@ -18,6 +18,11 @@ pub mod limits {
     pub const PAYMENT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
     /// Of an operator's idempotency key.
     pub const KEY_BYTES_MAX: usize = 64;
+    pub const OPERATOR_NAME_BYTES_MAX: usize = 32;
+    /// Operators with a token of their own, at one time.
+    pub const OPERATORS_MAX: usize = 64;
+    /// Of why an operator does something.
+    pub const REASON_CHARS_MAX: usize = 200;
     /// Of a payment, as its provider names it.
     pub const PAYMENT_ID_BYTES_MAX: usize = 255;
 }

@@ -35,6 +35,7 @@ mod figures;
 mod images;
 mod ledger;
 mod mysql;
+mod named_operators;
 mod operators;
 mod payments;
 mod published;

@@ -22,13 +22,15 @@ use std::collections::BinaryHeap;
 use crate::buyers::Counts;
 use crate::handover::Grant;
 use crate::order::Order;
+use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
 use crate::rules::{self, Declined, operate};
 use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
-    Accepted, Adjust, BuyerId, Command, CoolDown, Disposition, Entry, KeptAddress, OrderId, OrderView,
-    PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId, Status, Stock, UnixMs,
+    Accepted, Adjust, BuyerId, By, Command, CoolDown, Disposition, Entry, Event, KeptAddress, Operated,
+    Operators, OrderId, OrderView, PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId,
+    Status, Stock, UnixMs,
 };
 
 pub use replay::LedgerKind;
@@ -75,6 +77,7 @@ pub struct Book {
     /// The order that the payment just recorded pays for, or refunds whole: its closing must be the next event.
     paying: Option<OrderId>,
     adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
+    operators: Operators,
     journal: Vec<Entry>,
     touched: Vec<SkuId>,
 }
@@ -108,6 +111,7 @@ impl Book {
             refunds_due: 0,
             paying: None,
             adjustments: FixedMap::default(),
+            operators: Operators::default(),
             journal: Vec::new(),
             touched: Vec::new(),
         }
@@ -133,6 +137,20 @@ impl Book {
             Declined::Refused(refusal) => refusal,
             Declined::NeedsClaim(_) => unreachable!("a book knows of all units: it grants them"),
         })
+    }
+
+    /// The same for an operator: what it came to is followed by an event that says who asked, and why. A command that came to
+    /// nothing new leaves none.
+    ///
+    /// # Panics
+    /// As [`Book::execute`], and if it is a command that no operator gives.
+    pub fn execute_by(&mut self, now: UnixMs, command: Command, by: By) -> Result<Accepted, Refusal> {
+        let (before, operated) = (self.end.next, Operated::new(by, &command, &self.sales));
+        let accepted = self.execute(now, command)?;
+        if self.end.next > before {
+            record(self, now, Event::Operated(Box::new(operated)));
+        }
+        Ok(accepted)
     }
 
     /// Gives a buyer's own order an address, if it has none. `kept`: what the ledger, and what is to be appended to it, has of
@@ -233,6 +251,11 @@ impl Book {
     /// The sales without their stock.
     pub fn registry(&self) -> &Sales {
         &self.sales
+    }
+
+    /// Who may, beside whoever has the token of the configuration.
+    pub fn operators(&self) -> &Operators {
+        &self.operators
     }
 
     /// How many payments wait for a refund. Costs nothing.

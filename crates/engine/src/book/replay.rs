@@ -75,6 +75,9 @@ impl Book {
                 ensure(self.sales.terms(order.sku).is_some(), "there is no such SKU")?;
                 ensure(self.find(*order).is_none(), "it is an order")
             }
+            Event::OperatorAdded(operator) => self.operators.judge_add(operator).map_err(why_not_possible),
+            Event::OperatorRevoked(name) => self.operators.judge_revoke(name).map_err(why_not_possible),
+            Event::Operated(operated) => operated.check(),
             Event::Noticed(notice) => operate::judge_notice(&self.sales, *notice).map_err(why_not_possible),
             Event::ClockCorrected { from, to, who } => {
                 ensure(kind == LedgerKind::Book, "the clock of a shared ledger was corrected")?;

@@ -9,8 +9,8 @@ use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RETURNED_HOLDS_FREE,
-    RefundReason, Refunded, Seq, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView,
+    RETURNED_HOLDS_FREE, RefundReason, Refunded, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for Book {
@@ -33,6 +33,10 @@ impl Rows for Book {
 
     fn registry_mut(&mut self) -> &mut Sales {
         &mut self.sales
+    }
+
+    fn operators(&mut self) -> &mut Operators {
+        &mut self.operators
     }
 
     fn sku(&self, sku: SkuId) -> &SkuRow {

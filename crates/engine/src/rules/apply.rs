@@ -52,6 +52,9 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         | Event::BuyerErased(_)
         | Event::OrderRejected { .. }
         | Event::Noticed(_) => {}
+        Event::OperatorAdded(operator) => rows.operators().add(operator),
+        Event::OperatorRevoked(name) => rows.operators().revoke(name),
+        Event::Operated(_) => {}
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }

@@ -34,6 +34,16 @@ pub(crate) fn execute<R: Rows>(
             record(rows, now, Event::BuyerErased(buyer));
             return Ok(Accepted::BuyerErased);
         }
+        Command::AddOperator(operator) => {
+            rows.operators().judge_add(&operator)?;
+            record(rows, now, Event::OperatorAdded(operator));
+            return Ok(Accepted::Operators);
+        }
+        Command::RevokeOperator(name) => {
+            rows.operators().judge_revoke(&name)?;
+            record(rows, now, Event::OperatorRevoked(name));
+            return Ok(Accepted::Operators);
+        }
         Command::Notice(notice) => {
             judge_notice(sales, notice)?;
             record(rows, now, Event::Noticed(notice));

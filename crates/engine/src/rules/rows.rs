@@ -9,8 +9,8 @@ use crate::handover::Grant;
 use crate::order::Order;
 use crate::sales::Sales;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, Refunded, Seq, SkuId,
-    Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView, Refunded,
+    Seq, SkuId, Stock, UnixMs,
 };
 
 /// A SKU's units, and how many orders it had, whatever became of them.
@@ -42,6 +42,9 @@ pub(crate) trait Rows {
 
     fn registry(&self) -> &Sales;
     fn registry_mut(&mut self) -> &mut Sales;
+
+    /// Of a batch that has a command about them.
+    fn operators(&mut self) -> &mut Operators;
 
     /// Of a SKU that has terms.
     fn sku(&self, sku: SkuId) -> &SkuRow;

@@ -26,8 +26,8 @@ use crate::rules::rows::{End, Rows, SkuRow};
 use crate::rules::{self, place};
 use crate::sharded::FixedMap;
 use crate::{
-    Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, KeptAddress, OrderId, OrderView, PaymentView,
-    Placement, Refunded, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
+    Adjust, BuyerId, Entry, Event, Fingerprint, Inconsistent, KeptAddress, Operators, OrderId, OrderView,
+    PaymentView, Placement, Refunded, Refusal, Sales, Seq, SkuId, Stock, UnixMs,
 };
 
 pub use effects::Effects;
@@ -101,6 +101,8 @@ pub struct WorkingSet<'s> {
     adjustments: FixedMap<(SkuId, Box<str>), (Adjust, u64)>,
     /// Of orders that are to be given an address: what they have.
     kept_addresses: FixedMap<OrderId, KeptAddress>,
+    /// Read for a batch that has a command about them.
+    operators: Option<Operators>,
     correction_id: fn(SkuId, &str) -> OrderId,
     effects: Effects,
     /// A batch of which all or none was to be came to none.
@@ -134,6 +136,7 @@ impl<'s> WorkingSet<'s> {
             refunds: FixedMap::default(),
             adjustments: FixedMap::default(),
             kept_addresses: FixedMap::default(),
+            operators: None,
             correction_id,
             effects: Effects::default(),
             given_up: false,

@@ -55,6 +55,8 @@ impl Needs {
                 | Command::Resume(_)
                 | Command::End(_)
                 | Command::EraseBuyer(_)
+                | Command::AddOperator(_)
+                | Command::RevokeOperator(_)
                 | Command::Notice(_)
                 | Command::Place(_) => {}
             }

@@ -2,8 +2,11 @@
 
 use super::WorkingSet;
 use crate::handover::{Claim, Grant};
+use crate::rules::apply::record;
 use crate::rules::{Declined, operate, place};
-use crate::{Accepted, BuyerId, Command, KeptAddress, OrderId, Placement, Refusal};
+use crate::{
+    Accepted, BuyerId, By, Command, Event, KeptAddress, Operated, Operators, OrderId, Placement, Refusal,
+};
 
 /// Why a sale can't be, beside what holds for every ledger.
 const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded where several servers sell: leave \
@@ -15,6 +18,8 @@ pub struct Operation {
     command: Command,
     /// Of a correction, or of the payment of an expired order. Means nothing for others.
     grant: Grant,
+    /// The operator who asks, if it is one.
+    by: Option<By>,
 }
 
 impl Operation {
@@ -25,13 +30,18 @@ impl Operation {
     pub fn of(command: Command, grant: Grant) -> Result<Operation, Placement> {
         match command {
             Command::Place(placement) => Err(placement),
-            command => Ok(Operation { command, grant }),
+            command => Ok(Operation { command, grant, by: None }),
         }
     }
 
     /// The same, with what the gate said since.
     pub fn with(&self, grant: Grant) -> Operation {
-        Operation { command: self.command.clone(), grant }
+        Operation { grant, ..self.clone() }
+    }
+
+    /// The same for an operator: see [`crate::Book::execute_by`].
+    pub fn by(self, by: Option<By>) -> Operation {
+        Operation { by, ..self }
     }
 
     pub fn command(&self) -> &Command {
@@ -55,7 +65,7 @@ impl WorkingSet<'_> {
     /// If what [`super::Needs::of_operations`] and [`WorkingSet::needs_buyers`] ask for was not loaded.
     pub fn execute(&mut self, operation: &Operation) -> Executed {
         assert!(!self.given_up, "nothing comes after a batch that was given up");
-        let Operation { command, grant } = operation.clone();
+        let Operation { command, grant, by } = operation.clone();
         if let Command::CreateSale(spec) = &command {
             let is_new = self.sales.get(spec.id).is_none();
             if is_new && spec.open_holds_per_buyer_max.is_some() {
@@ -65,8 +75,17 @@ impl WorkingSet<'_> {
         if let Command::Address { order, buyer, address } = command {
             return self.give_address((order, buyer), address);
         }
+        let operated = by.map(|by| Operated::new(by, &command, self.sales));
+        let before = self.effects.entries.len();
         match operate::execute(self, self.at, command, grant) {
-            Ok(accepted) => Executed::Accepted(accepted),
+            Ok(accepted) => {
+                if let Some(operated) = operated
+                    && self.effects.entries.len() > before
+                {
+                    record(self, self.at, Event::Operated(Box::new(operated)));
+                }
+                Executed::Accepted(accepted)
+            }
             Err(Declined::Refused(refusal)) => Executed::Refused(refusal),
             Err(Declined::NeedsClaim(claim)) => Executed::NeedsClaim(claim),
         }
@@ -96,6 +115,11 @@ impl WorkingSet<'_> {
     /// Takes in what the ledger has of an order's address. Needed for every order that is to be given one.
     pub fn load_address(&mut self, order: OrderId, kept: KeptAddress) {
         self.kept_addresses.entry(order).or_insert(kept);
+    }
+
+    /// Takes in the operators that the ledger has. Needed for every command about them.
+    pub fn load_operators(&mut self, operators: Operators) {
+        self.operators.get_or_insert(operators);
     }
 
     /// Carries out all operations or none. If one is not accepted, the set is given up: it has no effects.

@@ -6,8 +6,8 @@ use crate::handover::{Change, Grant};
 use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, OrderId, OrderView, Pay, PaymentView, RefundReason,
-    Refunded, Sales, Seq, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView,
+    RefundReason, Refunded, Sales, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for WorkingSet<'_> {
@@ -30,6 +30,10 @@ impl Rows for WorkingSet<'_> {
 
     fn registry_mut(&mut self) -> &mut Sales {
         self.sales
+    }
+
+    fn operators(&mut self) -> &mut Operators {
+        self.operators.as_mut().expect("the transaction has read the operators of a command about them")
     }
 
     fn sku(&self, sku: SkuId) -> &SkuRow {

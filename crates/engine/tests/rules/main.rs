@@ -6,6 +6,7 @@ mod balance;
 mod clock;
 mod cooling_down;
 mod operating;
+mod operators;
 mod paying;
 mod placing;
 mod queue;

@@ -222,6 +222,7 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             replayed,
         ),
         Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),
+        Ok(Accepted::Operators) => ("operators".to_owned(), false),
         Ok(Accepted::Noticed) => ("noticed".to_owned(), false),
         Err(refusal) => (refusal.code().to_owned(), false),
     };

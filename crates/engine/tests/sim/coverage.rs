@@ -90,6 +90,7 @@ impl Coverage {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
+            Ok(Accepted::Operators) => unreachable!("not of a sale: tests/rules has them"),
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
@@ -127,6 +128,9 @@ impl Coverage {
             Event::BuyerErased(_) => "event: erased",
             Event::OrderRejected { .. } => unreachable!("a book alone refuses at once"),
             Event::Noticed(_) => "event: noticed",
+            Event::OperatorAdded(_) | Event::OperatorRevoked(_) | Event::Operated(_) => {
+                unreachable!("not of a sale: tests/rules has them")
+            }
             Event::ClockCorrected { .. } => "event: corrected",
         });
     }

@@ -165,6 +165,9 @@ impl Tables {
             | Event::OrderAddressed { .. }
             | Event::BuyerErased(_)
             | Event::OrderRejected { .. }
+            | Event::OperatorAdded(_)
+            | Event::OperatorRevoked(_)
+            | Event::Operated(_)
             | Event::Noticed(_) => {}
             Event::ClockCorrected { .. } => panic!("a ledger that many servers share has no such entry"),
         }

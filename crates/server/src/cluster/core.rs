@@ -18,6 +18,7 @@ use crate::cluster::clocks::Compared;
 use crate::cluster::place::publish::Publication;
 use crate::gate::{Closed, GateError};
 use crate::intake::Health;
+use crate::intake::KnownOperators;
 use crate::intake::Mailbox;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
@@ -58,6 +59,7 @@ pub(super) struct Core {
     pub(super) shelf: Arc<Shelf>,
     pub(super) admission: Arc<Admission>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) operators: Arc<KnownOperators>,
     pub(super) counts: Counts,
     pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
@@ -98,6 +100,7 @@ impl Core {
             shelf: shared.shelf,
             admission: shared.admission,
             metrics: shared.metrics,
+            operators: shared.operators,
             health,
             publishing: WorkQueue::default(),
             status: WorkQueue::default(),

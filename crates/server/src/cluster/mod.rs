@@ -5,7 +5,7 @@
 //!                              |                                   |
 //!                              +-> status, commands <- ledger <- consume
 //!                                              reconcile, refresh: gate against ledger
-//!                                              clocks: whose is wrong
+//!                                              clocks: whose is wrong; operators: who may
 //!                                              webhooks: which server tells the shop
 //! ```
 //!
@@ -19,6 +19,7 @@ mod clocks;
 mod core;
 mod counts;
 mod looks;
+mod operators;
 mod pass_over;
 mod place;
 mod queues;

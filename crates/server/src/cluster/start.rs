@@ -17,6 +17,7 @@ use crate::cluster::ask::commands::Commanding;
 use crate::cluster::ask::refresh;
 use crate::cluster::ask::status::Reading;
 use crate::cluster::clocks::Comparing;
+use crate::cluster::operators;
 use crate::cluster::place::publish;
 use crate::cluster::place::relay::Relay;
 use crate::cluster::settle::consume::{self, Consuming};
@@ -125,6 +126,7 @@ impl Stages {
             }
         }
         self.core.follow_sales(&mut self.ledger)?;
+        self.core.operators.publish(&self.ledger.operators()?);
         Ok(())
     }
 
@@ -186,6 +188,8 @@ impl Stages {
             let watch = spawn(scope, stop, "watch", move || watching.run());
             let (gate, fresh) = (new_gate(), ledger.another());
             let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
+            let known = ledger.another();
+            let knowing = spawn(scope, stop, "operators", move || operators::run(core, known));
             let comparing = spawn(scope, stop, "clocks", move || comparing.run(core));
             let telling = telling.map(|(duty, noticing)| {
                 let ledger = ledger.another();
@@ -197,7 +201,7 @@ impl Stages {
             core.commands.close();
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
-            let stopped = [consume, reconcile, watch, refresh, comparing].into_iter().chain(telling);
+            let stopped = [consume, reconcile, watch, refresh, knowing, comparing].into_iter().chain(telling);
             ended.extend(stopped.map(ScopedJoinHandle::join));
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {

@@ -20,6 +20,7 @@ pub(super) struct Warnings {
     pub(super) differing: Recurring,
     pub(super) unreadable: Recurring,
     pub(super) telling: Recurring,
+    pub(super) operators: Recurring,
 }
 
 impl Default for Warnings {
@@ -39,6 +40,7 @@ impl Default for Warnings {
             comparing: Recurring::new("the clocks can't be compared"),
             differing: Recurring::new("orders are refused, for a gate's clock differs"),
             unreadable: Recurring::new("an open reservation can't be read"),
+            operators: Recurring::new("who may could not be read: who was known goes on"),
             telling: Recurring::new("the shop is not told what becomes of orders"),
         }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use engine::{BuyerId, Command, OrderId, Placement, SaleId};
+use engine::{BuyerId, By, Command, OrderId, Placement, SaleId};
 
 use super::answers::ReplyTo;
 
 /// What changes the ledger and does not place.
 #[derive(Debug)]
 pub(super) enum Instruction {
-    Execute { to: ReplyTo, command: Command },
+    Execute { to: ReplyTo, command: Command, by: Option<By> },
     SetBalance { to: ReplyTo, sale: SaleId, balance: u64 },
 }
 

@@ -39,6 +39,7 @@ impl Server {
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(limits)),
             metrics: Arc::new(Metrics::new()),
+            operators: Arc::default(),
         };
         let stop = Stop::new();
         let watched = Watched {

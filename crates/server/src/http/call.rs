@@ -1,14 +1,16 @@
 //! One request on its way through a route.
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::UnixMs;
+use engine::{By, Command, UnixMs};
 
 use super::router::Params;
 use super::wire::answer::Shape;
 use super::wire::fields::{Fields, Method};
 use crate::clock::Between;
+use crate::intake::Request;
 use crate::net::{HttpRequest, Ticket, TrustedProxies};
 
 #[derive(Debug)]
@@ -26,9 +28,17 @@ pub(super) struct Call<'a> {
     pub(super) origin: Option<Arc<str>>,
     /// How its problems are reported.
     pub(super) problems: Shape,
+    /// The operator who asks, once that was found out.
+    pub(super) by: OnceCell<By>,
 }
 
 impl Call<'_> {
+    /// A command of the operator who asks.
+    pub(super) fn command(&self, command: Command) -> Request {
+        let by = self.by.get().expect("a route of operators has found out who asks").clone();
+        Request::Operate(command, by)
+    }
+
     /// Who asks: the peer, or who a trusted proxy says it asks for.
     pub(super) fn client(&self, proxies: &TrustedProxies) -> IpAddr {
         proxies.client(self.request.peer.ip(), self.request.headers)

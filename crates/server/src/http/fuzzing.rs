@@ -25,6 +25,7 @@ pub fn bodies(data: &[u8]) {
     }
     told(routes::payments::understand(data));
     told(routes::buyers::understand(data));
+    told(routes::operators::understand(data));
     told(published::understand(data));
 }
 

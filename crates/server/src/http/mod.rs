@@ -33,7 +33,10 @@ mod tally;
 mod tests;
 mod wire;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
+
+use engine::{By, Role, UnixMs, limits};
 
 pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
@@ -43,6 +46,7 @@ pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 
 use access::Access;
 use auth::console::ConsoleSession;
+use auth::operators::{Actor, Known};
 use call::Call;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
@@ -54,11 +58,12 @@ use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
 use streams::Streams;
 use tally::Tally;
 use wire::answer::{Answering, Shape, SoldOut};
+use wire::decode_path;
 use wire::error::Problem;
 use wire::fields::{Fields, Method};
 
 use crate::intake::catalog::Catalog;
-use crate::intake::{Client, Envelope, Reply, Request};
+use crate::intake::{Client, Envelope, OperatorsCopy, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
@@ -87,6 +92,7 @@ impl Entrance {
 pub struct HttpService {
     shared: Arc<Shared>,
     access: Arc<Access>,
+    operators: OperatorsCopy,
     entrance: Entrance,
     client: Client,
     catalog: Arc<Catalog>,
@@ -122,6 +128,7 @@ impl HttpService {
             streams: Streams::default(),
             client,
             access: shared.access.get(),
+            operators: OperatorsCopy::default(),
             entrance,
             shared,
         }
@@ -160,12 +167,12 @@ impl HttpService {
                 let buyer = self.acting_buyer(call)?;
                 handler(self, call, buyer)
             }
-            Handler::Operator(handler) => {
-                self.operator(call)?;
+            Handler::Operator(role, handler) => {
+                self.operator(call, role)?;
                 handler(self, call)
             }
-            Handler::OperatorReads(handler) => {
-                self.operator(call)?;
+            Handler::OperatorReads(role, handler) => {
+                self.operator(call, role)?;
                 self.read_ledger(call, route.path, handler(call)?)
             }
             Handler::Provider(handler) => {
@@ -175,25 +182,50 @@ impl HttpService {
         }
     }
 
-    /// By the token, or by the console's session.
-    fn is_operator(&self, call: &Call<'_>) -> bool {
-        self.entrance != Entrance::Public
-            && (self.access.auth.is_operator(&call.fields) || self.console(call).is_some())
+    /// The operator who asks, if it is one, by the token or by the console's session.
+    fn who(&self, call: &Call<'_>) -> Option<Actor> {
+        if self.entrance == Entrance::Public {
+            return None;
+        }
+        let by_token = self.access.auth.by_token(&call.fields, self.known(call.now));
+        by_token.or_else(|| self.console(call).map(|session| session.actor))
+    }
+
+    fn known(&self, now: UnixMs) -> Known<'_> {
+        Known { operators: &self.operators.operators, now }
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
-        self.access.auth.console(&call.fields, call.request.secure, call.now)
+        self.access.auth.console(&call.fields, call.request.secure, self.known(call.now))
     }
 
-    /// An operator's call, and a line in the log for each that may change something.
-    fn operator(&self, call: &Call<'_>) -> Result<(), Problem> {
+    /// Whoever has just shown a token. Wrong ones are counted.
+    fn with_token(&self, call: &Call<'_>) -> Result<Actor, Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        if self.console(call).is_none() {
-            self.access.auth.operator(&call.fields, address)?;
+        let shown = self.access.auth.operator(&call.fields, self.known(call.now), address);
+        if call.fields.authorization.is_some() && shown.is_err() {
+            self.shared.metrics.operator_tokens_wrong.inc();
         }
+        shown
+    }
+
+    /// The call of an operator who has this role or one that may more, and a line in the log for each that may change
+    /// something.
+    fn operator(&self, call: &Call<'_>, role: Role) -> Result<(), Problem> {
+        let actor = match self.console(call) {
+            Some(session) => session.actor,
+            None => self.with_token(call)?,
+        };
+        if actor.role < role {
+            return Err(Problem::role_required(role));
+        }
+        let why = reason(call.fields.operator_reason)?;
         if call.method != Method::Get {
-            tracing::info!(%address, method = call.request.method, path = call.request.path, "an operator's call");
+            let address = call.client(&self.shared.options.trusted_proxies);
+            let (who, method, path) = (&*actor.name, call.request.method, call.request.path);
+            tracing::info!(%address, who, method, path, "an operator's call");
         }
+        call.by.get_or_init(|| By { who: actor.name, why });
         Ok(())
     }
 
@@ -267,6 +299,19 @@ impl HttpService {
     }
 }
 
+/// Why an operator does it, in percent-encoded UTF-8: a header has no other letters than English ones.
+fn reason(header: Option<&str>) -> Result<Box<str>, Problem> {
+    let Some(header) = header else { return Ok(Box::default()) };
+    let why = decode_path(header)
+        .filter(|why| why.chars().count() <= limits::REASON_CHARS_MAX && !why.chars().any(char::is_control));
+    why.map(Box::from).ok_or_else(|| {
+        Problem::invalid(format!(
+            "The header Operator-Reason must be percent-encoded text of at most {} characters.",
+            limits::REASON_CHARS_MAX
+        ))
+    })
+}
+
 /// What may be asked here; for a page of an allowed origin also what it may send.
 fn options(resource: &Resource, call: &Call<'_>, out: &mut Answering<'_, '_>) {
     let allow = resource.allow();
@@ -286,7 +331,11 @@ impl Service for HttpService {
         let found = self.entrance.router().find(path);
         let large = found.is_some_and(|(resource, _)| resource.takes_large_bodies())
             && self.entrance != Entrance::Public
-            && self.access.auth.is_operator(&Fields::of(headers));
+            && self
+                .access
+                .auth
+                .by_token(&Fields::of(headers), self.known(self.shared.clock.now()))
+                .is_some_and(|actor| actor.role >= Role::Operator);
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
 
@@ -300,6 +349,7 @@ impl Service for HttpService {
         // reader may ask here next. One atomic load.
         self.shared.shelf.refresh(&mut self.catalog);
         self.shared.access.refresh(&mut self.access);
+        self.shared.operators.refresh(&mut self.operators);
         let fields = Fields::of(request.headers);
         let method = Method::of(request.method);
         let origin = self.access.auth.foreign_origin(&fields);
@@ -311,7 +361,8 @@ impl Service for HttpService {
             Some((resource, params)) => (*params, resource.problems().spoken(|| self.language(&fields))),
             None => (Params::default(), Shape::of_unknown(request.path)),
         };
-        let call = Call { request, fields, method, params, ticket, now, between, origin, problems };
+        let by = OnceCell::new();
+        let call = Call { request, fields, method, params, ticket, now, between, origin, problems, by };
         let answered = match found {
             _ if !self.access.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => {

@@ -3,6 +3,8 @@
 //! The router, the header `Allow`, the check of the API's description, who may call and which answers come from the
 //! ledger's file are all read from the rows. Must not: know any one route.
 
+use engine::Role;
+
 use super::HttpService;
 use super::call::Call;
 use super::reads::LedgerRead;
@@ -20,9 +22,10 @@ pub(super) enum Handler {
     Anybody(fn(&mut HttpService, &Call<'_>, &mut Answering<'_, '_>) -> Result<Answer, Problem>),
     /// A buyer who changes something: known, and not sent by another site's page.
     Buyer(fn(&mut HttpService, &Call<'_>, Buyer) -> Result<Answer, Problem>),
-    Operator(fn(&mut HttpService, &Call<'_>) -> Result<Answer, Problem>),
+    /// An operator of this role, or of one that may more.
+    Operator(Role, fn(&mut HttpService, &Call<'_>) -> Result<Answer, Problem>),
     /// An operator, answered by the ledger itself: past the mailbox, on the thread that may block.
-    OperatorReads(fn(&Call<'_>) -> Result<LedgerRead, Problem>),
+    OperatorReads(Role, fn(&Call<'_>) -> Result<LedgerRead, Problem>),
     /// The payment provider, by the signature of the body.
     Provider(fn(&mut HttpService, &Call<'_>) -> Result<Answer, Problem>),
 }
@@ -83,7 +86,7 @@ impl Route {
     const fn new(method: Method, path: &'static str, handler: Handler) -> Route {
         let (when, body, problems) = (When::Always, BodyLimit::Usual, Shape::Problem);
         let served = match handler {
-            Handler::Operator(_) | Handler::OperatorReads(_) => Served::Operators,
+            Handler::Operator(..) | Handler::OperatorReads(..) => Served::Operators,
             Handler::Anybody(_) | Handler::Buyer(_) | Handler::Provider(_) => Served::Public,
         };
         Route { method, path, handler, when, body, served, problems }

@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 16] = [
+const TABLES: [&[Route]; 17] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::session::ROUTES,
@@ -24,6 +24,7 @@ const TABLES: [&[Route]; 16] = [
     routes::webhooks::ROUTES,
     routes::images::ROUTES,
     routes::operating::ROUTES,
+    routes::operators::ROUTES,
     routes::figures::ROUTES,
     routes::console::ROUTES,
     routes::demo::ROUTES,

@@ -17,7 +17,7 @@ use crate::http::sessions::Sessions;
 use crate::image_origins::ImageOrigins;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
-use crate::intake::{AddressRate, Health};
+use crate::intake::{AddressRate, Health, KnownOperators};
 use crate::ledger::Source;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
@@ -113,6 +113,7 @@ pub struct Shared {
     pub admission: Arc<Admission>,
     pub metrics: Arc<Metrics>,
     pub net: Arc<NetStats>,
+    pub(super) operators: Arc<KnownOperators>,
     pub(super) options: HttpOptions,
     pub(super) access: CurrentAccess,
     pub(super) anonymous: AddressRate,
@@ -139,6 +140,8 @@ pub struct Parts {
     pub admission: Arc<Admission>,
     pub metrics: Arc<Metrics>,
     pub net: Arc<NetStats>,
+    /// Who may.
+    pub operators: Arc<KnownOperators>,
     pub pages: Pages,
     pub reads: Reads,
     /// Where images of items are kept, and come from.
@@ -175,6 +178,7 @@ impl Shared {
             admission: parts.admission,
             metrics: parts.metrics,
             net: parts.net,
+            operators: parts.operators,
             access: CurrentAccess::new(&options, secrets),
             anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,

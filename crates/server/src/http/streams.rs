@@ -6,7 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::{Operators, Role};
+
 use super::HttpService;
+use super::access::Access;
 use super::call::Call;
 use super::delivery::Delivery;
 use super::wire::answer::{Answering, NO_STORE};
@@ -24,6 +27,8 @@ const UNBUFFERED: (&str, &str) = ("X-Accel-Buffering", "no");
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     readers: Vec<Reader>,
+    /// By whom and what they were judged; `None`: there were no readers.
+    judged_by: Option<(Arc<Access>, Arc<Operators>)>,
     /// What they were sent last.
     sent: Option<Arc<[u8]>>,
 }
@@ -40,7 +45,7 @@ impl HttpService {
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Viewer)?;
         if self.streams.readers.len() >= READERS_MAX {
             return Err(Problem::busy());
         }
@@ -49,8 +54,15 @@ impl HttpService {
         let headers: Vec<_> = [NO_STORE, UNBUFFERED].into_iter().chain(cookie).collect();
         let latest = self.shared.figures.latest();
         out.begin(&headers, "text/event-stream", &event(&latest));
+        if self.streams.readers.is_empty() {
+            self.streams.judged_by = Some(self.judges());
+        }
         self.streams.readers.push(Reader { ticket: call.ticket, until: Instant::now() + LASTS });
         Ok(Answer::Parts)
+    }
+
+    fn judges(&self) -> (Arc<Access>, Arc<Operators>) {
+        (Arc::clone(&self.access), Arc::clone(&self.operators.operators))
     }
 
     /// To be called once in each round.
@@ -58,9 +70,14 @@ impl HttpService {
         if self.streams.readers.is_empty() {
             return;
         }
-        let before = Arc::clone(&self.access);
         self.shared.access.refresh(&mut self.access);
-        if !Arc::ptr_eq(&before, &self.access) {
+        self.shared.operators.refresh(&mut self.operators);
+        let (access, operators) = self.judges();
+        let is_same = |(access_before, before): &(Arc<Access>, Arc<Operators>)| {
+            Arc::ptr_eq(access_before, &access) && Arc::ptr_eq(before, &operators)
+        };
+        // All of them: whoever still may asks again at once.
+        if !self.streams.judged_by.as_ref().is_some_and(is_same) {
             self.streams.readers.drain(..).for_each(|reader| delivery.end(reader.ticket));
             return;
         }

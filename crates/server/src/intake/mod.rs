@@ -8,6 +8,7 @@ pub mod admission;
 pub mod catalog;
 mod health;
 mod mailbox;
+mod operators;
 mod reply;
 mod request;
 mod settings;
@@ -20,6 +21,7 @@ pub use address_rate::AddressRate;
 pub use health::Health;
 pub(crate) use health::{Need, Remark, Remarks};
 pub use mailbox::{Asker, Client, Mailbox};
+pub use operators::{KnownOperators, OperatorsCopy};
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};
 pub(crate) use settings::Engine;
@@ -38,4 +40,5 @@ pub struct Intake {
     pub shelf: Arc<Shelf>,
     pub admission: Arc<Admission>,
     pub metrics: Arc<Metrics>,
+    pub operators: Arc<KnownOperators>,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{BuyerId, Command, OrderId, Placement};
+use engine::{BuyerId, By, Command, OrderId, Placement};
 
 use super::admission::{BuyerBounds, NotAdmitted, Permit};
 use crate::net::Ticket;
@@ -32,8 +32,10 @@ pub enum Judged {
 #[derive(Debug)]
 pub enum Request {
     Place(NewOrder),
-    /// Everything else that changes the book: cancel, pay, settle, what operators do.
+    /// Everything else that changes the book: cancel, pay, what others report.
     Execute(Command),
+    /// The same for an operator, whose deed is noted.
+    Operate(Command, By),
     /// One order, for its buyer; `None` for an operator, who may read all. An order that is pending is waited
     /// for, at most so long.
     Read {

@@ -8,7 +8,9 @@ use engine::{Book, Entry, KeptAddress, Notice, SaleId, Seq, UnixMs};
 use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
-use super::{AppendError, Audit, Batch, Changes, EndpointChange, Events, OrderLine, Progress, Told};
+use super::{
+    AppendError, Audit, Batch, Changes, Deeds, DeedsAsked, EndpointChange, Events, OrderLine, Progress, Told,
+};
 use crate::clock::Notes;
 
 /// The writer's ledger.
@@ -328,6 +330,17 @@ impl Source {
         match self {
             Source::Directory(data_dir) => Ok(sqlite::export(data_dir, since, each)?),
             Source::MySql(options) => Ok(mysql::export(options, since, each)?),
+        }
+    }
+
+    /// What operators did: one page.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn deeds(&self, asked: &DeedsAsked) -> Result<Deeds, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::deeds(&sqlite::open_reader(data_dir)?, asked)?),
+            Source::MySql(options) => Ok(mysql::deeds(options, asked)?),
         }
     }
 

@@ -1,8 +1,8 @@
-//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices. A format on disk: fields are only added.
+//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices, operators. A format on disk: fields are only added.
 
 use engine::{
-    BuyerId, Event, ItemImage, ItemSpec, Notice, OrderId, Payment, ProductId, Refusal, SaleChange, SaleId,
-    SaleSpec, SkuId, UnixMs,
+    BuyerId, By, Event, ItemImage, ItemSpec, Notice, Operated, Operator, OrderId, Payment, ProductId,
+    Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,35 @@ pub(crate) struct AddressRecord {
 pub(crate) struct ErasureRecord {
     /// Digits, or the 32 hexadecimal ones of a hash.
     pub(crate) buyer: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OperatorRecord {
+    name: Box<str>,
+    role: String,
+    /// Of the token, in hexadecimal digits.
+    sha256: String,
+    by: Box<str>,
+    added_at_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RevocationRecord {
+    pub(crate) name: Box<str>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OperatedRecord {
+    who: Box<str>,
+    what: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sale: Option<u64>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    about: Box<str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    why: Box<str>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,6 +182,47 @@ impl ChangeRecord {
             ends_at: self.ends_at_ms.map(UnixMs),
             payment_ms: self.payment_ms,
         }
+    }
+}
+
+impl OperatorRecord {
+    pub(crate) fn of(operator: &Operator) -> OperatorRecord {
+        OperatorRecord {
+            name: operator.name.clone(),
+            role: operator.role.as_str().to_owned(),
+            sha256: operator.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            by: operator.by.clone(),
+            added_at_ms: operator.added_at.0,
+            expires_at_ms: operator.expires_at.map(|at| at.0),
+        }
+    }
+
+    /// Or what of it is not known.
+    pub(crate) fn into_operator(self) -> Result<Operator, String> {
+        let role = Role::of(&self.role).ok_or_else(|| format!("role {}", self.role))?;
+        let digest = (0..32).map(|at| u8::from_str_radix(self.sha256.get(2 * at..2 * at + 2)?, 16).ok());
+        let digest: Option<Vec<u8>> = digest.collect();
+        let digest = digest.filter(|_| self.sha256.len() == 64).and_then(|digest| digest.try_into().ok());
+        Ok(Operator {
+            role,
+            digest: digest.ok_or_else(|| format!("hash {}", self.sha256))?,
+            name: self.name,
+            added_at: UnixMs(self.added_at_ms),
+            by: self.by,
+            expires_at: self.expires_at_ms.map(UnixMs),
+        })
+    }
+}
+
+impl OperatedRecord {
+    pub(crate) fn of(operated: &Operated) -> OperatedRecord {
+        let Operated { by: By { who, why }, what, sale, about } = operated.clone();
+        OperatedRecord { who, what, sale: sale.map(|sale| sale.0), about, why }
+    }
+
+    pub(crate) fn into_operated(self) -> Operated {
+        let OperatedRecord { who, what, sale, about, why } = self;
+        Operated { by: By { who, why }, what, sale: sale.map(SaleId), about }
     }
 }
 

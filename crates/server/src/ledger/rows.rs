@@ -5,12 +5,13 @@
 use std::iter::Peekable;
 
 use engine::{
-    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, KeptAddress, Notice, OrderId, Pay,
-    RefundReason, Refusal, SaleId, Seq, SkuId,
+    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, KeptAddress, Notice, Operated, Operator,
+    OrderId, Pay, RefundReason, Refusal, SaleId, Seq, SkuId,
 };
 
 use super::record::{
-    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, RejectionRecord, SaleRecord,
+    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, OperatedRecord,
+    OperatorRecord, RejectionRecord, RevocationRecord, SaleRecord,
 };
 
 /// A row that no version of this program wrote, or a newer one.
@@ -124,13 +125,25 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 5] =
-    [CLOCK_CORRECTED, BUYER_ERASED, ORDER_REJECTED, NOTICE, ORDER_ADDRESSED];
+pub(super) const FURTHER_KINDS: [&str; 8] = [
+    CLOCK_CORRECTED,
+    BUYER_ERASED,
+    ORDER_REJECTED,
+    NOTICE,
+    ORDER_ADDRESSED,
+    OPERATOR_ADDED,
+    OPERATOR_REVOKED,
+    OPERATED,
+];
 const CLOCK_CORRECTED: &str = "clock_corrected";
 const BUYER_ERASED: &str = "buyer_erased";
 const ORDER_REJECTED: &str = "order_rejected";
 const NOTICE: &str = "notice";
 const ORDER_ADDRESSED: &str = "order_addressed";
+const OPERATOR_ADDED: &str = "operator_added";
+const OPERATOR_REVOKED: &str = "operator_revoked";
+/// Of what an operator did.
+pub(super) const OPERATED: &str = "operated";
 
 /// Kind and body of a row of `further_entries`; `None` if the event is of another table.
 pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
@@ -143,6 +156,11 @@ pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
             Some((ORDER_REJECTED, json(&RejectionRecord::of(*order, *reason))))
         }
         Event::OrderAddressed { order } => Some((ORDER_ADDRESSED, json(&AddressRecord { order: order.0 }))),
+        Event::OperatorAdded(operator) => Some((OPERATOR_ADDED, operator_row(operator))),
+        Event::OperatorRevoked(name) => {
+            Some((OPERATOR_REVOKED, json(&RevocationRecord { name: name.clone() })))
+        }
+        Event::Operated(operated) => Some((OPERATED, json(&OperatedRecord::of(operated)))),
         Event::Noticed(notice) => Some((NOTICE, json(&NoticeRecord::of(*notice)))),
         _ => None,
     }
@@ -160,12 +178,31 @@ pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowErr
             Ok(Event::OrderRejected { order, reason })
         }
         NOTICE => Ok(Event::Noticed(notice(body)?)),
+        OPERATOR_ADDED => Ok(Event::OperatorAdded(Box::new(operator(body)?))),
+        OPERATOR_REVOKED => {
+            Ok(Event::OperatorRevoked(serde_json::from_slice::<RevocationRecord>(body)?.name))
+        }
+        OPERATED => Ok(Event::Operated(Box::new(operated(body)?))),
         ORDER_ADDRESSED => {
             let AddressRecord { order } = serde_json::from_slice(body)?;
             Ok(Event::OrderAddressed { order: Seq(order) })
         }
         other => Err(RowError::Kind { seq, kind: other.to_owned() }),
     }
+}
+
+/// An operator, as an entry and as a row of `meta` have it.
+pub(super) fn operator_row(operator: &Operator) -> String {
+    json(&OperatorRecord::of(operator))
+}
+
+pub(super) fn operator(body: &[u8]) -> Result<Operator, RowError> {
+    let record: OperatorRecord = serde_json::from_slice(body)?;
+    record.into_operator().map_err(|what| unknown(&what))
+}
+
+pub(super) fn operated(body: &[u8]) -> Result<Operated, RowError> {
+    Ok(serde_json::from_slice::<OperatedRecord>(body)?.into_operated())
 }
 
 /// Which order was rejected, and why, as `further_entries` says.

@@ -52,6 +52,7 @@ pub struct Metrics {
     pub entries: Counter,
     pub checkpoint_seconds: Histogram,
     pub addresses_purged: Counter,
+    pub operator_tokens_wrong: Counter,
     /// Orders in the book, of any status.
     pub book_orders: Gauge,
 }
@@ -85,6 +86,7 @@ impl Metrics {
             entries: Counter::default(),
             checkpoint_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 18)),
             addresses_purged: Counter::default(),
+            operator_tokens_wrong: Counter::default(),
             book_orders: Gauge::default(),
         };
         metrics.register();
@@ -123,6 +125,11 @@ impl Metrics {
         );
         counter("commits_failed", "Ledger transactions that failed", &self.commits_failed);
         counter("ledger_entries", "Ledger entries committed", &self.entries);
+        counter(
+            "operator_tokens_wrong",
+            "Requests with an operator token that is wrong, revoked or expired",
+            &self.operator_tokens_wrong,
+        );
         counter("addresses_purged", "Addresses removed after their retention time", &self.addresses_purged);
         let r = &mut *registry;
         r.register("doorbuster_refusals", "Refused orders by code", self.refusals.clone());

@@ -136,6 +136,7 @@ fn run_on(
             ..config.admission.limits(servers(config))
         })),
         metrics: Arc::new(Metrics::new()),
+        operators: Arc::default(),
     };
     let (mut profile, order_id, health) = if config.cluster.enabled {
         join_cluster(config, secrets, address, &mailbox, &core)?
@@ -159,6 +160,7 @@ fn run_on(
         admission: Arc::clone(&core.admission),
         metrics: Arc::clone(&core.metrics),
         net: net_stats,
+        operators: Arc::clone(&core.operators),
         health,
         pages: Pages::new(page_settings(config, secrets)),
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),

@@ -47,6 +47,7 @@ const askToSignIn = (why) => {
   failures = 0;
   board.hidden = true;
   byId("sign-out").hidden = true;
+  set(byId("who"), "");
   signIn.hidden = false;
   set(byId("age"), "not signed in");
   set(byId("sign-in-problem"), why);
@@ -79,6 +80,13 @@ byId("sign-out").addEventListener("click", async () => {
   }
 });
 
+// Who acts here, and so what there is to press; the server judges every call anyway.
+const showWho = async () => {
+  const { operator, role } = await (await fetch("/api/v1/console/session", { cache: "no-store" })).json();
+  set(byId("who"), operator ? `${operator}, ${role}` : "");
+  document.body.dataset.role = role ?? "";
+};
+
 // The figures.
 
 const receive = (latest) => {
@@ -88,7 +96,10 @@ const receive = (latest) => {
   signIn.hidden = true;
   board.hidden = false;
   byId("sign-out").hidden = false;
-  if (first) startCharts();
+  if (first) {
+    startCharts();
+    showWho().catch(() => {});
+  }
   appendToCharts(latest);
   draw();
 };

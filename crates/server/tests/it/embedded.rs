@@ -70,6 +70,7 @@ impl Harness {
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(limits)),
             metrics: Arc::new(Metrics::new()),
+            operators: Arc::default(),
         };
         let notes = ledger.clock_notes().unwrap();
         let options = Options { batch_commands_max: 4_096, address_retention_days: 90, clock: checks };

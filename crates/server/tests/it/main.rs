@@ -20,6 +20,7 @@ mod mysql_book;
 mod mysql_faults;
 mod mysql_proxy;
 mod net;
+mod operators;
 mod outgoing;
 mod places;
 mod queue;

@@ -92,6 +92,9 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
+            Command::AddOperator(_) | Command::RevokeOperator(_) => {
+                unreachable!("not of a sale: tests/rules has them")
+            }
             Command::Notice(notice) => {
                 match notice {
                     Notice::SaleStarted(sale) | Notice::SaleEnded(sale) => drop(self.sale_position(*sale)?),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::working_set::{Executed, Operation};
-use engine::{Accepted, Command, OrderId, Pay, Refund, Refusal, SaleId, SkuId};
+use engine::{Accepted, By, Command, OrderId, Pay, Refund, Refusal, SaleId, SkuId};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
@@ -41,6 +41,7 @@ pub(super) const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 struct WaitingCommand {
     to: ReplyTo,
     command: Command,
+    by: Option<By>,
     until: Instant,
 }
 
@@ -81,8 +82,8 @@ impl<'a> Commanding<'a> {
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
                 match work {
-                    Instruction::Execute { to, command } => {
-                        asked.push(WaitingCommand { to, command, until: Instant::now() + PENDING_WAIT });
+                    Instruction::Execute { to, command, by } => {
+                        asked.push(WaitingCommand { to, command, by, until: Instant::now() + PENDING_WAIT });
                     }
                     Instruction::SetBalance { to, sale, balance } => {
                         let reply = self.set_balance(sale, balance).unwrap_or_else(|error| {
@@ -109,7 +110,7 @@ impl<'a> Commanding<'a> {
 
     /// At most as many as one transaction takes.
     fn carry_out(&mut self, ready: Vec<WaitingCommand>) {
-        let commands: Vec<_> = ready.iter().map(|asked| asked.command.clone()).collect();
+        let commands = ready.iter().map(|asked| (asked.command.clone(), asked.by.clone())).collect();
         match self.execute(commands) {
             Ok(replies) => {
                 self.core.warnings.commanding.well();
@@ -154,10 +155,13 @@ impl<'a> Commanding<'a> {
     }
 
     /// Carries commands out: in the ledger, and then at the gate.
-    fn execute(&mut self, commands: Vec<Command>) -> Result<Vec<Reply>, LedgerError> {
+    fn execute(&mut self, commands: Vec<(Command, Option<By>)>) -> Result<Vec<Reply>, LedgerError> {
         let operations: Vec<_> = commands
             .into_iter()
-            .map(|command| Operation::of(command, Grant::NotAsked).expect("placing goes through the gate"))
+            .map(|(command, by)| {
+                let operation = Operation::of(command, Grant::NotAsked);
+                operation.expect("placing goes through the gate").by(by)
+            })
             .collect();
         let executed = self.ledger.execute(self.core.clock.now(), &operations)?;
         let committed = Instant::now();
@@ -201,12 +205,20 @@ impl<'a> Commanding<'a> {
         }
     }
 
+    /// So that a token holds on this server when its answer comes, and one that was revoked does not.
+    fn look_at_operators(&mut self) {
+        if let Ok(operators) = self.ledger.operators() {
+            self.core.operators.publish(&operators);
+        }
+    }
+
     /// Reports to the gate what was committed; returns the sales of which some slot did not hear.
     fn tell_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
         let (mut sales, mut stocked, mut returns) = (Vec::new(), Vec::new(), false);
         for reply in replies {
             match reply {
                 Reply::Accepted(Accepted::Sale(sale)) => sales.push(*sale),
+                Reply::Accepted(Accepted::Operators) => self.look_at_operators(),
                 Reply::Accepted(accepted) => {
                     returns = true;
                     if let Accepted::Stock(sku) = accepted {

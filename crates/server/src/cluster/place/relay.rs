@@ -74,7 +74,9 @@ impl<'a> Relay<'a> {
             let behind = match &request {
                 Request::Place(_) | Request::Message(_) | Request::ConfirmClock { .. } => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
-                Request::Execute(_) | Request::SetBalance { .. } => self.core.commands.len(),
+                Request::Execute(_) | Request::Operate(..) | Request::SetBalance { .. } => {
+                    self.core.commands.len()
+                }
             };
             if full(behind) {
                 self.answers.push(to, Reply::Rejected(NotAdmitted::Busy));
@@ -88,7 +90,12 @@ impl<'a> Relay<'a> {
                     self.core.status.push(Question::Read { to, order, buyer, until, with_address });
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
-                Request::Execute(command) => self.core.commands.push(Instruction::Execute { to, command }),
+                Request::Execute(command) => {
+                    self.core.commands.push(Instruction::Execute { to, command, by: None })
+                }
+                Request::Operate(command, by) => {
+                    self.core.commands.push(Instruction::Execute { to, command, by: Some(by) })
+                }
                 Request::SetBalance { sale, balance } => {
                     self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }

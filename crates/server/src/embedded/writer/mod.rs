@@ -387,6 +387,7 @@ impl Writer {
                 None => Reply::Unavailable,
             },
             Request::Execute(_)
+            | Request::Operate(..)
             | Request::Message(_)
             | Request::SetBalance { .. }
             | Request::ConfirmClock { .. } => Reply::Unavailable,
@@ -418,6 +419,7 @@ impl Writer {
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
+        self.shared.operators.publish(self.book.operators());
         let payments =
             self.entries.iter().filter(|entry| matches!(entry.event, Event::PaymentRecorded { .. }));
         self.shared.metrics.payments_recorded.inc_by(payments.count() as u64);
@@ -436,6 +438,7 @@ impl Writer {
     /// Publishes the stock of every SKU and the sales: at start and after a reload.
     fn publish_all(&mut self) {
         self.book.drain_touched(|_, _| {});
+        self.shared.operators.publish(self.book.operators());
         self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
@@ -524,6 +527,7 @@ impl Writer {
                 self.give_address(now, order, buyer, address)
             }
             Request::Execute(command) => answer(self.book.execute(now, command)),
+            Request::Operate(command, by) => answer(self.book.execute_by(now, command, by)),
             Request::Read { order, buyer, with_address: true, .. } => self.read_with_address(order, buyer),
             Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::Message(body) => {

@@ -1,11 +1,12 @@
 //! The console's session: a cookie that stands for an operator's token, so that a browser need not keep that.
 //!
-//! It says until when it holds, signed with the token itself: there is nothing to store, every server that knows the token
-//! takes it, and it ends with the token. It acts only for pages of this server.
+//! It says until when it holds and for whom, signed with the token of the configuration and bound to the operator's: there is
+//! nothing to store, every server takes it, and it ends with either token. It acts only for pages of this server.
 
-use engine::UnixMs;
+use engine::{ROOT, UnixMs};
 use ring::hmac;
 
+use crate::http::auth::operators::{Actor, Known};
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 
@@ -24,19 +25,20 @@ const PURPOSE: &[u8] = b"doorbuster console session until ";
 /// Who may have a session, and which ones are good.
 #[derive(Debug)]
 pub(super) struct ConsoleSessions {
-    /// Of the operators' tokens, the current one first.
+    /// Of the tokens of the configuration, the current one first. Not of an operator's hash, which whoever reads a backup has.
     keys: Box<[hmac::Key]>,
 }
 
 /// What the cookie of a request is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct ConsoleSession {
     pub(in crate::http) until: UnixMs,
+    pub(in crate::http) actor: Actor,
 }
 
 impl ConsoleSession {
     /// Whether it is in use and should be given a later end.
-    pub(in crate::http) fn is_to_be_renewed(self, now: UnixMs) -> bool {
+    pub(in crate::http) fn is_to_be_renewed(&self, now: UnixMs) -> bool {
         self.until.0.saturating_sub(now.0) < RENEWED_BELOW_MS
     }
 }
@@ -48,10 +50,12 @@ impl ConsoleSessions {
     }
 
     /// The header's value that begins a session, or gives one a later end. `None`: there is no operator.
-    pub(super) fn begin(&self, now: UnixMs, secure: bool) -> Option<String> {
+    pub(super) fn begin(&self, known: Known<'_>, actor: &Actor, secure: bool) -> Option<String> {
         let mut value = Vec::new();
-        push_number(&mut value, now.0.saturating_add(LASTS_MS));
-        let tag = hmac::sign(self.keys.first()?, &signed(&value));
+        push_number(&mut value, known.now.0.saturating_add(LASTS_MS));
+        let tag = hmac::sign(self.keys.first()?, &signed(known, &value, &actor.name)?);
+        value.push(b'.');
+        value.extend_from_slice(actor.name.as_bytes());
         value.push(b'.');
         push_hex(&mut value, tag.as_ref());
         let value = String::from_utf8(value).expect("digits are text");
@@ -59,23 +63,26 @@ impl ConsoleSessions {
     }
 
     /// The session of a request, if it has a good one and comes from a page of this server.
-    pub(super) fn of(&self, fields: &Fields<'_>, own_page: bool, now: UnixMs) -> Option<ConsoleSession> {
+    pub(super) fn of(&self, fields: &Fields<'_>, own_page: bool, known: Known<'_>) -> Option<ConsoleSession> {
         let pairs = fields.cookie?.split(';').filter_map(|pair| pair.trim().split_once('='));
         let values = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
-        let session = values.take(VALUES_MAX).find_map(|value| self.good(value, now))?;
+        let session = values.take(VALUES_MAX).find_map(|value| self.good(value, known))?;
         own_page.then_some(session)
     }
 
-    fn good(&self, value: &str, now: UnixMs) -> Option<ConsoleSession> {
-        let (until, tag) = value.split_once('.')?;
+    fn good(&self, value: &str, known: Known<'_>) -> Option<ConsoleSession> {
+        let (until, rest) = value.split_once('.')?;
+        let (name, tag) = rest.split_once('.')?;
         let mut bytes = [0; 32];
-        let signed = signed(until.as_bytes());
+        let signed = signed(known, until.as_bytes(), name)?;
         let is_ours = read_hex(tag, &mut bytes)
             && self.keys.iter().any(|key| hmac::verify(key, &signed, &bytes).is_ok());
         let until = UnixMs(decimal(until)?);
         // One that ends later than any that is begun now was begun by a clock that was wrong.
+        let now = known.now;
         let holds = until > now && until.0 <= now.0.saturating_add(LASTS_MS + CLOCKS_APART_MS);
-        (is_ours && holds).then_some(ConsoleSession { until })
+        let actor = if name == ROOT { Actor::root() } else { Actor::of(known.by_name(name)?) };
+        (is_ours && holds).then_some(ConsoleSession { until, actor })
     }
 }
 
@@ -89,13 +96,18 @@ fn cookie(value: &str, lasts_s: u64, secure: bool) -> String {
     format!("{COOKIE}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}")
 }
 
-fn signed(until: &[u8]) -> Vec<u8> {
-    [PURPOSE, until].concat()
+/// `None`: nobody has this name now. With the hash of the operator's token, so that a session does not outlive it in another
+/// operator of the same name.
+fn signed(known: Known<'_>, until: &[u8], name: &str) -> Option<Vec<u8>> {
+    let hash: &[u8] = if name == ROOT { &[] } else { &known.by_name(name)?.digest };
+    Some([PURPOSE, until, b" for ", name.as_bytes(), b" ", hash].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::auth::operators::digest_of;
+    use engine::{Operator, Operators, Role};
 
     const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -104,14 +116,19 @@ mod tests {
         ConsoleSessions::new(&tokens)
     }
 
+    fn at(now: UnixMs) -> Known<'static> {
+        static NOBODY: std::sync::LazyLock<Operators> = std::sync::LazyLock::new(Operators::default);
+        Known { operators: &NOBODY, now }
+    }
+
     fn begun(sessions: &ConsoleSessions) -> String {
-        let header = sessions.begin(NOW, false).unwrap();
+        let header = sessions.begin(at(NOW), &Actor::root(), false).unwrap();
         header.split(';').next().unwrap().to_owned()
     }
 
     fn is_good(sessions: &ConsoleSessions, cookie: &str, now: UnixMs) -> bool {
         let fields = Fields { cookie: Some(cookie), ..Fields::default() };
-        sessions.of(&fields, true, now).is_some()
+        sessions.of(&fields, true, at(now)).is_some()
     }
 
     #[test]
@@ -132,36 +149,69 @@ mod tests {
         assert!(is_good(&sessions(&["new", "old"]), &cookie, NOW), "while both tokens are taken");
         assert!(!is_good(&sessions(&["new"]), &cookie, NOW), "and no longer");
         assert!(!is_good(&sessions(&[]), &cookie, NOW));
-        assert_eq!(sessions(&[]).begin(NOW, false), None);
+        assert_eq!(sessions(&[]).begin(at(NOW), &Actor::root(), false), None);
+    }
+
+    #[test]
+    fn a_named_session_ends_with_the_operator_and_is_not_the_next_ones_of_the_name() {
+        let operators = |token: &str, expires_at| {
+            let (name, by, role) = ("anna".into(), ROOT.into(), Role::Support);
+            let digest = digest_of(token);
+            Operators::new(vec![Operator { name, role, digest, added_at: NOW, by, expires_at }])
+        };
+        let (ours, before) = (sessions(&["token"]), operators("one", None));
+        fn known(operators: &Operators) -> Known<'_> {
+            Known { operators, now: NOW }
+        }
+        let anna = Actor { name: "anna".into(), role: Role::Support };
+        let header = ours.begin(known(&before), &anna, false).unwrap();
+        let cookie = header.split(';').next().unwrap();
+        let fields = Fields { cookie: Some(cookie), ..Fields::default() };
+        let of =
+            |operators: &Operators| ours.of(&fields, true, known(operators)).map(|session| session.actor);
+        assert_eq!(of(&before), Some(anna));
+        for after in [Operators::default(), operators("another", None), operators("one", Some(NOW))] {
+            assert_eq!(of(&after), None, "{after:?}");
+        }
+        assert_eq!(
+            ours.begin(
+                known(&Operators::default()),
+                &Actor { name: "anna".into(), role: Role::Admin },
+                false
+            ),
+            None
+        );
     }
 
     #[test]
     fn a_session_can_not_be_forged_nor_used_by_another_site() {
         let ours = sessions(&["token"]);
         let cookie = begun(&ours);
-        let (name_until, tag) = cookie.split_once('.').unwrap();
+        let (name_until, tag) = cookie.split_once(".root.").unwrap();
         let (name, until) = name_until.split_once('=').unwrap();
         let later = until.parse::<u64>().unwrap() - 1;
         for forged in [
-            format!("{name}={later}.{tag}"),
-            format!("{name}=0{until}.{tag}"),
+            format!("{name}={later}.root.{tag}"),
+            format!("{name}=0{until}.root.{tag}"),
+            format!("{name}={until}.{tag}"),
+            format!("{name}={until}.anna.{tag}"),
             format!("{name}={until}"),
-            format!("{name}={until}.{}", &tag[1..]),
-            format!("{name}=.{tag}"),
+            format!("{name}={until}.root.{}", &tag[1..]),
+            format!("{name}=.root.{tag}"),
             format!("x{cookie}"),
             String::new(),
         ] {
             assert!(!is_good(&ours, &forged, NOW), "{forged}");
         }
         let fields = Fields { cookie: Some(&cookie), ..Fields::default() };
-        assert_eq!(ours.of(&fields, false, NOW), None);
+        assert_eq!(ours.of(&fields, false, at(NOW)), None);
     }
 
     #[test]
     fn a_cookie_set_by_somebody_else_hides_no_session_and_many_are_not_all_looked_at() {
         let ours = sessions(&["token"]);
         let cookie = begun(&ours);
-        let forged = format!("doorbuster_console={}.{}; ", NOW.0 + 1, "0".repeat(64));
+        let forged = format!("doorbuster_console={}.root.{}; ", NOW.0 + 1, "0".repeat(64));
         for (before, good) in [(VALUES_MAX - 1, true), (VALUES_MAX, false), (200, false)] {
             assert_eq!(is_good(&ours, &(forged.repeat(before) + &cookie), NOW), good, "{before}");
         }
@@ -169,9 +219,9 @@ mod tests {
 
     #[test]
     fn what_is_used_is_renewed_and_a_script_can_not_read_it() {
-        let session = ConsoleSession { until: NOW.plus(LASTS_MS) };
+        let session = ConsoleSession { until: NOW.plus(LASTS_MS), actor: Actor::root() };
         assert!(!session.is_to_be_renewed(NOW) && session.is_to_be_renewed(NOW.plus(600_001)));
-        let header = sessions(&["token"]).begin(NOW, true).unwrap();
+        let header = sessions(&["token"]).begin(at(NOW), &Actor::root(), true).unwrap();
         assert!(header.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{header}");
         assert_eq!(end_console(false), "doorbuster_console=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
     }

@@ -5,6 +5,7 @@
 pub(in crate::http) mod console;
 mod guesses;
 pub(in crate::http) mod named;
+pub(in crate::http) mod operators;
 pub(super) mod signature;
 pub(super) mod token;
 
@@ -12,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{BuyerId, UnixMs};
+use engine::BuyerId;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -20,6 +21,7 @@ use crate::clock::Between;
 use crate::http::auth::console::{ConsoleSession, ConsoleSessions};
 use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::named::Unnamed;
+use crate::http::auth::operators::{Actor, Known as KnownOperators};
 use crate::http::auth::signature::Checker;
 use crate::http::auth::token::{Exchange, Verifier};
 use crate::http::wire::error::Problem;
@@ -183,13 +185,18 @@ impl Auth {
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
     }
 
-    /// Whether an operator asks, from this address. A wrong token is counted, and reported in the log.
-    pub(in crate::http) fn operator(&self, fields: &Fields<'_>, address: IpAddr) -> Result<(), Problem> {
+    /// The operator who asks, from this address. A wrong token is counted, and reported in the log.
+    pub(in crate::http) fn operator(
+        &self,
+        fields: &Fields<'_>,
+        known: KnownOperators<'_>,
+        address: IpAddr,
+    ) -> Result<Actor, Problem> {
         if self.operators.is_empty() {
             return Err(Problem::operator_off());
         }
-        if self.is_operator(fields) {
-            return Ok(());
+        if let Some(actor) = self.by_token(fields, known) {
+            return Ok(actor);
         }
         if bearer(fields).is_none() {
             return Err(Problem::operator_unauthorized());
@@ -211,25 +218,33 @@ impl Auth {
         &self,
         fields: &Fields<'_>,
         secure: bool,
-        now: UnixMs,
+        known: KnownOperators<'_>,
     ) -> Option<ConsoleSession> {
         let own_page = match fields.origin {
             Some(origin) => is_own(origin, fields.host, secure),
             // What was typed into a browser, or is none, is nobody else's page.
             None => matches!(fields.sec_fetch_site, None | Some("same-origin" | "none")),
         };
-        self.console.of(fields, own_page, now)
+        self.console.of(fields, own_page, known)
     }
 
     /// The header's value that begins a session of the console; for whoever has just shown to be an operator.
-    pub(in crate::http) fn begin_console(&self, secure: bool, now: UnixMs) -> Option<String> {
-        self.console.begin(now, secure)
+    pub(in crate::http) fn begin_console(
+        &self,
+        secure: bool,
+        known: KnownOperators<'_>,
+        actor: &Actor,
+    ) -> Option<String> {
+        self.console.begin(known, actor, secure)
     }
 
-    pub(in crate::http) fn is_operator(&self, fields: &Fields<'_>) -> bool {
-        let Some(token) = bearer(fields) else { return false };
+    /// Whose token it is. Without one in the configuration there are no operators.
+    pub(in crate::http) fn by_token(&self, fields: &Fields<'_>, known: KnownOperators<'_>) -> Option<Actor> {
+        let token = bearer(fields).filter(|_| !self.operators.is_empty())?;
         let is_token = |tag: &hmac::Tag| hmac::verify(&self.operator_key, token.as_bytes(), tag.as_ref());
-        self.operators.iter().any(|tag| is_token(tag).is_ok())
+        let is_root = self.operators.iter().any(|tag| is_token(tag).is_ok());
+        let named = known.by_token(token).map(Actor::of);
+        if is_root { Some(Actor::root()) } else { named }
     }
 
     /// Whether the payment provider sends this.
@@ -328,8 +343,13 @@ fn cookie_buyer(key: &hmac::Key, fields: &Fields<'_>) -> Option<BuyerId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{Operators, UnixMs};
 
     const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };
+
+    fn nobody(none: &Operators) -> KnownOperators<'_> {
+        KnownOperators { operators: none, now: UnixMs(0) }
+    }
 
     fn auth(mode: AuthMode) -> Auth {
         Auth::new(
@@ -367,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_operator_is_known_by_the_whole_token() {
-        let auth = auth(AuthMode::MemberId);
+        let (auth, none) = (auth(AuthMode::MemberId), Operators::default());
         let address = IpAddr::from([127, 0, 0, 1]);
         for (authorization, fine) in [
             (Some("Bearer operator's token"), true),
@@ -380,20 +400,20 @@ mod tests {
             (None, false),
         ] {
             let fields = Fields { authorization, ..Fields::default() };
-            assert_eq!(auth.operator(&fields, address).is_ok(), fine, "{authorization:?}");
+            assert_eq!(auth.operator(&fields, nobody(&none), address).is_ok(), fine, "{authorization:?}");
         }
         let off = Auth::new(AuthMode::MemberId, Buyers::new(&[7; 16]), &[], None, &[]);
         let fields = Fields { authorization: Some("Bearer "), ..Fields::default() };
-        assert_eq!(off.operator(&fields, address), Err(Problem::operator_off()));
+        assert_eq!(off.operator(&fields, nobody(&none), address), Err(Problem::operator_off()));
     }
 
     #[test]
     fn who_guesses_is_answered_429_and_the_right_token_is_still_taken() {
-        let auth = auth(AuthMode::MemberId);
+        let (auth, none) = (auth(AuthMode::MemberId), Operators::default());
         let address = IpAddr::from([127, 0, 0, 1]);
         let ask = |authorization| {
             let fields = Fields { authorization, ..Fields::default() };
-            auth.operator(&fields, address).map_err(|problem| problem.status)
+            auth.operator(&fields, nobody(&none), address).map(drop).map_err(|problem| problem.status)
         };
         let mut answers: Vec<_> = (0..20).map(|_| ask(Some("Bearer wrong"))).collect();
         answers.dedup();

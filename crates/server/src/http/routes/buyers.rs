@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use engine::{Accepted, Command};
+use engine::{Accepted, Command, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -13,11 +13,11 @@ use crate::http::wire::Object;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::intake::{Reply, Request};
+use crate::intake::Reply;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] =
-    &[Route::post("/api/v1/buyers/erase", Handler::Operator(HttpService::erase_buyer))];
+    &[Route::post("/api/v1/buyers/erase", Handler::Operator(Role::Admin, HttpService::erase_buyer))];
 
 /// In the body and not in the address, which is logged on its way.
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ impl HttpService {
                 "\"buyer\" must be the shop's name for the buyer: 1 to 128 bytes, no control characters, no spaces at its ends.",
             )
         })?;
-        self.ask(call, Request::Execute(Command::EraseBuyer(buyer.id)), HttpService::show_erased)
+        self.ask(call, call.command(Command::EraseBuyer(buyer.id)), HttpService::show_erased)
     }
 
     fn show_erased(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {

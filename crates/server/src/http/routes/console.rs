@@ -3,7 +3,7 @@
 //! The page asks what every operator's tool asks; what it may, its session says, in place of the token.
 
 use crate::http::HttpService;
-use crate::http::auth::console::end_console;
+use crate::http::auth::console::{ConsoleSession, end_console};
 use crate::http::call::Call;
 use crate::http::lists::Wanted;
 use crate::http::route::{Handler, Route, Served};
@@ -35,30 +35,38 @@ impl HttpService {
     /// Whether the browser has a session: its page asks before it asks for anything else.
     #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
     fn console_session(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let until = self.console(call).map(|session| session.until.0);
+        let session = self.console(call);
         self.scratch.clear();
-        Object::begin(&mut self.scratch)
-            .flag("signed_in", until.is_some())
-            .number_or_null("until_ms", until)
-            .end();
+        let mut object = Object::begin(&mut self.scratch);
+        object
+            .flag("signed_in", session.is_some())
+            .number_or_null("until_ms", session.as_ref().map(|session| session.until.0));
+        match &session {
+            Some(ConsoleSession { actor, .. }) => {
+                object.text("operator", &actor.name).text("role", actor.role.as_str())
+            }
+            None => object.raw("operator", b"null").raw("role", b"null"),
+        }
+        .end();
         out.json(200, &self.scratch);
         Ok(Answer::Ready)
     }
 
-    /// For whoever has the operator's token; a session alone does not lead to another one.
+    /// For whoever has an operator's token; a session alone does not lead to another one.
     fn begin_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (auth, secure) = (&self.access.auth, call.request.secure);
         auth.same_site(&call.fields, secure)?;
-        auth.operator(&call.fields, call.client(&self.shared.options.trusted_proxies))?;
-        let cookie = auth.begin_console(secure, call.now).ok_or_else(Problem::operator_off)?;
+        let actor = self.with_token(call)?;
+        let cookie = auth.begin_console(secure, self.known(call.now), &actor);
+        let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)
     }
 
     /// A later end for a session that is in use.
     pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
-        self.console(call).filter(|session| session.is_to_be_renewed(call.now))?;
-        self.access.auth.begin_console(call.request.secure, call.now)
+        let session = self.console(call).filter(|session| session.is_to_be_renewed(call.now))?;
+        self.access.auth.begin_console(call.request.secure, self.known(call.now), &session.actor)
     }
 
     fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {

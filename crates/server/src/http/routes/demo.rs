@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{BuyerId, Command, Pay};
+use engine::{BuyerId, Command, Pay, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -21,7 +21,8 @@ use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/demo/session", Handler::Anybody(HttpService::demo_session)).when(When::Demo),
-    Route::post("/api/v1/demo/load", Handler::Operator(HttpService::demo_load)).when(When::Demo),
+    Route::post("/api/v1/demo/load", Handler::Operator(Role::Operator, HttpService::demo_load))
+        .when(When::Demo),
     Route::post("/api/v1/orders/{id?}/pay", Handler::Buyer(HttpService::demo_pay)).when(When::Demo),
 ];
 

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use engine::Role;
+
 use crate::figures::{Asked, POINTS_MAX, Points};
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -30,7 +32,7 @@ const POINTS_DEFAULT: u64 = 600;
 
 impl HttpService {
     fn figures(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Viewer)?;
         out.json(200, &self.shared.figures.latest());
         Ok(Answer::Ready)
     }
@@ -54,7 +56,7 @@ impl HttpService {
         route: &'static str,
         (content_type, write): (&'static str, fn(&Points) -> Vec<u8>),
     ) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Viewer)?;
         let asked = asked(call)?;
         let figures = Arc::clone(&self.shared.figures);
         let read = LedgerRead::new(move |_ledger| {

@@ -1,6 +1,6 @@
 //! Images of items: operators add, list and remove them, and buyers' pages show them.
 
-use engine::Phase;
+use engine::{Phase, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -16,9 +16,13 @@ use crate::net::Answer;
 use crate::pages::{Image, NotAnImage, is_image_name};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/images", Handler::Operator(HttpService::list_images)),
-    Route::post("/api/v1/images", Handler::Operator(HttpService::add_image)).body(BodyLimit::Operator),
-    Route::post("/api/v1/images/{name?}/remove", Handler::Operator(HttpService::remove_image)),
+    Route::get("/api/v1/images", Handler::Operator(Role::Viewer, HttpService::list_images)),
+    Route::post("/api/v1/images", Handler::Operator(Role::Operator, HttpService::add_image))
+        .body(BodyLimit::Operator),
+    Route::post(
+        "/api/v1/images/{name?}/remove",
+        Handler::Operator(Role::Operator, HttpService::remove_image),
+    ),
     Route::get("/images/{sale}/{product}/{name*}", Handler::Anybody(HttpService::image)),
 ];
 

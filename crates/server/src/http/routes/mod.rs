@@ -6,6 +6,7 @@ pub(super) mod demo;
 pub(super) mod figures;
 pub(super) mod images;
 pub(super) mod operating;
+pub(super) mod operators;
 pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod sales;

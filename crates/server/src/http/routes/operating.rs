@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
+use engine::Role;
 use serde::Deserialize;
 
 use crate::chores;
@@ -26,9 +27,9 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/metrics", Handler::Anybody(HttpService::metrics)).served(Served::Operators),
     Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
     Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
-    Route::get("/api/v1/audit", Handler::OperatorReads(read_audit)),
+    Route::get("/api/v1/audit", Handler::OperatorReads(Role::Viewer, read_audit)),
     Route::get("/api/v1/clock", Handler::Anybody(HttpService::clock)).served(Served::Operators),
-    Route::post("/api/v1/clock/confirm", Handler::Operator(HttpService::confirm_clock)),
+    Route::post("/api/v1/clock/confirm", Handler::Operator(Role::Admin, HttpService::confirm_clock)),
 ];
 
 /// The API's description, compiled in; a test compares it with the routes.
@@ -93,8 +94,7 @@ impl HttpService {
 
     fn metrics(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         if self.shared.options.metrics_token_required {
-            let address = call.client(&self.shared.options.trusted_proxies);
-            self.access.auth.operator(&call.fields, address)?;
+            self.with_token(call)?;
         }
         let mut text = self.shared.metrics.encode();
         let end = text.trim_end().strip_suffix("# EOF").map_or(text.len(), str::len);
@@ -152,7 +152,7 @@ impl HttpService {
 
     /// For the operator, as what it says is of the machine and not of the sales.
     fn clock(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Viewer)?;
         let clock = &self.shared.clock;
         self.scratch.clear();
         Object::begin(&mut self.scratch)

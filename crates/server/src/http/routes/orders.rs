@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::{
-    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, SaleId, Status,
+    Accepted, BuyerId, Command, Fingerprint, OrderId, OrderView, ProductId, Refusal, Role, SaleId, Status,
 };
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
-    Route::get("/api/v1/orders", Handler::OperatorReads(read_feed)),
+    Route::get("/api/v1/orders", Handler::OperatorReads(Role::Operator, read_feed)),
     Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::Both),
     Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
     Route::post("/api/v1/orders/{id?}/address", Handler::Buyer(HttpService::give_address)),
@@ -152,11 +152,17 @@ impl HttpService {
         let wait = wait.ok_or_else(|| {
             Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
         })?;
-        let buyer = if self.is_operator(call) {
-            None
-        } else {
-            Some(self.access.auth.buyer(&call.fields, call.between)?)
-        };
+        let buyer =
+            match self.who(call) {
+                Some(actor) if actor.role >= Role::Support => None,
+                // Who watches in the browser in which they buy is a buyer, too.
+                actor => {
+                    let buyer = self.access.auth.buyer(&call.fields, call.between);
+                    Some(buyer.map_err(|problem| {
+                        actor.map_or(problem, |_| Problem::role_required(Role::Support))
+                    })?)
+                }
+            };
         let order = order_id(call.params.name)?;
         let (buyer, text) = buyer.map_or((None, None), |buyer| (Some(buyer.id), buyer.text));
         let read = Request::Read { order, buyer, wait, with_address: self.shared.options.address_after };

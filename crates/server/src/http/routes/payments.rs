@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use engine::limits::PAYMENT_ID_BYTES_MAX;
-use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal};
+use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -21,9 +21,12 @@ use crate::net::Answer;
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments", Handler::Provider(HttpService::record_payment)),
     Route::post("/api/v1/payments/refunds", Handler::Provider(HttpService::record_refund)),
-    Route::post("/api/v1/orders/{id?}/refund", Handler::Operator(HttpService::refund_order)),
-    Route::get("/api/v1/payments/refunds-due", Handler::Operator(HttpService::list_refunds_due)),
-    Route::post("/api/v1/payments/{payment?}/settle", Handler::Operator(HttpService::settle)),
+    Route::post("/api/v1/orders/{id?}/refund", Handler::Operator(Role::Support, HttpService::refund_order)),
+    Route::get(
+        "/api/v1/payments/refunds-due",
+        Handler::Operator(Role::Support, HttpService::list_refunds_due),
+    ),
+    Route::post("/api/v1/payments/{payment?}/settle", Handler::Operator(Role::Support, HttpService::settle)),
 ];
 
 #[derive(Deserialize)]
@@ -90,7 +93,7 @@ impl HttpService {
         check_id("refund_id", &refund_id)?;
         let amount = amount.map(|amount| amount.0);
         let refund = Refund { id: refund_id.into(), order, amount, units: units.0, paid_out: false };
-        self.ask(call, Request::Execute(Command::Refund(refund)), HttpService::show_payment)
+        self.ask(call, call.command(Command::Refund(refund)), HttpService::show_payment)
     }
 
     /// The provider has made a refund, whoever asked for it.
@@ -142,7 +145,7 @@ impl HttpService {
             return Err(Refusal::UnknownPayment.into());
         }
         let command = Command::Settle { payment: payment.into() };
-        self.ask(call, Request::Execute(command), HttpService::show_payment)
+        self.ask(call, call.command(command), HttpService::show_payment)
     }
 }
 

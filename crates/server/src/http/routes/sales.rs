@@ -1,7 +1,8 @@
 //! Sales: what everybody may read, and what operators do to them.
 
 use engine::{
-    Adjust, Command, ItemImage, ItemSpec, Payment, ProductId, Refusal, SaleChange, SaleId, SaleSpec, UnixMs,
+    Adjust, Command, ItemImage, ItemSpec, Payment, ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec,
+    UnixMs,
 };
 use serde::Deserialize;
 
@@ -16,20 +17,27 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in, not_null};
-use crate::intake::{Reply, Request};
+use crate::intake::Reply;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales", Handler::Anybody(HttpService::list_sales)).served(Served::Both),
-    Route::post("/api/v1/sales", Handler::Operator(HttpService::create_sale)).body(BodyLimit::Operator),
-    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::Both),
-    Route::patch("/api/v1/sales/{sale}", Handler::Operator(HttpService::change_sale))
+    Route::post("/api/v1/sales", Handler::Operator(Role::Operator, HttpService::create_sale))
         .body(BodyLimit::Operator),
-    Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(HttpService::pause_sale)),
-    Route::post("/api/v1/sales/{sale}/resume", Handler::Operator(HttpService::resume_sale)),
-    Route::post("/api/v1/sales/{sale}/end", Handler::Operator(HttpService::end_sale)),
-    Route::post("/api/v1/sales/{sale}/items/{product}/restock", Handler::Operator(HttpService::restock)),
-    Route::post("/api/v1/sales/{sale}/items/{product}/correct", Handler::Operator(HttpService::correct)),
+    Route::get("/api/v1/sales/{sale}", Handler::Anybody(HttpService::show_sale)).served(Served::Both),
+    Route::patch("/api/v1/sales/{sale}", Handler::Operator(Role::Operator, HttpService::change_sale))
+        .body(BodyLimit::Operator),
+    Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(Role::Operator, HttpService::pause_sale)),
+    Route::post("/api/v1/sales/{sale}/resume", Handler::Operator(Role::Operator, HttpService::resume_sale)),
+    Route::post("/api/v1/sales/{sale}/end", Handler::Operator(Role::Operator, HttpService::end_sale)),
+    Route::post(
+        "/api/v1/sales/{sale}/items/{product}/restock",
+        Handler::Operator(Role::Operator, HttpService::restock),
+    ),
+    Route::post(
+        "/api/v1/sales/{sale}/items/{product}/correct",
+        Handler::Operator(Role::Admin, HttpService::correct),
+    ),
     Route::get("/api/v1/stock", Handler::Anybody(HttpService::stock)),
 ];
 
@@ -157,11 +165,12 @@ impl HttpService {
         if images.is_empty() {
             return self.change(call, create, (id, status));
         }
+        let create = call.command(create);
         self.ask_images(call, move |kept| {
             kept.check(&images)?;
             let show: Show =
                 Box::new(move |service, reply, out| service.show_changed(reply, (id, status), 0, out));
-            Ok(ShowRead::ask(Request::Execute(create), Waiting::Reply(show)))
+            Ok(ShowRead::ask(create, Waiting::Reply(show)))
         })
     }
 
@@ -227,7 +236,7 @@ impl HttpService {
         shown: (SaleId, u16),
         item: usize,
     ) -> Result<Answer, Problem> {
-        self.ask(call, Request::Execute(command), move |service, reply, out| {
+        self.ask(call, call.command(command), move |service, reply, out| {
             service.show_changed(reply, shown, item, out)
         })
     }

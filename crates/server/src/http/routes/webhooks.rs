@@ -1,5 +1,6 @@
 //! The shop's endpoints: how each stands, and what an operator asks of it.
 
+use engine::Role;
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -33,7 +34,7 @@ struct Replay {
 
 impl HttpService {
     fn list_webhooks(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Viewer)?;
         self.scratch.clear();
         Object::begin(&mut self.scratch)
             .list("endpoints", &self.shared.webhooks, |out, door| write(out, door))
@@ -68,7 +69,7 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
         ask: impl FnOnce(&Control) -> Result<Option<u64>, Problem>,
     ) -> Result<Answer, Problem> {
-        self.operator(call)?;
+        self.operator(call, Role::Operator)?;
         let door = self.shared.webhooks.iter().find(|door| door.name == call.params.name);
         let test = ask(door.ok_or_else(Problem::not_found)?)?;
         self.scratch.clear();

@@ -84,7 +84,7 @@ fn a_session_ends_by_signing_out_by_time_and_with_the_token() {
     let out = shop.send(&Sent::post("/api/v1/console/session/end", "").with("Cookie", &cookie));
     assert_eq!(out.status, 204);
     assert!(out.header("set-cookie").unwrap().starts_with("doorbuster_console=; Path=/; Max-Age=0;"));
-    let nobody = serde_json::json!({ "signed_in": false, "until_ms": null });
+    let nobody = serde_json::json!({ "signed_in": false, "until_ms": null, "operator": null, "role": null });
     assert_eq!(shop.send(&Sent::get(SESSION)).json(), nobody);
     let mut setup = Setup::new(demo_mode());
     setup.secrets.operator = vec![Box::from(*b"another token")];

@@ -51,7 +51,7 @@ fn each_route_is_served_at_its_listener_and_unknown_at_the_other() {
         let unknown = (is_unknown(&mut public), is_unknown(&mut operators));
         let expected = (served == Served::Operators, served == Served::Public);
         assert!(nothing_there || unknown == expected, "{sent:?}: {unknown:?}");
-        let is_operators = matches!(handler, Handler::Operator(_) | Handler::OperatorReads(_));
+        let is_operators = matches!(handler, Handler::Operator(..) | Handler::OperatorReads(..));
         assert!(!is_operators || served == Served::Operators, "{sent:?}");
     }
 }

@@ -12,6 +12,7 @@ mod images;
 mod lists;
 mod numbers;
 mod operating;
+mod operators;
 mod orders;
 mod pages;
 mod payments;

@@ -231,6 +231,7 @@ impl Shop {
             shelf: Arc::new(Shelf::default()),
             admission: Arc::new(Admission::new(setup.limits)),
             metrics: Arc::new(Metrics::new()),
+            operators: Arc::default(),
         };
         let looking = look(&core, &mailbox, &stop, data_dir.path());
         let parts = Parts {
@@ -240,6 +241,7 @@ impl Shop {
             admission: core.admission,
             metrics: core.metrics,
             net: Arc::new(NetStats::default()),
+            operators: core.operators,
             figures: looking.figures(),
             pages: Pages::new(settings),
             reads,
@@ -324,6 +326,7 @@ impl Shop {
             };
             ledger.append(&batch).unwrap();
         }
+        self.shared.operators.publish(self.book.operators());
         let about_a_sale = |event: &Event| {
             matches!(
                 event,
@@ -428,6 +431,7 @@ impl Shop {
                 answer(given.map(|(order, entry)| Accepted::Order { order, replayed: entry.is_none() }))
             }
             Request::Execute(command) => answer(self.book.execute(now, command)),
+            Request::Operate(command, by) => answer(self.book.execute_by(now, command, by)),
             Request::Read { order, buyer, with_address, .. } => match self.book.order(order) {
                 Some(order) if buyer.is_none_or(|buyer| buyer == order.buyer) => match with_address {
                     false => Reply::Order(order),

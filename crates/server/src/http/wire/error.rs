@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use engine::Refusal;
+use engine::{Refusal, Role};
 
 use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::Reply;
@@ -133,6 +133,12 @@ impl Problem {
     pub(in crate::http) fn operator_unauthorized() -> Problem {
         let detail = "Send Authorization: Bearer with the operator's token.";
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
+    }
+
+    /// The token is good, and may less.
+    pub(in crate::http) fn role_required(role: Role) -> Problem {
+        let detail = format!("This takes the role {}: ask somebody who has it.", role.as_str());
+        Problem::new(403, "role_required", "The operator may not do that", detail)
     }
 
     pub(in crate::http) fn operator_guesses() -> Problem {

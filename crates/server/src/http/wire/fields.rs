@@ -27,8 +27,15 @@ impl Method {
 
 /// Headers that change what a request does or who sends it. To pass over one that can't be read would be to do
 /// something else than was asked: an order without its key is another order each time.
-const DECISIVE: [&str; 6] =
-    ["authorization", "doorbuster-signature", "idempotency-key", "memberid", "origin", "stripe-signature"];
+const DECISIVE: [&str; 7] = [
+    "authorization",
+    "doorbuster-signature",
+    "idempotency-key",
+    "memberid",
+    "operator-reason",
+    "origin",
+    "stripe-signature",
+];
 
 /// The first header of each name, as text; `None` if it is absent or not UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +50,7 @@ pub(in crate::http) struct Fields<'a> {
     pub(in crate::http) idempotency_key: Option<&'a str>,
     pub(in crate::http) if_none_match: Option<&'a str>,
     pub(in crate::http) member_id: Option<&'a str>,
+    pub(in crate::http) operator_reason: Option<&'a str>,
     pub(in crate::http) origin: Option<&'a str>,
     pub(in crate::http) referer: Option<&'a str>,
     pub(in crate::http) sec_fetch_site: Option<&'a str>,
@@ -70,6 +78,7 @@ impl<'a> Fields<'a> {
                 14 => ("sec-fetch-site", &mut fields.sec_fetch_site),
                 15 if header.name.ends_with(['e', 'E']) => ("accept-language", &mut fields.accept_language),
                 15 if header.name.starts_with(['a', 'A']) => ("accept-encoding", &mut fields.accept_encoding),
+                15 if header.name.starts_with(['o', 'O']) => ("operator-reason", &mut fields.operator_reason),
                 15 => ("idempotency-key", &mut fields.idempotency_key),
                 16 => ("stripe-signature", &mut fields.stripe_signature),
                 20 => ("doorbuster-signature", &mut fields.signature),
@@ -109,6 +118,7 @@ mod tests {
             "Idempotency-Key",
             "if-none-match",
             "memberId",
+            "Operator-Reason",
             "Origin",
             "Referer",
             "Sec-Fetch-Site",
@@ -131,6 +141,7 @@ mod tests {
             found.idempotency_key,
             found.if_none_match,
             found.member_id,
+            found.operator_reason,
             found.origin,
             found.referer,
             found.sec_fetch_site,

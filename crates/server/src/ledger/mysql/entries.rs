@@ -6,11 +6,11 @@ use std::fmt;
 
 use engine::{BuyerId, Entry, Event, Seq};
 
-use super::sql::{Script, hex, number};
+use super::sql::{Script, hex, number, quoted};
 use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
     CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_row, further_row, int,
-    payment_end_row, sale_event_row, text_of,
+    operator_row, payment_end_row, sale_event_row, text_of,
 };
 use crate::ledger::{BUYER_BYTES_MAX, Batch};
 
@@ -52,6 +52,9 @@ pub(super) fn push_batch(script: &mut Script, batch: &Batch<'_>) {
         });
     }
 }
+
+/// Rows of `meta` that are operators begin so; the name follows.
+pub(super) const OPERATOR_PREFIX: &str = "operator:";
 
 /// Whether addresses of the age of the order `o` were removed.
 pub(super) const ADDRESS_IS_OVER: &str =
@@ -112,6 +115,26 @@ fn push_entry(script: &mut Script, entry: &Entry, address: Option<&[u8]>) {
     }
 }
 
+/// Who may now, for servers that keep no book: so none has to go through all entries.
+fn push_operators(script: &mut Script, event: &Event) {
+    match event {
+        Event::OperatorAdded(operator) => {
+            let mut statement = "REPLACE INTO meta VALUES (".to_owned();
+            quoted(&mut statement, &format!("{OPERATOR_PREFIX}{}", operator.name));
+            statement.push(',');
+            quoted(&mut statement, &operator_row(operator));
+            statement.push(')');
+            script.push(statement);
+        }
+        Event::OperatorRevoked(name) => {
+            let mut statement = "DELETE FROM meta WHERE name = ".to_owned();
+            quoted(&mut statement, &format!("{OPERATOR_PREFIX}{name}"));
+            script.push(statement);
+        }
+        _ => {}
+    }
+}
+
 fn push_rare(script: &mut Script, entry: &Entry) {
     let (seq, at) = (int(entry.seq.0), int(entry.at.0));
     if let Some((sale, kind, body)) = sale_event_row(&entry.event) {
@@ -124,6 +147,7 @@ fn push_rare(script: &mut Script, entry: &Entry) {
             number(row, format_args!("{seq},{at},{},", Code(kind)));
             hex(row, body.as_bytes());
         });
+        push_operators(script, &entry.event);
         // The notes are of the run of times before; the one of this run begins with it, or not at all.
         if matches!(entry.event, Event::ClockCorrected { .. }) {
             for name in [NOTED_AT, CONFIRMED_SINCE] {

@@ -7,6 +7,7 @@ mod advice;
 mod book;
 pub mod cluster;
 pub mod connect;
+mod deeds;
 mod entries;
 mod images;
 mod migrate;
@@ -19,6 +20,7 @@ use mysql::Conn;
 pub(in crate::ledger) use book::audit_each;
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
 pub use connect::{Limits, Options, Tls};
+pub(in crate::ledger) use deeds::deeds;
 pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};
 pub use outgoing::EventReader;
 

@@ -142,7 +142,8 @@ impl Tally {
                 self.refunds_due.contains_key(payment)
             }
             Event::ClockCorrected { .. } => self.first_sku.is_some(),
-            Event::BuyerErased(_) => false,
+            Event::Operated(operated) => operated.sale == Some(self.sale),
+            Event::BuyerErased(_) | Event::OperatorAdded(_) | Event::OperatorRevoked(_) => false,
         }
     }
 

@@ -238,7 +238,11 @@ fn insert_beside(
             let buyer = BuyerColumn(*buyer);
             connection.prepare_cached("DELETE FROM buyers WHERE id = ?1")?.execute([buyer])?;
         }
-        Event::OrderRejected { .. } | Event::Noticed(_) => {}
+        Event::OrderRejected { .. }
+        | Event::Noticed(_)
+        | Event::OperatorAdded(_)
+        | Event::OperatorRevoked(_)
+        | Event::Operated(_) => {}
         _ => unreachable!("the other events have tables of their own"),
     }
     Ok(())

@@ -8,6 +8,7 @@ mod append;
 mod backup;
 mod buyer;
 mod checkpoint;
+mod deeds;
 mod erase;
 mod files;
 mod marks;
@@ -28,6 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
 pub use checkpoint::Checkpointed;
+pub(super) use deeds::deeds;
 pub use marks::is_a_shops;
 pub use outgoing::{EventReader, open_event_reader};
 pub use read::{changes, export, identity};

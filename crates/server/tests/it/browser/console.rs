@@ -9,9 +9,13 @@ use super::webdriver::Browser;
 const WIDE: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
 fn sign_in(browser: &Browser, shop: &Shop) {
+    sign_in_by(browser, shop, OPERATOR);
+}
+
+fn sign_in_by(browser: &Browser, shop: &Shop, token: &str) {
     browser.open(&format!("{}/console", shop.base));
     browser.wait_for_text("#sign-in", "Operator token");
-    browser.type_into("#token", OPERATOR);
+    browser.type_into("#token", token);
     browser.click("#sign-in button");
     browser.wait_for_text("#age", "live");
 }
@@ -63,6 +67,28 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
     browser.wait_for_text("#sign-in", "Operator token");
     browser.reload();
     browser.wait_for_text("#sign-in", "Operator token");
+}
+
+#[test]
+fn what_a_role_may_not_do_is_not_there() {
+    const SHOWN: &str = "return [...new Set([...document.querySelectorAll('[data-call], [data-item-call]')] \
+        .filter((button) => getComputedStyle(button).display !== 'none').map((button) => button.textContent))].sort().join()";
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 3 }));
+    for (role, shown) in [
+        ("viewer", ""),
+        ("support", ""),
+        ("operator", "Edit,End now,Pause,Restock"),
+        ("admin", "Correct,Edit,End now,Pause,Restock"),
+    ] {
+        let token = shop.add_operator(role);
+        sign_in_by(&browser, &shop, &token);
+        wait_for_state(&browser, "live");
+        browser.wait_for_text("#who", &format!("{role}, {role}"));
+        assert_eq!(browser.run(SHOWN), shown, "{role}");
+        assert_accessible(&browser, &format!("the console of a {role}"));
+        browser.click("#sign-out");
+    }
 }
 
 #[test]

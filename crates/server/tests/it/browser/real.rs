@@ -104,6 +104,14 @@ impl Shop {
         self.post("sales", &[("Authorization", &authorization)], &sale);
     }
 
+    /// An operator of this role, named after it; the token.
+    pub(crate) fn add_operator(&self, role: &str) -> String {
+        let authorization = format!("Bearer {OPERATOR}");
+        let operator = json!({ "name": role, "role": role });
+        let added = self.post("operators", &[("Authorization", &authorization)], &operator);
+        added["token"].as_str().expect("it is shown once").to_owned()
+    }
+
     /// Has the server keep an image; its name.
     pub(crate) fn keep_image(&self, content: &str) -> String {
         let request = self.agent.post(format!("{}/api/v1/images", self.base));

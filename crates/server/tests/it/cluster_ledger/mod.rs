@@ -4,6 +4,7 @@ mod conformance;
 mod consuming;
 mod faults;
 mod leases;
+mod operators;
 mod paying;
 mod rebuilding;
 mod refusals;

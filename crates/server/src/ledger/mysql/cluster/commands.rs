@@ -5,6 +5,7 @@ use engine::working_set::{Executed, Needs, Operation};
 use engine::{Accepted, Command, UnixMs};
 
 use super::lookup::kept_addresses;
+use super::operators::operators;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
@@ -50,6 +51,13 @@ fn read(transaction: &mut Transaction<'_>, operations: &[Operation]) -> Result<(
     transaction.read(Needs::of_operations(operations))?;
     let needs = transaction.set.needs_buyers();
     transaction.read(needs)?;
+    let about_operators = |operation: &Operation| {
+        matches!(operation.command(), Command::AddOperator(_) | Command::RevokeOperator(_))
+    };
+    if operations.iter().any(about_operators) {
+        let operators = operators(transaction.session)?;
+        transaction.set.load_operators(operators);
+    }
     let addressed = operations.iter().filter_map(|operation| match operation.command() {
         Command::Address { order, .. } => Some(*order),
         _ => None,

@@ -23,6 +23,7 @@ mod endpoints;
 mod expire;
 mod leases;
 mod lookup;
+mod operators;
 mod outbox;
 mod queues;
 mod reads;

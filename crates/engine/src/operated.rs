@@ -1,0 +1,71 @@
+//! What operators did: who, what and why, as the ledger keeps it after the entries of the deed itself.
+
+use crate::sale::limits;
+use crate::{Adjust, Command, SaleId, Sales};
+
+/// Who asks, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct By {
+    /// The operator's name, or [`crate::ROOT`].
+    pub who: Box<str>,
+    /// In the operator's words; empty: not said.
+    pub why: Box<str>,
+}
+
+/// A deed of an operator. The entries before it, of the same time, are what it came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operated {
+    pub by: By,
+    /// A word of the API.
+    pub what: Box<str>,
+    /// `None`: it is about no sale.
+    pub sale: Option<SaleId>,
+    /// The order, the payment, the operator, or the item and its units; empty: the sale says it all, or it must not be said.
+    pub about: Box<str>,
+}
+
+impl Operated {
+    /// What carrying out a command is called.
+    ///
+    /// # Panics
+    /// If it is a command that no operator gives.
+    pub(crate) fn new(by: By, command: &Command, sales: &Sales) -> Operated {
+        let of_sku = |sku| sales.of_sku(sku).map(|sale| sale.spec.id);
+        let (what, sale, about) = match command {
+            Command::CreateSale(spec) => ("sale_created", Some(spec.id), String::new()),
+            Command::ChangeSale { sale, .. } => ("sale_changed", Some(*sale), String::new()),
+            Command::Pause(sale) => ("sale_paused", Some(*sale), String::new()),
+            Command::Resume(sale) => ("sale_resumed", Some(*sale), String::new()),
+            Command::End(sale) => ("sale_ended", Some(*sale), String::new()),
+            Command::Adjust { sku, how, units, .. } => {
+                let what = if *how == Adjust::Restock { "restocked" } else { "corrected" };
+                let item = sales
+                    .of_sku(*sku)
+                    .and_then(|sale| sale.skus().zip(&sale.spec.items).find(|of| of.0 == *sku));
+                let product = item.map_or(0, |(_, item)| item.product.0);
+                (what, of_sku(*sku), format!("product {product}, {units} units"))
+            }
+            Command::Cancel { order, .. } => ("order_cancelled", of_sku(order.sku), order.to_string()),
+            Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refund.order.to_string()),
+            Command::Settle { payment } => ("refund_settled", None, payment.to_string()),
+            // Their name is what goes.
+            Command::EraseBuyer(_) => ("buyer_erased", None, String::new()),
+            Command::AddOperator(operator) => ("operator_added", None, operator.name.to_string()),
+            Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
+            Command::Place(_) | Command::Address { .. } | Command::Pay(_) | Command::Notice(_) => {
+                unreachable!("no operator gives this command")
+            }
+        };
+        Operated { by, what: what.into(), sale, about: about.into() }
+    }
+
+    /// What bounds an entry.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let By { who, why } = &self.by;
+        let is_named = (1..=limits::OPERATOR_NAME_BYTES_MAX).contains(&who.len());
+        let fits = why.chars().count() <= limits::REASON_CHARS_MAX
+            && self.what.len() <= limits::KEY_BYTES_MAX
+            && self.about.len() <= limits::PAYMENT_ID_BYTES_MAX;
+        if is_named && fits { Ok(()) } else { Err("an operator's deed is not named as one can be") }
+    }
+}

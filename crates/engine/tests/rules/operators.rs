@@ -1,0 +1,91 @@
+//! Who may, and who did what: the events that a book leaves of operators, and what it refuses to read.
+
+use engine::{
+    Accepted, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId, UnixMs,
+};
+
+use crate::shop::{START, Shop, sale_of};
+
+fn anna() -> Operator {
+    let added_at = UnixMs(START);
+    Operator {
+        name: "anna".into(),
+        role: Role::Support,
+        digest: [7; 32],
+        added_at,
+        by: "root".into(),
+        expires_at: None,
+    }
+}
+
+fn by(who: &str, why: &str) -> By {
+    By { who: who.into(), why: why.into() }
+}
+
+fn replayed(entries: &[Entry]) -> Book {
+    let mut book = Book::new();
+    entries.iter().for_each(|entry| book.replay(LedgerKind::Book, entry).expect("a book has written it"));
+    book
+}
+
+#[test]
+fn operators_come_and_go_and_a_replay_knows_them() {
+    let mut book = Book::new();
+    let mut execute = |command| book.execute(UnixMs(START), command);
+    assert_eq!(execute(Command::AddOperator(Box::new(anna()))), Ok(Accepted::Operators));
+    assert!(matches!(execute(Command::AddOperator(Box::new(anna()))), Err(Refusal::InvalidChange(_))));
+    assert!(matches!(execute(Command::RevokeOperator("ben".into())), Err(Refusal::InvalidChange(_))));
+    let mut entries = Vec::new();
+    book.drain_journal(&mut entries);
+    assert_eq!(replayed(&entries).operators().get("anna"), Some(&anna()));
+    assert_eq!(book.execute(UnixMs(START), Command::RevokeOperator("anna".into())), Ok(Accepted::Operators));
+    book.drain_journal(&mut entries);
+    assert_eq!((entries.len(), replayed(&entries).operators().iter().count()), (2, 0));
+}
+
+#[test]
+fn a_deed_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
+    let mut shop = Shop::with(sale_of(5));
+    shop.book.drain_journal(&mut Vec::new());
+    let mut operate = |command| {
+        let mut entries = Vec::new();
+        let accepted = shop.book.execute_by(UnixMs(START), command, by("anna", "too fast"));
+        shop.book.drain_journal(&mut entries);
+        (accepted.is_ok(), entries.into_iter().map(|entry| entry.event).collect::<Vec<_>>())
+    };
+    let sale = crate::shop::SALE;
+    let operated = |what: &str| {
+        let (by, what, sale) = (by("anna", "too fast"), what.into(), Some(sale));
+        Event::Operated(Box::new(Operated { by, what, sale, about: "".into() }))
+    };
+    let paused = vec![Event::SalePaused(sale), operated("sale_paused")];
+    assert_eq!(operate(Command::Pause(sale)), (true, paused));
+    assert_eq!(operate(Command::Pause(sale)), (true, vec![]), "it is paused");
+    assert_eq!(operate(Command::Resume(SaleId(99))), (false, vec![]), "there is none");
+}
+
+#[test]
+fn a_ledger_with_operators_that_could_not_be_is_refused() {
+    let long = "w".repeat(201);
+    let operated = |who: &str, why: &str| {
+        Event::Operated(Box::new(Operated {
+            by: by(who, why),
+            what: "paused".into(),
+            sale: None,
+            about: "".into(),
+        }))
+    };
+    for (event, fine) in [
+        (Event::OperatorAdded(Box::new(anna())), true),
+        (Event::OperatorAdded(Box::new(Operator { name: "root".into(), ..anna() })), false),
+        (Event::OperatorRevoked("anna".into()), false),
+        (operated("anna", &long[1..]), true),
+        (operated("anna", &"ä".repeat(200)), true),
+        (operated("anna", &long), false),
+        (operated("", ""), false),
+    ] {
+        let mut book = Book::new();
+        let entry = Entry { seq: book.next_seq(), at: UnixMs(START), event };
+        assert_eq!(book.replay(LedgerKind::Book, &entry).is_ok(), fine, "{entry:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! Who may, on every server: read from the ledger again and again, so that whoever was revoked on one server is on all.
+//!
+//! A thread of its own, for an engine that hangs must not keep a token alive. While the ledger can't be read, who was known
+//! goes on: locking the operators out of a sale that is in trouble would be worse. Must not: change anything.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::cluster::Core;
+use crate::ledger::mysql::cluster::SharedLedger;
+
+/// Between two looks: half of what is promised for a revocation, so that one slow look breaks no promise.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Runs until the server stops.
+pub(in crate::cluster) fn run(core: &Core, mut ledger: SharedLedger) {
+    while !core.stopping.load(Ordering::Acquire) {
+        match ledger.operators() {
+            Ok(operators) => {
+                core.warnings.operators.well();
+                core.operators.publish(&operators);
+            }
+            Err(error) => core.warnings.operators.met(&error),
+        }
+        core.wait(INTERVAL);
+    }
+}

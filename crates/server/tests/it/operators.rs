@@ -1,0 +1,61 @@
+//! Operators and their deeds, on every backend: they come back as they were written, and a page is bounded.
+
+use engine::{Book, By, Command, Operator, Role, SaleId, UnixMs};
+use server::ledger::{Batch, Deeds, DeedsAsked, Ledger};
+
+use crate::history::sale;
+use crate::ledger::commit;
+use crate::places::Place;
+
+/// As long as can be, so that what bounds a row is met.
+pub(crate) fn longest(role: Role) -> Operator {
+    let (name, by, added_at) = ("a".repeat(32).into(), "b".repeat(32).into(), UnixMs((1 << 52) - 1));
+    Operator { name, role, digest: [0xAB; 32], added_at, by, expires_at: Some(UnixMs(1 << 52)) }
+}
+
+fn operate(book: &mut Book, ledger: &mut Ledger, command: Command, why: &str) {
+    let by = By { who: "root".into(), why: why.into() };
+    book.execute_by(UnixMs(5_000), command, by).unwrap();
+    let mut entries = Vec::new();
+    book.drain_journal(&mut entries);
+    let at = UnixMs(5_000);
+    ledger.append(&Batch { entries: &entries, addresses: &[], buyers: &[], messages: &[], at }).unwrap();
+}
+
+fn page(place: &Place, before: u64, sale: Option<SaleId>, max: u64) -> Deeds {
+    place.source().deeds(&DeedsAsked { before, sale, max }).unwrap()
+}
+
+fn said(page: &Deeds) -> Vec<(&str, &str, &str)> {
+    page.deeds
+        .iter()
+        .map(|deed| (&*deed.operated.what, &*deed.operated.about, &*deed.operated.by.why))
+        .collect()
+}
+
+#[test]
+fn operators_and_deeds_come_back_as_they_were() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        assert_eq!(page(&place, u64::MAX, None, 9), Deeds::default());
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
+        let first = longest(Role::Operator);
+        operate(&mut book, &mut ledger, Command::AddOperator(Box::new(first.clone())), "");
+        let why = "\"O'Neil\" \\ \u{6700}\u{521d} %";
+        operate(&mut book, &mut ledger, Command::Pause(SaleId(1)), why);
+        let again = ledger.load().unwrap();
+        assert_eq!(again.operators().get(&first.name), Some(&first), "{place:?}");
+        operate(&mut book, &mut ledger, Command::RevokeOperator(first.name.clone()), "left");
+        assert_eq!(ledger.load().unwrap().operators(), book.operators());
+        let name = &*first.name;
+        let expected =
+            [("operator_revoked", name, "left"), ("sale_paused", "", why), ("operator_added", name, "")];
+        let all = page(&place, u64::MAX, None, 9);
+        assert_eq!((said(&all), all.older), (expected.to_vec(), None), "{place:?}");
+        let newest = page(&place, u64::MAX, None, 2);
+        assert_eq!(said(&newest), expected[..2]);
+        assert_eq!(said(&page(&place, newest.older.unwrap(), None, 2)), expected[2..]);
+        assert_eq!(said(&page(&place, u64::MAX, Some(SaleId(1)), 9)), expected[1..2]);
+        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+    }
+}
