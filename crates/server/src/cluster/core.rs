@@ -19,6 +19,7 @@ use crate::cluster::place::publish::Publication;
 use crate::gate::{Closed, GateError};
 use crate::intake::Health;
 use crate::intake::Mailbox;
+use crate::intake::Servers;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
@@ -61,6 +62,7 @@ pub(super) struct Core {
     pub(super) counts: Counts,
     pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
+    pub(super) servers: Arc<Servers>,
     pub(super) publishing: WorkQueue<Publication>,
     pub(super) status: WorkQueue<Question>,
     pub(super) commands: WorkQueue<Instruction>,
@@ -99,6 +101,7 @@ impl Core {
             admission: shared.admission,
             metrics: shared.metrics,
             health,
+            servers: Arc::default(),
             publishing: WorkQueue::default(),
             status: WorkQueue::default(),
             commands: WorkQueue::default(),
