@@ -345,6 +345,17 @@ class Took(TypedDict):
     p99_ms: float
 
 
+class ServerFigures(TypedDict):
+    server: str
+    silent_ms: int
+    counted: bool
+    ready: bool
+    accepted_per_s: float
+    in_flight: int
+    processors_busy: float | None
+    memory_bytes: int | None
+
+
 class ServerHealth(TypedDict):
     ready: bool
     reasons: list[str]
@@ -535,6 +546,7 @@ class Figures(TypedDict):
     number: int
     at_ms: Milliseconds
     server: str
+    servers: list[ServerFigures]
     verdict: Verdict
     rates: OrderRates
     refused_by_code: dict[str, float]

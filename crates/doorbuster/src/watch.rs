@@ -76,7 +76,20 @@ struct Figures {
     refused_by_code: BTreeMap<String, f64>,
     order_route: Option<Took>,
     health: Health,
+    /// One that is older does not name them.
+    #[serde(default)]
+    servers: Vec<Server>,
     sales: Vec<Sale>,
+}
+
+/// One of a cluster's.
+#[derive(Debug, Deserialize)]
+struct Server {
+    server: String,
+    silent_ms: u64,
+    counted: bool,
+    ready: bool,
+    accepted_per_s: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -308,7 +321,7 @@ fn screen(
     age: Duration,
     gone: Option<(String, Duration)>,
 ) {
-    let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, sales, .. } = figures;
+    let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, .. } = figures;
     let mut say = |line: &str| {
         out.push_str(line);
         out.push('\n');
@@ -329,6 +342,11 @@ fn screen(
         let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
         each.join("  ")
     };
+    if servers.len() > 1 {
+        let counted = servers.iter().filter(|server| server.counted).count();
+        let each: Vec<_> = servers.iter().map(Server::words).collect();
+        say(&format!("servers     {counted} of {}: {}", servers.len(), each.join(", ")));
+    }
     say(&format!("\nper second  {}", per_s(rates)));
     if !refused_by_code.is_empty() {
         say(&format!("refused     {}", per_s(refused_by_code)));
@@ -350,6 +368,17 @@ fn screen(
     out.push_str(&sales_table(sales));
     if with_items {
         sales.iter().for_each(|sale| out.push_str(&items_table(sale)));
+    }
+}
+
+impl Server {
+    fn words(&self) -> String {
+        let name = plain(&self.server);
+        match self {
+            Server { counted: false, silent_ms, .. } => format!("{name} silent for {} s", silent_ms / 1_000),
+            Server { ready: false, .. } => format!("{name} takes no orders"),
+            Server { accepted_per_s, .. } => format!("{name} {accepted_per_s}/s"),
+        }
     }
 }
 
@@ -431,7 +460,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
-        assert!(!text.contains("Shoe"), "{text}");
+        assert!(!text.contains("Shoe") && !text.contains("servers"), "{text}");
         let named = shown(true, 1, None);
         assert!(
             named.contains("      7  Shoe      9")
@@ -441,6 +470,27 @@ mod tests {
         assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));
         let gone = Some(("no answer".to_owned(), Duration::from_secs(61)));
         assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
+    }
+
+    #[test]
+    fn the_screen_names_the_servers_of_a_cluster() {
+        let server = |name: &str, silent_ms, counted, ready| Server {
+            server: name.to_owned(),
+            silent_ms,
+            counted,
+            ready,
+            accepted_per_s: 1.5,
+        };
+        let mut figures: Figures = serde_json::from_str(FIGURES).unwrap();
+        figures.servers = vec![
+            server("a", 0, true, true),
+            server("b", 900, true, false),
+            server("c\u{1b}", 4_100, false, true),
+        ];
+        let mut text = String::new();
+        screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
+        let says = "servers     2 of 3: a 1.5/s, b takes no orders, c\u{fffd} silent for 4 s\n";
+        assert!(text.contains(says), "{text}");
     }
 
     #[test]

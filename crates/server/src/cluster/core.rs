@@ -20,6 +20,7 @@ use crate::gate::{Closed, GateError};
 use crate::intake::Health;
 use crate::intake::KnownOperators;
 use crate::intake::Mailbox;
+use crate::intake::Servers;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
 use crate::intake::catalog::Shelf;
@@ -63,6 +64,7 @@ pub(super) struct Core {
     pub(super) counts: Counts,
     pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
+    pub(super) servers: Arc<Servers>,
     pub(super) publishing: WorkQueue<Publication>,
     pub(super) status: WorkQueue<Question>,
     pub(super) commands: WorkQueue<Instruction>,
@@ -102,6 +104,7 @@ impl Core {
             metrics: shared.metrics,
             operators: shared.operators,
             health,
+            servers: Arc::default(),
             publishing: WorkQueue::default(),
             status: WorkQueue::default(),
             commands: WorkQueue::default(),

@@ -6,6 +6,7 @@
 //!                              +-> status, commands <- ledger <- consume
 //!                                              reconcile, refresh: gate against ledger
 //!                                              clocks: whose is wrong; operators: who may
+//!                                              figures: what each server makes known to the others
 //!                                              webhooks: which server tells the shop
 //! ```
 //!
@@ -18,6 +19,7 @@ mod audit;
 mod clocks;
 mod core;
 mod counts;
+mod figures;
 mod looks;
 mod operators;
 mod pass_over;

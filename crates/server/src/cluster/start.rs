@@ -17,6 +17,7 @@ use crate::cluster::ask::commands::Commanding;
 use crate::cluster::ask::refresh;
 use crate::cluster::ask::status::Reading;
 use crate::cluster::clocks::Comparing;
+use crate::cluster::figures;
 use crate::cluster::operators;
 use crate::cluster::place::publish;
 use crate::cluster::place::relay::Relay;
@@ -27,7 +28,7 @@ use crate::cluster::webhooks;
 use crate::config::{Config, GateMode, Secrets};
 use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
-use crate::intake::{self, Mailbox};
+use crate::intake::{self, Mailbox, Servers};
 use crate::ledger::mysql;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::net::Stop;
@@ -92,6 +93,11 @@ impl Stages {
 
     pub(crate) fn health(&self) -> Arc<Health> {
         Arc::clone(&self.core.health)
+    }
+
+    /// Where the figures of all servers are.
+    pub(crate) fn servers(&self) -> Arc<Servers> {
+        Arc::clone(&self.core.servers)
     }
 
     /// The secret that order ids are made with, the same on all servers.
@@ -191,6 +197,8 @@ impl Stages {
             let known = ledger.another();
             let knowing = spawn(scope, stop, "operators", move || operators::run(core, known));
             let comparing = spawn(scope, stop, "clocks", move || comparing.run(core));
+            let gate = new_gate();
+            let figures = spawn(scope, stop, "figures-shared", move || figures::run(core, gate));
             let telling = telling.map(|(duty, noticing)| {
                 let ledger = ledger.another();
                 spawn(scope, stop, "webhooks", move || webhooks::run(core, &duty, ledger, noticing))
@@ -201,7 +209,8 @@ impl Stages {
             core.commands.close();
             ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
             core.stop();
-            let stopped = [consume, reconcile, watch, refresh, knowing, comparing].into_iter().chain(telling);
+            let stopped =
+                [consume, reconcile, watch, refresh, knowing, comparing, figures].into_iter().chain(telling);
             ended.extend(stopped.map(ScopedJoinHandle::join));
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {

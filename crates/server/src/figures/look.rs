@@ -10,11 +10,13 @@ use prometheus_client::metrics::counter::Counter;
 
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
+use super::part::{Part, Recent};
 use super::sales::SoldOut;
 use super::sample::{HealthFigures, Rates, Sample, Took, Totals, per_s};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
+use crate::intake::Heard;
 use crate::intake::catalog::Catalog;
 use crate::metrics::{Counts, Metrics};
 
@@ -47,6 +49,11 @@ pub struct Looking {
     moments: VecDeque<Moment>,
     streaks: Streaks,
     number: u64,
+    /// What this server has seen by itself at the last look, and of its machine.
+    ours: Part,
+    found: HostFigures,
+    /// What the others had said when the sum was taken last.
+    others: Arc<[Heard]>,
 }
 
 /// The counters at one look.
@@ -64,7 +71,7 @@ struct Moment {
 #[derive(Debug)]
 struct Passed {
     rates: Rates,
-    refused_by_code: BTreeMap<&'static str, f64>,
+    refused_by_code: BTreeMap<String, f64>,
     order: Counts,
     commit: Counts,
     unknown: u64,
@@ -108,6 +115,9 @@ impl Looking {
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
             number: 0,
+            ours: Part::default(),
+            found: HostFigures::default(),
+            others: Arc::default(),
             watched,
         };
         looking.look(now);
@@ -129,52 +139,92 @@ impl Looking {
     /// Looks again: about a second after the last time. What is to be kept of it is returned.
     pub(super) fn look(&mut self, at: Instant) -> Taken {
         self.watched.core.shelf.refresh(&mut self.catalog);
-        let now = self.watched.core.clock.now();
         let moment = Moment::of(&self.watched, &mut self.refused, at);
         let [last, window] = [self.moments.back(), self.moments.front()]
             .map(|earlier| moment.since(earlier.expect("the start's is there")));
-        let host = self.host.look();
-        self.streaks.go_on(&last, &host);
+        self.found = self.host.look();
+        self.ours = Part {
+            server: self.watched.server.clone(),
+            rates: last.rates,
+            refused_by_code: last.refused_by_code,
+            order: last.order,
+            commit: last.commit,
+            recent: Recent { order: window.order, commit: window.commit, unknown: window.unknown },
+            totals: moment.totals,
+            health: health(&self.watched, &self.catalog, &self.found),
+        };
+        self.moments.push_back(moment);
+        if self.moments.len() > SECONDS {
+            self.moments.pop_front();
+        }
+        if let Some(servers) = &self.watched.servers {
+            servers.say(self.ours.written());
+        }
+        self.publish(at, true)
+    }
+
+    /// Whether there may be other servers.
+    pub(super) fn has_others(&self) -> bool {
+        self.watched.servers.is_some()
+    }
+
+    /// Publishes the sum again if another server has said something since: it would be a second older otherwise.
+    pub(super) fn hear(&mut self, at: Instant) {
+        let others = self.watched.servers.as_ref().map(|servers| servers.others());
+        if others.is_some_and(|others| !Arc::ptr_eq(&others, &self.others)) {
+            self.publish(at, false);
+        }
+    }
+
+    /// Publishes the sum of all servers. `next_second`: one has passed since the last.
+    fn publish(&mut self, at: Instant, next_second: bool) -> Taken {
+        let now = self.watched.core.clock.now();
+        if let Some(servers) = &self.watched.servers {
+            self.others = servers.others();
+        }
+        let (sum, servers) = self.ours.with(&self.others, at);
+        if next_second {
+            self.streaks.go_on(&sum);
+        }
         let sales = self.sold_out.look(&self.catalog, now);
-        let health = health(&self.watched, &self.catalog, (&host, &last.commit));
+        let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
+            takes_orders: health.ready,
             stopping: self.watched.stop.is_requested(),
             read_only: self.watched.client.read_only(),
             engine_fault: self.watched.health.why_not_ready(),
-            clock_confirmed: health.clock_confirmed,
+            clock_confirmed: self.watched.core.clock.is_confirmed(),
             clock_difference_ms: health.clock_difference_ms,
-            disk: host.disk,
-            unknown: window.unknown,
+            disk: self.found.disk,
+            unknown: sum.recent.unknown,
             busy_seconds: self.streaks.busy,
-            busy_per_s: last.rates.busy,
-            accepted_per_s: last.rates.accepted,
-            order_p99: window.order.quantile(990),
-            commit_p99: window.commit.quantile(990),
+            busy_per_s: sum.rates.busy,
+            accepted_per_s: sum.rates.accepted,
+            order_p99: sum.recent.order.quantile(990),
+            commit_p99: sum.recent.commit.quantile(990),
             refunds_due: health.refunds_due.unwrap_or(0),
             processors_busy_seconds: self.streaks.processors_busy,
+            reasons: &health.reasons,
+            servers: &servers,
             sales: &sales,
         });
         let sample = Sample {
             number: self.number,
             at_ms: now.0,
             server: &self.watched.server,
+            servers,
             verdict,
-            rates: last.rates,
-            refused_by_code: last.refused_by_code,
-            order_route: Took::of(&last.order),
-            totals: moment.totals,
-            health,
+            rates: sum.rates,
+            refused_by_code: sum.refused_by_code,
+            order_route: Took::of(&sum.order),
+            totals: sum.totals,
+            health: sum.health,
             sales,
         };
-        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), host);
-        let taken = sample.taken();
+        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
-        self.moments.push_back(moment);
-        if self.moments.len() > SECONDS {
-            self.moments.pop_front();
-        }
-        taken
+        sample.taken()
     }
 }
 
@@ -202,7 +252,7 @@ impl Moment {
                 elapsed,
             ),
             refused_by_code: refused
-                .map(|(refusal, (now, before))| (refusal.code(), rate(now, before)))
+                .map(|(refusal, (now, before))| (refusal.code().to_owned(), rate(now, before)))
                 .filter(|(_, rate)| *rate > 0.0)
                 .collect(),
             order: self.order.since(&earlier.order),
@@ -213,15 +263,16 @@ impl Moment {
 }
 
 impl Streaks {
-    fn go_on(&mut self, last: &Passed, host: &HostFigures) {
+    fn go_on(&mut self, sum: &Part) {
         let longer = |streak: usize, goes_on: bool| if goes_on { streak + 1 } else { 0 };
-        self.busy = longer(self.busy, last.rates.busy > 0.0);
-        let processors_busy = host.processors_busy.is_some_and(|busy| busy > PROCESSORS_BUSY_MAX);
+        self.busy = longer(self.busy, sum.rates.busy > 0.0);
+        let processors_busy = sum.health.processors_busy.is_some_and(|busy| busy > PROCESSORS_BUSY_MAX);
         self.processors_busy = longer(self.processors_busy, processors_busy);
     }
 }
 
-fn health(watched: &Watched, catalog: &Catalog, (host, commit): (&HostFigures, &Counts)) -> HealthFigures {
+/// Without the commits, which are counted once for all servers.
+fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFigures {
     let core = &watched.core;
     let limits = core.admission.limits();
     let stopping = watched.stop.is_requested().then(|| "The server is stopping.".to_owned());
@@ -237,7 +288,7 @@ fn health(watched: &Watched, catalog: &Catalog, (host, commit): (&HostFigures, &
         in_flight: core.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
-        commit: Took::of(commit),
+        commit: None,
         clock_difference_ms: core.clock.wall_difference_ms(),
         clock_confirmed: core.clock.is_confirmed(),
         disk_free_bytes: host.disk.map(|disk| disk.free_bytes),
@@ -245,7 +296,7 @@ fn health(watched: &Watched, catalog: &Catalog, (host, commit): (&HostFigures, &
         ledger_bytes: host.ledger_bytes,
         memory_bytes: host.memory_bytes,
         connections: watched.net.open(),
-        refunds_due: watched.has_book.then(|| u64::try_from(due).unwrap_or(0)),
+        refunds_due: watched.servers.is_none().then(|| u64::try_from(due).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
     }
 }

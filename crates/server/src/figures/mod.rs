@@ -1,5 +1,7 @@
 //! The figures of the night: what the server does, taken once a second and rendered once for all who read it.
 //!
+//! In a cluster each server makes its own known to the others, and shows the sum of all (decision 035).
+//!
 //! A thread of its own reads counters that are atomics, what the catalog has published, and what the system says of the
 //! machine. A reader copies the bytes of the last second, so a hundred of them cost the orders nothing. Must not: take a lock that
 //! an order waits for, read the ledger, or ask an engine.
@@ -7,6 +9,7 @@
 mod history;
 mod host;
 mod look;
+mod part;
 mod sales;
 mod sample;
 mod verdict;
@@ -18,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::intake::{Client, Health, Intake};
+use crate::intake::{Client, Health, Intake, Servers};
 use crate::net::{NetStats, Stop};
 
 pub use history::{Asked, History, Kept, NotKept, POINTS_MAX, Points};
@@ -30,6 +33,8 @@ use history::{Taken, WAITING_MAX};
 
 /// From one sample to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How soon what another server says is in the sum.
+const HEARING_INTERVAL: Duration = Duration::from_millis(250);
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
@@ -48,8 +53,9 @@ pub struct Watched {
     pub data_dir: Option<PathBuf>,
     /// `None`: the ledger is no file.
     pub ledger: Option<PathBuf>,
-    /// Refunds that are due are counted in the book alone, and not every server has one.
-    pub has_book: bool,
+    /// The others of a cluster, whose figures are added. `None`: this server has the book, in which alone refunds that are due
+    /// are counted.
+    pub servers: Option<Arc<Servers>>,
 }
 
 /// What is read of a server's figures.
@@ -135,10 +141,17 @@ fn nicely() {
 
 fn sample(mut looking: Looking, stopped: &Receiver<()>, to_history: &SyncSender<Taken>) {
     let mut next = Instant::now() + INTERVAL;
-    while stopped.recv_timeout(next.saturating_duration_since(Instant::now()))
-        == Err(RecvTimeoutError::Timeout)
-    {
+    let pause_max = if looking.has_others() { HEARING_INTERVAL } else { INTERVAL };
+    loop {
+        let pause = next.saturating_duration_since(Instant::now()).min(pause_max);
+        if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
         let now = Instant::now();
+        if now < next {
+            looking.hear(now);
+            continue;
+        }
         history::hand_over(to_history, looking.look(now));
         // A second that was missed is not made up for: its orders are in the next one, whose length is known.
         next = (next + INTERVAL).max(now + INTERVAL / 2);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::Phase;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::history::{Left, Taken, signed};
 use super::sales::SaleFigures;
@@ -13,14 +13,17 @@ use crate::metrics::{Counts, Metrics};
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sample<'a> {
-    /// Grows with each, from 0 at the start: the clock may stand.
+    /// Grows with each, from 0 at the start: the clock may stand, and in a cluster there are several in a second.
     pub(super) number: u64,
     pub(super) at_ms: u64,
+    /// Who answers.
     pub(super) server: &'a str,
+    /// Whose sum it is: this one first.
+    pub(super) servers: Vec<ServerFigures>,
     pub(super) verdict: Verdict,
     pub(super) rates: Rates,
     /// Per second; only those that there were.
-    pub(super) refused_by_code: BTreeMap<&'static str, f64>,
+    pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order_route: Option<Took>,
     pub(super) totals: Totals,
     pub(super) health: HealthFigures,
@@ -70,7 +73,8 @@ impl Sample<'_> {
 }
 
 /// Orders by what became of them, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Totals {
     pub(super) received: u64,
     pub(super) accepted: u64,
@@ -92,10 +96,23 @@ impl Totals {
             unknown: metrics.orders_unknown.get(),
         }
     }
+
+    pub(super) fn and(self, other: Totals) -> Totals {
+        let sum = |of: fn(&Totals) -> u64| of(&self).saturating_add(of(&other));
+        Totals {
+            received: sum(|totals| totals.received),
+            accepted: sum(|totals| totals.accepted),
+            replayed: sum(|totals| totals.replayed),
+            refused: sum(|totals| totals.refused),
+            busy: sum(|totals| totals.busy),
+            unknown: sum(|totals| totals.unknown),
+        }
+    }
 }
 
 /// Per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Rates {
     pub(super) received: f64,
     pub(super) accepted: f64,
@@ -126,17 +143,36 @@ impl Rates {
     }
 }
 
+impl Rates {
+    pub(super) fn and(self, other: Rates) -> Rates {
+        let sum = |of: fn(&Rates) -> f64| tenths(of(&self) + of(&other));
+        Rates {
+            received: sum(|rates| rates.received),
+            accepted: sum(|rates| rates.accepted),
+            replayed: sum(|rates| rates.replayed),
+            refused: sum(|rates| rates.refused),
+            busy: sum(|rates| rates.busy),
+            unknown: sum(|rates| rates.unknown),
+            requests: sum(|rates| rates.requests),
+        }
+    }
+}
+
+pub(super) fn tenths(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
+}
+
 /// To a tenth.
 #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
 pub(super) fn per_s(count: u64, elapsed: Duration) -> f64 {
     if elapsed.is_zero() {
         return 0.0;
     }
-    (count as f64 / elapsed.as_secs_f64() * 10.0).round() / 10.0
+    tenths(count as f64 / elapsed.as_secs_f64())
 }
 
 /// How long what happened in one second took.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Took {
     pub(super) count: u64,
     pub(super) p50_ms: f64,
@@ -155,7 +191,8 @@ fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100_000.0).round() / 100.0
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct HealthFigures {
     pub(super) ready: bool,
     /// Why not.
@@ -175,4 +212,20 @@ pub(super) struct HealthFigures {
     pub(super) connections: u64,
     pub(super) refunds_due: Option<u64>,
     pub(super) processors_busy: Option<f64>,
+}
+
+/// What is shown of each server by itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct ServerFigures {
+    pub(super) server: String,
+    /// Since it was heard last.
+    pub(super) silent_ms: u64,
+    /// In the sum; what is too old is not.
+    pub(super) counted: bool,
+    /// When it was heard last.
+    pub(super) ready: bool,
+    pub(super) accepted_per_s: f64,
+    pub(super) in_flight: usize,
+    pub(super) processors_busy: Option<f64>,
+    pub(super) memory_bytes: Option<u64>,
 }

@@ -51,7 +51,7 @@ impl Server {
             server: "here:80".to_owned(),
             data_dir: None,
             ledger: None,
-            has_book: true,
+            servers: None,
         };
         let begun = Instant::now();
         let looking = Looking::new(watched, begun);

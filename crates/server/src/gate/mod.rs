@@ -39,6 +39,8 @@ pub mod limits {
     pub const BUILD_ROWS_AT_ONCE: usize = 16 * BUILD_ROWS_MAX;
     /// Gates that are asked for by name, in one command.
     pub const WANTED_MAX: usize = 1_000;
+    /// What servers say of their figures goes when none has said anything for so long.
+    pub const FIGURES_KEPT: Duration = Duration::from_secs(600);
     /// Open reservations in one answer.
     pub const OPEN_ROWS_MAX: usize = 1_000;
     /// Times, versions, epochs and numbers of units are exact in Lua up to here.

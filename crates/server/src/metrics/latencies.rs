@@ -11,6 +11,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::exponential_buckets;
+use serde::{Deserialize, Serialize};
 
 /// The smallest step that is distinguished: an eighth of the first bucket that `/metrics` shows.
 const STEP_NS: u64 = 12_500;
@@ -31,8 +32,9 @@ struct Counted {
     sum_ns: AtomicU64,
 }
 
-/// The counts of one moment, or what came between two.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The counts of one moment, or what came between two. Written as those buckets that have any, with their places.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<(usize, u64)>", try_from = "Vec<(usize, u64)>")]
 pub struct Counts([u64; BUCKETS]);
 
 impl Default for Latencies {
@@ -62,13 +64,19 @@ impl Default for Counts {
 
 impl Counts {
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |total, count| total.saturating_add(*count))
     }
 
     /// What came since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(earlier.0[bucket])))
+    }
+
+    /// Both together: a percentile of the sum is one of all, as no mean of percentiles is.
+    #[must_use]
+    pub fn and(&self, other: &Counts) -> Counts {
+        Counts(std::array::from_fn(|bucket| self.0[bucket].saturating_add(other.0[bucket])))
     }
 
     /// The time that so many thousandths of them took at most, or an eighth less; `None` if there are none. What took longer than
@@ -80,11 +88,29 @@ impl Counts {
         }
         let mut counted = 0;
         let reached = |count: &u64| {
-            counted += count;
+            counted = u64::saturating_add(counted, *count);
             counted >= rank
         };
         let bucket = self.0.iter().position(reached)?.min(BUCKETS - 2);
         Some(Duration::from_nanos(longest_of(bucket)))
+    }
+}
+
+impl From<Counts> for Vec<(usize, u64)> {
+    fn from(counts: Counts) -> Vec<(usize, u64)> {
+        counts.0.into_iter().enumerate().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl TryFrom<Vec<(usize, u64)>> for Counts {
+    type Error = &'static str;
+
+    fn try_from(written: Vec<(usize, u64)>) -> Result<Counts, &'static str> {
+        let mut counts = Counts::default();
+        for (bucket, count) in written {
+            *counts.0.get_mut(bucket).ok_or("there is no such bucket")? = count;
+        }
+        Ok(counts)
     }
 }
 
@@ -160,6 +186,21 @@ mod tests {
         }
         latencies.observe(Duration::from_secs(3_600));
         assert!(latencies.counts().quantile(1_000).unwrap() < Duration::from_secs(14));
+    }
+
+    #[test]
+    fn counts_are_added_and_written_as_they_are() {
+        let observed = |ms: &[u64]| {
+            let latencies = Latencies::default();
+            ms.iter().for_each(|ms| latencies.observe(Duration::from_millis(*ms)));
+            latencies.counts()
+        };
+        let sum = observed(&[1, 1, 3_600_000]).and(&observed(&[1, 40]));
+        assert_eq!(sum, observed(&[1, 1, 1, 40, 3_600_000]));
+        let written = serde_json::to_string(&sum).unwrap();
+        assert_eq!(written.matches('[').count(), 1 + 3, "{written}");
+        assert_eq!(serde_json::from_str::<Counts>(&written).unwrap(), sum);
+        assert!(serde_json::from_str::<Counts>("[[145,1]]").is_err(), "a bucket that is not there");
     }
 
     /// Whoever scrapes `/metrics` sees what the library's own histogram showed.

@@ -150,7 +150,12 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let seen = watching::Seen { core: &core, net: &net_stats, health: &health, mailbox: &mailbox, stop };
+    let servers = match &profile {
+        Profile::Cluster(stages) => Some(stages.servers()),
+        Profile::Embedded(_) => None,
+    };
+    let seen =
+        watching::Seen { core: &core, net: &net_stats, health: &health, mailbox: &mailbox, stop, servers };
     let looking = watching::look(config, secrets, address, &seen);
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::Secrets;
 use crate::config::Config;
 use crate::figures::{Looking, Watched};
-use crate::intake::{Health, Intake, Mailbox};
+use crate::intake::{Health, Intake, Mailbox, Servers};
 use crate::ledger::{Source, sqlite};
 use crate::net::{NetStats, Stop};
 
@@ -18,6 +18,8 @@ pub(super) struct Seen<'a> {
     pub(super) health: &'a Arc<Health>,
     pub(super) mailbox: &'a Arc<Mailbox>,
     pub(super) stop: &'a Stop,
+    /// Of a cluster.
+    pub(super) servers: Option<Arc<Servers>>,
 }
 
 /// The name of this server among those of a cluster, and its address otherwise.
@@ -45,7 +47,7 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         server: server_name(config, address),
         ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
         data_dir,
-        has_book: !config.cluster.enabled,
+        servers: seen.servers.clone(),
     };
     Looking::new(watched, Instant::now())
 }

@@ -136,6 +136,8 @@ const read = async () => {
   }
 };
 
+const STEP_S_MIN = 0.9;
+
 export const appendToCharts = (latest) => {
   if (stepMs > 1000) {
     if (performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
@@ -151,7 +153,8 @@ export const appendToCharts = (latest) => {
   const from = latest.at_ms / 1000 - span;
   for (const [kind, chart] of Object.entries(charts)) {
     const [times] = chart.data;
-    if (times.length > 0 && latest.at_ms / 1000 <= times[times.length - 1]) continue;
+    // In a cluster they come whenever a server has said something.
+    if (times.length > 0 && latest.at_ms / 1000 < times[times.length - 1] + STEP_S_MIN) continue;
     [latest.at_ms / 1000, ...values[kind]].forEach((value, at) => chart.data[at].push(value));
     const over = times.findIndex((time) => time >= from);
     if (over > 0) chart.data.forEach((column) => column.splice(0, over));

@@ -117,7 +117,7 @@ const verdict = (level, says, toDo) => {
 
 const draw = () => {
   const { figures } = night;
-  const { health, rates, order_route: route, sales } = figures;
+  const { health, rates, order_route: route, sales, servers } = figures;
   verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do);
   document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   set(byId("server"), figures.server ?? "");
@@ -137,7 +137,8 @@ const draw = () => {
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
   tiles("health", [
-    ["Takes orders", health.ready ? "yes" : `no: ${health.reasons.join(" ")}`],
+    ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
+    ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ["Orders in flight", `${count(health.in_flight)}${limit(health.in_flight_max)}`],
     ["Admitted per second", health.orders_per_s_max > 0 ? `at most ${count(health.orders_per_s_max)}` : "all"],
     ["Commit, p50 and p99", health.commit ? `${milliseconds(health.commit.p50_ms)} and ${milliseconds(health.commit.p99_ms)} ms` : "none now"],
@@ -152,6 +153,12 @@ const draw = () => {
   ]);
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
+};
+
+// One of a cluster's: what it does, or for how long it has said nothing.
+const ofServer = (of) => {
+  if (!of.counted) return `${of.server} silent for ${duration(of.silent_ms)}`;
+  return `${of.server} ${of.ready ? `${rate(of.accepted_per_s)}/s` : "takes no orders"}`;
 };
 
 // A list of names and values whose nodes stay, so that nobody's place in it is lost.

@@ -10,7 +10,9 @@ use serde::Serialize;
 use crate::calendar::format_utc;
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
+use crate::figures::part::SILENT;
 use crate::figures::sales::SaleFigures;
+use crate::figures::sample::ServerFigures;
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
 pub(in crate::figures) const SECONDS: usize = 10;
@@ -49,6 +51,9 @@ pub(in crate::figures) struct Verdict {
 #[derive(Clone, Debug)]
 pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) now: UnixMs,
+    /// One server at least takes them.
+    pub(in crate::figures) takes_orders: bool,
+    /// Of the server that answers, as what follows.
     pub(in crate::figures) stopping: bool,
     /// The ledger takes no writes.
     pub(in crate::figures) read_only: bool,
@@ -69,6 +74,9 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) refunds_due: u64,
     /// For how many seconds in a row they have been busier than [`PROCESSORS_BUSY_MAX`].
     pub(in crate::figures) processors_busy_seconds: usize,
+    /// Why servers take no orders.
+    pub(in crate::figures) reasons: &'a [String],
+    pub(in crate::figures) servers: &'a [ServerFigures],
     pub(in crate::figures) sales: &'a [SaleFigures<'a>],
 }
 
@@ -86,21 +94,28 @@ const RULES: &[Rule] = &[
     Rule {
         level: Level::Red,
         code: "stopping",
-        says: |night| night.stopping.then(|| "The server is stopping and takes no more orders.".to_owned()),
+        says: |night| {
+            (night.stopping && !night.takes_orders)
+                .then(|| "The server is stopping and takes no more orders.".to_owned())
+        },
         action: "If nobody stopped it, read its log and start it again.",
     },
     Rule {
         level: Level::Red,
         code: "disk_takes_no_writes",
         says: |night| {
-            night.read_only.then(|| "The ledger takes no writes: orders are read, none is taken.".to_owned())
+            (night.read_only && !night.takes_orders)
+                .then(|| "The ledger takes no writes: orders are read, none is taken.".to_owned())
         },
         action: "Make room on the ledger's disk, or bring its database back; orders are taken again by themselves.",
     },
     Rule {
         level: Level::Red,
         code: "not_ready",
-        says: |night| Some(format!("No order is taken here: {}.", night.engine_fault.as_ref()?)),
+        says: |night| {
+            let fault = night.engine_fault.as_ref().filter(|_| !night.takes_orders)?;
+            Some(format!("No order is taken here: {fault}."))
+        },
         action: "Mend the engine that is named; orders are taken again by themselves.",
     },
     Rule {
@@ -108,7 +123,7 @@ const RULES: &[Rule] = &[
         code: "clock_unconfirmed",
         says: |night| {
             let says = "The clock is not confirmed: no order is taken, no sale opens or ends.";
-            (!night.clock_confirmed).then(|| says.to_owned())
+            (!night.clock_confirmed && !night.takes_orders).then(|| says.to_owned())
         },
         action: "Look at the system's clock. If it is right, run `doorbuster clock confirm`; if not, stop the server and set it.",
     },
@@ -131,6 +146,33 @@ const RULES: &[Rule] = &[
             })
         },
         action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "servers_silent",
+        says: |night| {
+            let silent = |server: &&ServerFigures| u128::from(server.silent_ms) >= SILENT.as_millis();
+            let silent: Vec<_> = night.servers.iter().filter(silent).collect();
+            let longest = silent.iter().max_by_key(|server| server.silent_ms)?;
+            let (all, heard) = (night.servers.len(), night.servers.len() - silent.len());
+            let (server, seconds) = (&longest.server, longest.silent_ms / 1_000);
+            let others = match silent.len() - 1 {
+                0 => String::new(),
+                others => format!(" (and {others} more)"),
+            };
+            Some(format!("{heard} of {all} servers; {server}{others} silent for {seconds} s."))
+        },
+        action: "See whether it runs, and reaches Redis; start it again. The others take its queues, and nothing that was accepted is lost.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "servers_out",
+        says: |night| {
+            let out = night.servers.iter().filter(|server| server.counted && !server.ready).count();
+            let reason = night.reasons.first().filter(|_| out > 0)?;
+            Some(format!("{out} of {} servers take no orders. {reason}", night.servers.len()))
+        },
+        action: "Mend what is named; the server takes orders again by itself.",
     },
     Rule {
         level: Level::Amber,

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use super::*;
 use crate::figures::sales::Units;
 
@@ -20,6 +22,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
 fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
     Night {
         now: NOW,
+        takes_orders: true,
         stopping: false,
         read_only: false,
         engine_fault: None,
@@ -34,6 +37,8 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         commit_p99: Some(COMMIT_P99_MAX),
         refunds_due: 0,
         processors_busy_seconds: SECONDS - 1,
+        reasons: &[],
+        servers: &[],
         sales,
     }
 }
@@ -41,21 +46,58 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
 /// What makes a night one of each fault, the most severe first, and what is said then.
 type Fault = (&'static str, fn(&mut Night<'_>), &'static str);
 
-const FAULTS: [Fault; 13] = [
-    ("stopping", |night| night.stopping = true, "is stopping"),
-    ("disk_takes_no_writes", |night| night.read_only = true, "takes no writes"),
+fn server(name: &str, silent_ms: u64, ready: bool) -> ServerFigures {
+    ServerFigures {
+        server: name.to_owned(),
+        silent_ms,
+        counted: silent_ms < 2_000,
+        ready,
+        accepted_per_s: 0.0,
+        in_flight: 0,
+        processors_busy: None,
+        memory_bytes: None,
+    }
+}
+
+/// One of three stops, and another is silent.
+static REASONS: LazyLock<[String; 1]> = LazyLock::new(|| ["b: The server is stopping.".to_owned()]);
+static ONE_STOPS: LazyLock<[ServerFigures; 3]> =
+    LazyLock::new(|| [server("a", 0, true), server("b", 500, false), server("c", 3_999, true)]);
+static ONE_IS_SILENT: LazyLock<[ServerFigures; 3]> =
+    LazyLock::new(|| [server("a", 0, true), server("b", 500, false), server("c", 4_000, true)]);
+
+const FAULTS: [Fault; 15] = [
+    ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
+    (
+        "disk_takes_no_writes",
+        |night| (night.takes_orders, night.read_only) = (false, true),
+        "takes no writes",
+    ),
     (
         "not_ready",
-        |night| night.engine_fault = Some("the broker (RocketMQ) takes no messages".to_owned()),
+        |night| {
+            night.takes_orders = false;
+            night.engine_fault = Some("the broker (RocketMQ) takes no messages".to_owned());
+        },
         "here: the broker (RocketMQ) takes no messages.",
     ),
-    ("clock_unconfirmed", |night| night.clock_confirmed = false, "not confirmed"),
+    (
+        "clock_unconfirmed",
+        |night| (night.takes_orders, night.clock_confirmed) = (false, false),
+        "not confirmed",
+    ),
     (
         "disk_full_soon",
         |night| night.disk = Some(Disk { free_bytes: 99 * MIB, bytes: 1000 * DISK_LOW_BYTES }),
         "Only 99 MiB are free",
     ),
     ("outcomes_unknown", |night| night.unknown = 7, "7 orders of the last 10 s"),
+    ("servers_silent", |night| night.servers = &*ONE_IS_SILENT, "2 of 3 servers; c silent for 4 s."),
+    (
+        "servers_out",
+        |night| (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS),
+        "1 of 3 servers take no orders. b: The server is stopping.",
+    ),
     (
         "busy_with_stock",
         |night| night.busy_seconds = SECONDS,
@@ -87,6 +129,17 @@ fn each_fault_is_a_verdict_and_the_most_severe_one_is_given() {
             assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
         }
     }
+}
+
+#[test]
+fn what_is_wrong_with_one_server_alone_is_not_red() {
+    let sales = [sale(Phase::Live, 0, [5, 1, 0])];
+    let mut night = quiet(&sales);
+    (night.stopping, night.read_only, night.clock_confirmed) = (true, true, false);
+    night.engine_fault = Some("the gate (Redis) is not connected".to_owned());
+    assert_eq!(Verdict::on(&night).code, "selling");
+    (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS);
+    assert_eq!(Verdict::on(&night).code, "servers_out");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod build;
 mod cluster;
 mod commands;
 mod connection;
+mod figures;
 mod flight;
 #[cfg(fuzzing)]
 pub mod fuzzing;

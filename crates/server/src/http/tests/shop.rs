@@ -502,7 +502,7 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
         server: "here:80".to_owned(),
         data_dir: Some(data_dir.to_owned()),
         ledger: None,
-        has_book: true,
+        servers: None,
     };
     Looking::new(watched, Instant::now())
 }

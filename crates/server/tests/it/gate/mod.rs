@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod faults;
 mod fencing;
+mod figures;
 mod formats;
 mod refusals;
 mod sentinel;

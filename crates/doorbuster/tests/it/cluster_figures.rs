@@ -1,0 +1,121 @@
+//! Any server of a cluster shows what all of them do, and which one is missed.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cluster::{accepted, ask_once, configure, configure_on, serve};
+use crate::cluster_gate::{until, until_ready};
+use crate::engines::Engines;
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome};
+
+fn figures(server: &Serving) -> Value {
+    let token = format!("Bearer {OPERATOR}");
+    ask_once(server, "GET", "/api/v1/figures", &[("Authorization", token.as_str())], "").json()
+}
+
+/// The ports of the servers that are shown, in order, and whether each is counted.
+fn shown(figures: &Value) -> Vec<(String, bool)> {
+    let one = |server: &Value| {
+        let (_, port) = server["server"].as_str().unwrap().rsplit_once(':').unwrap();
+        (port.to_owned(), server["counted"].as_bool().unwrap())
+    };
+    let mut servers: Vec<_> = figures["servers"].as_array().unwrap().iter().map(one).collect();
+    servers[1..].sort();
+    servers
+}
+
+fn port(server: &Serving) -> String {
+    server.address.port().to_string()
+}
+
+fn until_shown(server: &Serving, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    until(what, || {
+        last = figures(server);
+        (is(&last), last.to_string())
+    });
+    last
+}
+
+/// The first line of `doorbuster watch --json`.
+fn watched(directory: &Path, server: &Serving) -> Value {
+    let mut command = doorbuster(directory);
+    let url = format!("http://{}", server.address);
+    command.args(["watch", "--json", "--server", &url]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    // It goes on until its reader goes.
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn any_server_shows_the_sum_and_says_which_one_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "sum", "");
+    let (a, b, c) = (serve(dir.path()), serve(dir.path()), serve(dir.path()));
+    for (buyer, server) in [(1, &a), (2, &b), (3, &b), (4, &c), (5, &c), (6, &c)] {
+        accepted(server, buyer, "k", 30);
+    }
+    for server in [&a, &b, &c] {
+        let seen = until_shown(server, "it shows the sum", |seen| {
+            seen["totals"]["accepted"] == 6 && shown(seen).iter().all(|(_, counted)| *counted)
+        });
+        let mut others: Vec<_> = [&a, &b, &c].into_iter().map(port).filter(|p| *p != port(server)).collect();
+        others.sort();
+        others.insert(0, port(server));
+        assert_eq!(
+            shown(&seen).into_iter().map(|(port, _)| port).collect::<Vec<_>>(),
+            others,
+            "itself first"
+        );
+        assert_eq!(seen["verdict"]["level"], "green", "{seen}");
+    }
+
+    let gone = port(&b);
+    b.kill();
+    let seen = until_shown(&a, "one is missed", |seen| seen["verdict"]["code"] == "servers_silent");
+    let says = seen["verdict"]["says"].as_str().unwrap();
+    assert!(says.starts_with("2 of 3 servers; ") && says.contains(&format!(":{gone} silent for ")), "{says}");
+    assert_eq!((&seen["verdict"]["level"], &seen["totals"]["accepted"]), (&json!("amber"), &json!(6)));
+    assert!(shown(&seen).contains(&(gone.clone(), false)), "{seen}");
+    let line = watched(dir.path(), &a);
+    assert_eq!(line["verdict"]["code"], "servers_silent", "{line}");
+    assert!(shown(&line).contains(&(gone, false)), "{line}");
+
+    // Who stops in order is not missed.
+    let stopped = port(&c);
+    assert_eq!(c.stop(), 0);
+    let seen = until_shown(&a, "it has left", |seen| shown(seen).iter().all(|(port, _)| *port != stopped));
+    assert_eq!(shown(&seen).len(), 2, "{seen}");
+    let status = doorbuster(dir.path())
+        .args(["status", "--server", &format!("http://{}", a.address)])
+        .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR)
+        .output();
+    assert_eq!(outcome(status.unwrap()).0, 0, "orders are taken");
+}
+
+#[test]
+fn a_server_shows_its_own_figures_while_redis_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["redis"], &[]);
+    configure_on(&engines.address("redis"), dir.path(), "alone", "");
+    let (a, b) = (serve(dir.path()), serve(dir.path()));
+    let both = |seen: &Value| shown(seen).iter().filter(|(_, counted)| *counted).count() == 2;
+    until_shown(&a, "both are shown", both);
+    engines.kill("redis");
+    let seen = until_shown(&a, "the other is silent", |seen| seen["servers"][1]["counted"] == false);
+    let seen = until_shown(&a, "its own go on", |later| {
+        later["number"].as_u64() >= seen["number"].as_u64().map(|number| number + 2)
+    });
+    assert_eq!((&seen["servers"][0]["counted"], &seen["verdict"]["level"]), (&json!(true), &json!("red")));
+    engines.up(&["redis"]);
+    until_ready(&a);
+    until_ready(&b);
+    until_shown(&a, "both are shown again", both);
+}

@@ -1,0 +1,162 @@
+//! What one server knows of its last second, as servers make it known to each other, and the sum of several.
+//!
+//! Rates and counts are added, and percentiles are those of the added counts. What is sold is not in it: every server reads that
+//! from the ledger. Must not: know how it is carried.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, tenths};
+use crate::intake::{Heard, Servers};
+use crate::metrics::Counts;
+
+/// What was heard so long ago is not in the sum: figures are at most so old.
+const COUNTED: Duration = Duration::from_secs(2);
+/// Whoever has said nothing for so long is missed; one slow second is none.
+pub(super) const SILENT: Duration = Duration::from_secs(4);
+/// Of each reason why a server takes no orders: what an engine answered may be of any length.
+const REASON_CHARS_MAX: usize = 300;
+
+/// A server of another version may know more, which is passed over, or less, which reads as nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Part {
+    pub(super) server: String,
+    pub(super) rates: Rates,
+    /// Per second.
+    pub(super) refused_by_code: BTreeMap<String, f64>,
+    pub(super) order: Counts,
+    pub(super) commit: Counts,
+    pub(super) recent: Recent,
+    pub(super) totals: Totals,
+    pub(super) health: HealthFigures,
+}
+
+/// Of the last [`super::verdict::SECONDS`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Recent {
+    pub(super) order: Counts,
+    pub(super) commit: Counts,
+    pub(super) unknown: u64,
+}
+
+impl Part {
+    /// For the others.
+    pub(super) fn written(&self) -> Vec<u8> {
+        let mut part = self.clone();
+        for reason in &mut part.health.reasons {
+            *reason = reason.chars().take(REASON_CHARS_MAX).collect();
+        }
+        serde_json::to_vec(&part).expect("all of it is plain")
+    }
+
+    /// Adds another server's.
+    fn add(&mut self, other: Part) {
+        self.rates = self.rates.and(other.rates);
+        for (code, rate) in other.refused_by_code {
+            let sum = self.refused_by_code.entry(code).or_default();
+            *sum = tenths(*sum + rate);
+        }
+        self.order = self.order.and(&other.order);
+        self.commit = self.commit.and(&other.commit);
+        self.recent = Recent {
+            order: self.recent.order.and(&other.recent.order),
+            commit: self.recent.commit.and(&other.recent.commit),
+            unknown: self.recent.unknown.saturating_add(other.recent.unknown),
+        };
+        self.health.add(other.health);
+    }
+
+    fn shown(&self, silent: Duration, counted: bool) -> ServerFigures {
+        ServerFigures {
+            server: self.server.clone(),
+            silent_ms: u64::try_from(silent.as_millis()).unwrap_or(u64::MAX),
+            counted,
+            ready: self.health.ready,
+            accepted_per_s: self.rates.accepted,
+            in_flight: self.health.in_flight,
+            processors_busy: self.health.processors_busy,
+            memory_bytes: self.health.memory_bytes,
+        }
+    }
+
+    /// The sum of this server's and what was heard of the others, and whose it is.
+    pub(super) fn with(&self, others: &[Heard], now: Instant) -> (Part, Vec<ServerFigures>) {
+        let mut heard: Vec<_> = others
+            .iter()
+            .filter_map(|heard| {
+                // Of what can't be read there is nothing to say.
+                let part: Part = serde_json::from_slice(&heard.said).ok()?;
+                if part.server.is_empty() {
+                    return None;
+                }
+                let silent = now.saturating_duration_since(heard.at);
+                Some((part, silent, heard.lives && silent <= COUNTED))
+            })
+            .collect();
+        // A server that was started again has been heard as two: the one that lives is it.
+        heard.sort_by(|(a, a_silent, a_counted), (b, b_silent, b_counted)| {
+            (&a.server, Reverse(a_counted), a_silent).cmp(&(&b.server, Reverse(b_counted), b_silent))
+        });
+        heard.dedup_by(|(later, _, counted), (first, _, _)| later.server == first.server && !*counted);
+        heard.retain(|(part, _, counted)| part.server != self.server || *counted);
+        debug_assert!(heard.len() <= Servers::OTHERS_MAX, "what is heard is bounded");
+
+        let mut sum = self.clone();
+        if heard.iter().any(|(_, _, counted)| *counted) {
+            sum.health.name_reasons(&self.server);
+        }
+        let mut servers = vec![self.shown(Duration::ZERO, true)];
+        for (mut part, silent, counted) in heard {
+            servers.push(part.shown(silent, counted));
+            // What a server has done stays done when it goes.
+            sum.totals = sum.totals.and(part.totals);
+            if counted {
+                part.health.name_reasons(&part.server);
+                sum.add(part);
+            }
+        }
+        sum.health.commit = Took::of(&sum.commit);
+        (sum, servers)
+    }
+}
+
+impl HealthFigures {
+    fn name_reasons(&mut self, server: &str) {
+        self.reasons.iter_mut().for_each(|reason| *reason = format!("{server}: {reason}"));
+    }
+
+    /// Orders are taken while one server takes them, and the machine that is worst off counts. The ledger's disk is none of theirs.
+    fn add(&mut self, other: HealthFigures) {
+        self.ready |= other.ready;
+        self.reasons.extend(other.reasons);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        // Where one has no bound, all together have none.
+        self.in_flight_max = match (self.in_flight_max, other.in_flight_max) {
+            (0, _) | (_, 0) => 0,
+            (ours, theirs) => ours.saturating_add(theirs),
+        };
+        self.orders_per_s_max = match (self.orders_per_s_max, other.orders_per_s_max) {
+            (0, _) | (_, 0) => 0,
+            (ours, theirs) => ours.saturating_add(theirs),
+        };
+        if other.clock_difference_ms.unsigned_abs() > self.clock_difference_ms.unsigned_abs() {
+            self.clock_difference_ms = other.clock_difference_ms;
+        }
+        self.clock_confirmed &= other.clock_confirmed;
+        self.memory_bytes = match (self.memory_bytes, other.memory_bytes) {
+            (Some(ours), Some(theirs)) => Some(ours.saturating_add(theirs)),
+            (one, another) => one.or(another),
+        };
+        self.connections = self.connections.saturating_add(other.connections);
+        self.processors_busy =
+            [self.processors_busy, other.processors_busy].into_iter().flatten().reduce(f64::max);
+    }
+}
+
+#[cfg(test)]
+mod tests;

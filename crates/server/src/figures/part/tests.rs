@@ -1,0 +1,131 @@
+use serde_json::json;
+
+use super::*;
+use crate::metrics::Latencies;
+
+fn part(server: &str, accepted: f64, order_ms: &[u64]) -> Part {
+    let latencies = Latencies::default();
+    order_ms.iter().for_each(|ms| latencies.observe(Duration::from_millis(*ms)));
+    Part {
+        server: server.to_owned(),
+        rates: Rates { received: accepted, accepted, ..Rates::default() },
+        refused_by_code: [("sold_out".to_owned(), 0.1)].into(),
+        order: latencies.counts(),
+        recent: Recent { order: latencies.counts(), unknown: 1, ..Recent::default() },
+        totals: Totals { accepted: 100, ..Totals::default() },
+        health: HealthFigures {
+            ready: true,
+            in_flight: 3,
+            in_flight_max: 10,
+            orders_per_s_max: 500,
+            clock_difference_ms: -2,
+            clock_confirmed: true,
+            memory_bytes: Some(1_000),
+            connections: 7,
+            processors_busy: Some(0.25),
+            ..HealthFigures::default()
+        },
+        ..Part::default()
+    }
+}
+
+fn heard(part: &Part, at: Instant, lives: bool) -> Heard {
+    Heard { said: part.written().into(), at, lives }
+}
+
+#[test]
+fn what_servers_do_is_added_and_percentiles_are_of_all() {
+    let now = Instant::now();
+    // The slow tenth is all on one server: a mean of the two percentiles would be far off.
+    let (a, mut b) = (part("a", 0.1, &[1; 90]), part("b", 0.2, &[1_000; 10]));
+    b.health.processors_busy = Some(0.75);
+    b.health.clock_difference_ms = 40;
+    b.refused_by_code.insert("paused".to_owned(), 5.0);
+    let (sum, servers) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!((sum.rates.accepted, sum.totals.accepted, sum.recent.unknown), (0.3, 200, 2));
+    assert_eq!(json!(sum.refused_by_code), json!({ "paused": 5.0, "sold_out": 0.2 }));
+    let took = Took::of(&sum.order).unwrap();
+    assert!(took.count == 100 && took.p50_ms < 2.0 && took.p99_ms >= 1_000.0, "{took:?}");
+    assert_eq!(sum.recent.order, sum.order);
+    let health = &sum.health;
+    assert_eq!((health.in_flight, health.in_flight_max, health.orders_per_s_max), (6, 20, 1_000));
+    assert_eq!((health.memory_bytes, health.connections), (Some(2_000), 14));
+    assert_eq!((health.processors_busy, health.clock_difference_ms), (Some(0.75), 40), "the worst");
+    let shown: Vec<_> = servers.iter().map(|shown| (&*shown.server, shown.accepted_per_s)).collect();
+    assert_eq!(shown, [("a", 0.1), ("b", 0.2)]);
+
+    b.health.in_flight_max = 0;
+    let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!(sum.health.in_flight_max, 0, "one without a bound makes it none");
+}
+
+#[test]
+fn a_server_counts_while_it_speaks_and_is_missed_afterwards() {
+    let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    let begun = Instant::now();
+    for (silent_ms, lives, counted) in
+        [(0, true, true), (2_000, true, true), (2_001, true, false), (0, false, false), (60_000, true, false)]
+    {
+        let now = begun + Duration::from_millis(silent_ms);
+        let (sum, servers) = a.with(&[heard(&b, begun, lives)], now);
+        let case = format!("{silent_ms} {lives}");
+        assert_eq!((servers[1].counted, servers[1].silent_ms), (counted, silent_ms), "{case}");
+        assert_eq!(sum.rates.accepted, if counted { 3.0 } else { 1.0 }, "{case}");
+        assert_eq!(sum.totals.accepted, 200, "what it did stays done: {case}");
+    }
+}
+
+#[test]
+fn orders_are_taken_while_one_server_takes_them_and_reasons_say_whose_they_are() {
+    let now = Instant::now();
+    let (mut a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    a.health.ready = false;
+    a.health.reasons = vec!["It stops.".to_owned()];
+    let (sum, servers) = a.with(&[heard(&b, now, true)], now);
+    assert!(sum.health.ready && !servers[0].ready && servers[1].ready);
+    assert_eq!(sum.health.reasons, ["a: It stops."]);
+    let (sum, _) = a.with(&[], now);
+    assert!(!sum.health.ready);
+    assert_eq!(sum.health.reasons, ["It stops."], "nobody else could be meant");
+    let (sum, _) = b.with(&[heard(&a, now, true)], now);
+    assert!(sum.health.ready);
+    assert_eq!(sum.health.reasons, ["a: It stops."]);
+}
+
+#[test]
+fn a_server_that_was_started_again_is_one() {
+    let begun = Instant::now();
+    let now = begun + Duration::from_secs(30);
+    let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    let names = |others: &[Heard]| {
+        let (_, servers) = a.with(others, now);
+        servers.iter().map(|shown| (shown.server.clone(), shown.counted)).collect::<Vec<_>>()
+    };
+    let both = [("a".to_owned(), true), ("b".to_owned(), true)];
+    assert_eq!(names(&[heard(&b, begun, true), heard(&b, now, true)]), both);
+    assert_eq!(names(&[heard(&b, now, true), heard(&b, begun, true), heard(&a, begun, true)]), both);
+    let gone = [("a".to_owned(), true), ("b".to_owned(), false)];
+    assert_eq!(names(&[heard(&b, begun, true), heard(&b, begun, false)]), gone);
+}
+
+#[test]
+fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
+    let mut full = part("a", 1.0, &[]);
+    let latencies = Latencies::default();
+    for us in (0..14_000_000).step_by(10).chain([u64::MAX]) {
+        latencies.observe(Duration::from_micros(us));
+    }
+    let counts = latencies.counts();
+    full.recent = Recent { order: counts.clone(), commit: counts.clone(), unknown: u64::MAX };
+    (full.order, full.commit) = (counts.clone(), counts);
+    full.health.reasons = vec!["\u{1}".repeat(100_000); 4];
+    let written = full.written();
+    assert!(written.len() < Servers::SAID_BYTES_MAX, "{}", written.len());
+
+    let now = Instant::now();
+    let said = |text: &str| Heard { said: text.as_bytes().into(), at: now, lives: true };
+    let older = said(r#"{"server":"b","rates":{"accepted":2.0},"tomorrow":1}"#);
+    let others = [said("\u{0}"), said("[]"), older];
+    let (sum, servers) = part("a", 1.0, &[]).with(&others, now);
+    assert_eq!((sum.rates.accepted, servers.len()), (3.0, 2));
+}
