@@ -17,6 +17,7 @@ pub mod host;
 pub mod load;
 pub mod measure;
 pub mod peak;
+pub mod peers;
 pub mod progress;
 pub mod reference;
 pub mod rehearsal;

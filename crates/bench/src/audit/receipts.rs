@@ -58,6 +58,11 @@ impl Receipts {
         self.unreadable
     }
 
+    /// All of them, in memory: of a short load.
+    pub(crate) fn all(&mut self) -> io::Result<HashSet<u128>> {
+        self.hashes(0, &(0..=u8::MAX))
+    }
+
     /// The ids from number `first` on whose first byte is one of `part`.
     pub(super) fn hashes(
         &mut self,

@@ -50,19 +50,8 @@ impl Nginx {
     fn start_as(folder: &Path, modules: &str, answer: &str) -> anyhow::Result<Self> {
         let files = folder.join("files");
         std::fs::create_dir(&files).context("nginx's folder")?;
-        let log = folder.join("log");
-        for _ in 0..PORT_ATTEMPTS {
-            let port = process::free_port()?;
-            let configuration = folder.join("nginx.conf");
-            std::fs::write(&configuration, configure(folder, port, modules, answer))
-                .context("nginx's configuration")?;
-            let mut guard = spawn(folder, &configuration, &log)?;
-            let address = SocketAddr::from(([127, 0, 0, 1], port));
-            if answers(&mut guard, address)? {
-                return Ok(Self { guard, address, files });
-            }
-        }
-        bail!("nginx did not start: {}", process::log_tail(&log));
+        let (guard, address) = start_with(folder, |port| configure(folder, port, modules, answer))?;
+        Ok(Self { guard, address, files })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -82,6 +71,24 @@ impl Nginx {
             None => Ok(()),
         }
     }
+}
+
+/// Starts nginx with the configuration that is made for a free port, and waits until it listens.
+pub(crate) fn start_with(
+    folder: &Path,
+    configuration: impl Fn(u16) -> String,
+) -> anyhow::Result<(Guard, SocketAddr)> {
+    let (file, log) = (folder.join("nginx.conf"), folder.join("log"));
+    for _ in 0..PORT_ATTEMPTS {
+        let port = process::free_port()?;
+        std::fs::write(&file, configuration(port)).context("nginx's configuration")?;
+        let mut guard = spawn(folder, &file, &log)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if answers(&mut guard, address)? {
+            return Ok((guard, address));
+        }
+    }
+    bail!("nginx did not start: {}", process::log_tail(&log));
 }
 
 /// `nginx/1.22.1`, or why it can't be said.

@@ -4,6 +4,7 @@
 
 mod compare;
 mod peak;
+mod peers;
 mod place;
 mod report;
 pub(crate) mod signals;
@@ -18,6 +19,7 @@ use server::config::Environment;
 
 use self::compare::CompareArguments;
 use self::peak::{DurabilityArguments, PeakArguments};
+use self::peers::PeersArguments;
 use self::report::ReportArguments;
 use self::suite::RunArguments;
 use self::tools::{ConsumerArguments, ProducerArguments};
@@ -34,6 +36,7 @@ Start here:
   doorbuster bench run order-embedded        this program's orders beside nginx
   doorbuster bench peak --quick              the load that this machine carries within 50 ms
   doorbuster bench durability --quick        what each flush setting costs, and what a crash loses under it
+  doorbuster bench peers                     this program beside nginx, Lua and Redis
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
 signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.
@@ -52,6 +55,7 @@ enum BenchCommand {
     Run(Box<RunArguments>),
     Peak(Box<PeakArguments>),
     Durability(DurabilityArguments),
+    Peers(Box<PeersArguments>),
     Report(ReportArguments),
     Compare(CompareArguments),
     /// Print the JSON schema of the reports
@@ -77,6 +81,7 @@ pub(crate) fn run(arguments: &BenchArguments, environment: &Environment) -> Resu
             peak::run_peak(arguments, peak::Secrets { operator_token, token_secret })
         }
         BenchCommand::Durability(arguments) => peak::run_durability(arguments),
+        BenchCommand::Peers(arguments) => peers::run(arguments),
         BenchCommand::Producer(arguments) => tools::produce(arguments),
         BenchCommand::Consumer(arguments) => tools::consume(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),

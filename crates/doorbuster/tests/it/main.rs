@@ -8,6 +8,7 @@ mod arguments;
 mod bench_cli;
 mod bench_durability;
 mod bench_peak;
+mod bench_peers;
 mod bench_run;
 mod bench_signals;
 mod between;
