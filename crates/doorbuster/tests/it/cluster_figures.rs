@@ -74,15 +74,19 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
             others,
             "itself first"
         );
-        assert_eq!(seen["verdict"]["level"], "green", "{seen}");
+        // A machine that is busy with other tests is amber, too.
+        assert!(!seen["verdict"]["code"].as_str().unwrap().starts_with("servers_"), "{}", seen["verdict"]);
     }
 
     let gone = port(&b);
     b.kill();
-    let seen = until_shown(&a, "one is missed", |seen| seen["verdict"]["code"] == "servers_silent");
-    let says = seen["verdict"]["says"].as_str().unwrap();
-    assert!(says.starts_with("2 of 3 servers; ") && says.contains(&format!(":{gone} silent for ")), "{says}");
-    assert_eq!((&seen["verdict"]["level"], &seen["totals"]["accepted"]), (&json!("amber"), &json!(6)));
+    let seen = until_shown(&a, "one is missed", |seen| {
+        let says = seen["verdict"]["says"].as_str().unwrap();
+        says.starts_with("2 of 3 servers; ") && says.contains(&format!(":{gone} silent for "))
+    });
+    let verdict = &seen["verdict"];
+    assert_eq!((&verdict["code"], &verdict["level"]), (&json!("servers_silent"), &json!("amber")));
+    assert_eq!(seen["totals"]["accepted"], 6, "what it did stays done");
     assert!(shown(&seen).contains(&(gone.clone(), false)), "{seen}");
     let line = watched(dir.path(), &a);
     assert_eq!(line["verdict"]["code"], "servers_silent", "{line}");
