@@ -36,6 +36,6 @@ pub use notice::Notice;
 pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;
-pub use sale::{ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
+pub use sale::{ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
 pub use sales::{Sale, Sales, Terms};
 pub use stock::{Adjust, Stock};
