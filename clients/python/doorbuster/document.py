@@ -152,11 +152,13 @@ class Item(TypedDict):
     image: ItemImage | None
 
 
-class SaleChangeRequest(TypedDict, closed=True):
+class ItemChangeRequest(TypedDict, closed=True):
+    product: int
     title: NotRequired[str]
-    starts_at_ms: NotRequired[Milliseconds]
-    ends_at_ms: NotRequired[Milliseconds]
-    payment_s: NotRequired[int]
+    description: NotRequired[str]
+    price: NotRequired[int]
+    list_price: NotRequired[int]
+    limit: NotRequired[int | None]
 
 
 class ClockConfirmationRequest(TypedDict, closed=True):
@@ -498,6 +500,14 @@ class SaleRequest(TypedDict, closed=True):
     payment_s: NotRequired[int | None]
     open_holds_per_buyer_max: NotRequired[int]
     items: list[ItemRequest]
+
+
+class SaleChangeRequest(TypedDict, closed=True):
+    title: NotRequired[str]
+    starts_at_ms: NotRequired[Milliseconds]
+    ends_at_ms: NotRequired[Milliseconds]
+    payment_s: NotRequired[int]
+    items: NotRequired[list[ItemChangeRequest]]
 
 
 class Audit(TypedDict):

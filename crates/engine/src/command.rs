@@ -16,6 +16,8 @@ pub enum Command {
     Pause(SaleId),
     Resume(SaleId),
     End(SaleId),
+    /// A sale that has sold nothing is to be as if it had never been. Its number stays taken.
+    DeleteSale(SaleId),
     /// Moves the total of a SKU; `key` is the operator's idempotency key.
     Adjust {
         sku: SkuId,

@@ -18,6 +18,7 @@ pub enum Event {
     SalePaused(SaleId),
     SaleResumed(SaleId),
     SaleEnded(SaleId),
+    SaleDeleted(SaleId),
     StockAdjusted {
         sku: SkuId,
         how: Adjust,
@@ -73,6 +74,21 @@ pub enum Event {
         /// Who said so: 1 to 64 bytes.
         who: Box<str>,
     },
+}
+
+impl Event {
+    /// Whether [`crate::Sales`] follow it.
+    pub fn is_about_a_sale(&self) -> bool {
+        matches!(
+            self,
+            Event::SaleCreated(_)
+                | Event::SaleChanged { .. }
+                | Event::SalePaused(_)
+                | Event::SaleResumed(_)
+                | Event::SaleEnded(_)
+                | Event::SaleDeleted(_)
+        )
+    }
 }
 
 /// An event with its place and time.

@@ -40,6 +40,6 @@ pub use operator::{Operator, Operators, ROOT, Role};
 pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;
-pub use sale::{ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
+pub use sale::{ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
 pub use sales::{Sale, Sales, Terms};
 pub use stock::{Adjust, Stock};

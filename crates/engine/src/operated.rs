@@ -34,6 +34,7 @@ impl Operated {
         let (what, sale, about) = match command {
             Command::CreateSale(spec) => ("sale_created", Some(spec.id), String::new()),
             Command::ChangeSale { sale, .. } => ("sale_changed", Some(*sale), String::new()),
+            Command::DeleteSale(sale) => ("sale_deleted", Some(*sale), String::new()),
             Command::Pause(sale) => ("sale_paused", Some(*sale), String::new()),
             Command::Resume(sale) => ("sale_resumed", Some(*sale), String::new()),
             Command::End(sale) => ("sale_ended", Some(*sale), String::new()),

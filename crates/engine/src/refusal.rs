@@ -45,6 +45,8 @@ pub enum Refusal {
     /// No refund is due for this payment.
     NothingToSettle,
     SaleExists,
+    /// The sale has started, or sold something: what it sells, and on which terms, stays.
+    SaleStarted,
     /// The sale as described can't be; the text says which bound it breaks.
     InvalidSale(&'static str),
     /// The change can't be made any more; the text says why.
@@ -79,6 +81,7 @@ impl Refusal {
             Refusal::RefundTooLarge => "refund_too_large",
             Refusal::NothingToSettle => "nothing_to_settle",
             Refusal::SaleExists => "sale_exists",
+            Refusal::SaleStarted => "sale_started",
             Refusal::InvalidSale(_) => "invalid_sale",
             Refusal::InvalidChange(_) => "invalid_change",
             Refusal::CorrectionTooLarge => "correction_too_large",
@@ -123,7 +126,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::RefundTooLarge => "this is more money, or more units, than is left of the order",
             Refusal::NothingToSettle => "no refund is due for this payment",
-            Refusal::SaleExists => "a sale with this id exists and is not the same",
+            Refusal::SaleExists => "a sale with this id exists and is not the same, or was deleted",
+            Refusal::SaleStarted => {
+                "the sale has started or has orders: its items can't be changed, and it can't be deleted"
+            }
             Refusal::InvalidSale(why) | Refusal::InvalidChange(why) => why,
             Refusal::CorrectionTooLarge => "fewer units are available than the correction takes away",
         };

@@ -1,5 +1,7 @@
 //! A sale and its items: what an operator describes, and when it sells.
 
+use std::collections::BTreeMap;
+
 use crate::{ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 
 /// Bounds of what an operator may describe; each is checked when a sale is created or changed.
@@ -168,12 +170,26 @@ impl ItemSpec {
 /// What may be changed in a sale that exists; `None` leaves it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SaleChange {
+    /// Only before the start, and before anything was ordered. Each product once.
+    pub items: Vec<ItemChange>,
     pub title: Option<String>,
     /// Only before the start.
     pub starts_at: Option<UnixMs>,
     pub ends_at: Option<UnixMs>,
     /// For orders placed from now on. A sale whose orders are paid on placing stays so.
     pub payment_ms: Option<u64>,
+}
+
+/// What may be changed in an item; `None` leaves it as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemChange {
+    pub product: ProductId,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub price: Option<u64>,
+    pub list_price: Option<u64>,
+    /// `Some(None)`: as many as there are.
+    pub limit: Option<Option<u32>>,
 }
 
 /// What a sale is doing at a moment.
@@ -220,6 +236,15 @@ impl Phase {
 }
 
 pub(crate) fn apply_change(spec: &mut SaleSpec, change: &SaleChange) {
+    // The items of a sale are up to 10,000, and so are those that change.
+    if !change.items.is_empty() {
+        let changes: BTreeMap<_, _> = change.items.iter().map(|item| (item.product, item)).collect();
+        for item in &mut spec.items {
+            if let Some(change) = changes.get(&item.product) {
+                apply_item_change(item, change);
+            }
+        }
+    }
     if let Some(title) = &change.title {
         spec.title.clone_from(title);
     }
@@ -232,6 +257,18 @@ pub(crate) fn apply_change(spec: &mut SaleSpec, change: &SaleChange) {
     if let Some(ms) = change.payment_ms {
         spec.payment = Payment::WithinMs(ms);
     }
+}
+
+fn apply_item_change(item: &mut ItemSpec, change: &ItemChange) {
+    if let Some(title) = &change.title {
+        item.title.clone_from(title);
+    }
+    if let Some(description) = &change.description {
+        item.description.clone_from(description);
+    }
+    item.price = change.price.unwrap_or(item.price);
+    item.list_price = change.list_price.unwrap_or(item.list_price);
+    item.limit = change.limit.unwrap_or(item.limit);
 }
 
 /// A sale to read: its description with the state and the stock of each item.

@@ -4,11 +4,13 @@
 //! that many servers write. It judges the commands of operators about sales and follows the events that they make;
 //! all other events are left out of it. Must not: know stock, orders or buyers.
 
+use std::collections::BTreeSet;
+
 use crate::sale::apply_change;
 use crate::sharded::FixedMap;
 use crate::{
-    Entry, Event, Inconsistent, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId,
-    UnixMs,
+    Entry, Event, Inconsistent, ItemChange, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec,
+    Seq, SkuId, UnixMs,
 };
 
 /// A sale as it stands.
@@ -19,6 +21,8 @@ pub struct Sale {
     pub first_sku: SkuId,
     pub paused: bool,
     pub ended: bool,
+    /// It is ended too, and has no orders. What is left of it keeps its number, and those of its SKUs, from use.
+    pub deleted: bool,
     /// The number of the latest entry about it: newer states have higher ones.
     pub version: Seq,
     /// How its orders are paid, and since which entry.
@@ -36,6 +40,27 @@ impl Sale {
         (self.first_sku.0..self.first_sku.0 + items).map(SkuId)
     }
 
+    /// Checks which items a change is about, and whether it comes in time.
+    fn check_items(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
+        if change.items.is_empty() {
+            return Ok(());
+        }
+        if now >= self.spec.starts_at {
+            return Err(Refusal::SaleStarted);
+        }
+        let known: BTreeSet<_> = self.spec.items.iter().map(|item| item.product).collect();
+        let mut named = BTreeSet::new();
+        for ItemChange { product, .. } in &change.items {
+            if !known.contains(product) {
+                return Err(Refusal::UnknownSku);
+            }
+            if !named.insert(*product) {
+                return Err(Refusal::InvalidChange("a product may be changed only once at a time"));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks a change against the sale as it is now.
     fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
         let invalid = |why| Err(Refusal::InvalidChange(why));
@@ -43,6 +68,7 @@ impl Sale {
         if self.ended || (self.phase(now) == Phase::Ended && change.ends_at.is_none()) {
             return Err(Refusal::Ended);
         }
+        self.check_items(now, change)?;
         if change.starts_at.is_some() && now >= self.spec.starts_at {
             return invalid("the sale has started: its start can't be moved any more");
         }
@@ -58,7 +84,7 @@ impl Sale {
     }
 }
 
-/// What an order needs to know of its SKU; none of it ever changes.
+/// What an order needs to know of its SKU; none of it changes once there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Minor units, per unit.
@@ -129,7 +155,7 @@ impl Sales {
     /// If the entry is of another kind or does not follow from the ones before it; the registry is as it was.
     pub fn replay(&mut self, entry: &Entry) -> Result<(), Inconsistent> {
         let refuse = |why| Err(Inconsistent { seq: entry.seq, why });
-        if !is_about_a_sale(&entry.event) {
+        if !entry.event.is_about_a_sale() {
             return refuse("the entry is not about a sale");
         }
         if entry.seq <= self.seen {
@@ -150,7 +176,7 @@ impl Sales {
     /// Creating the same sale again is answered as the first time, if nothing of it was changed since.
     pub(crate) fn create(&self, spec: SaleSpec) -> Result<Option<Event>, Refusal> {
         if let Some(sale) = self.get(spec.id) {
-            return if sale.spec == spec { Ok(None) } else { Err(Refusal::SaleExists) };
+            return if !sale.deleted && sale.spec == spec { Ok(None) } else { Err(Refusal::SaleExists) };
         }
         self.check_new(&spec)?;
         spec.check_texts()?;
@@ -165,7 +191,7 @@ impl Sales {
     ) -> Result<Option<Event>, Refusal> {
         let sale = self.known(id)?;
         sale.check_change(now, &change)?;
-        if change.title.is_some() {
+        if change.title.is_some() || !change.items.is_empty() {
             let mut changed = sale.spec.clone();
             apply_change(&mut changed, &change);
             changed.check_texts()?;
@@ -186,9 +212,30 @@ impl Sales {
         Ok((!self.known(id)?.ended).then_some(Event::SaleEnded(id)))
     }
 
+    /// Deleting a sale again is answered as the first time. Whether it has orders is judged beside it.
+    pub(crate) fn delete(&self, now: UnixMs, id: SaleId) -> Result<Option<Event>, Refusal> {
+        let sale = self.get(id).ok_or(Refusal::UnknownSale)?;
+        if sale.deleted {
+            return Ok(None);
+        }
+        if now >= sale.spec.starts_at {
+            return Err(Refusal::SaleStarted);
+        }
+        Ok(Some(Event::SaleDeleted(id)))
+    }
+
+    /// The sale of which an event says what only one that has sold nothing may come to.
+    pub(crate) fn needs_no_orders(&self, event: &Event) -> Option<&Sale> {
+        match event {
+            Event::SaleChanged { sale, change } if !change.items.is_empty() => self.get(*sale),
+            Event::SaleDeleted(sale) => self.get(*sale),
+            _ => None,
+        }
+    }
+
     /// Whether a command could have made this event about a sale.
     pub(crate) fn check(&self, at: UnixMs, event: &Event) -> Result<(), &'static str> {
-        let known = |id: &SaleId| self.get(*id).ok_or("the sale is unknown");
+        let known = |id: &SaleId| self.known(*id).map_err(|_refusal| "the sale is unknown");
         match event {
             Event::SaleCreated(spec) if self.get(spec.id).is_some() => Err("the sale exists already"),
             Event::SaleCreated(spec) => self.check_new(spec).map_err(|_refusal| "the sale breaks a bound"),
@@ -198,6 +245,8 @@ impl Sales {
             Event::SalePaused(sale) | Event::SaleResumed(sale) | Event::SaleEnded(sale) => {
                 known(sale).map(|_sale| ())
             }
+            Event::SaleDeleted(sale) if at >= known(sale)?.spec.starts_at => Err("the sale had started"),
+            Event::SaleDeleted(_) => Ok(()),
             _ => unreachable!("only events about sales come here"),
         }
     }
@@ -209,15 +258,27 @@ impl Sales {
         match &entry.event {
             Event::SaleCreated(spec) => self.add(seq, spec),
             Event::SaleChanged { sale, change } => {
-                let sale = self.touch(*sale, seq);
+                let id = *sale;
+                let sale = self.touch(id, seq);
                 apply_change(&mut sale.spec, change);
                 if change.payment_ms.is_some() {
                     sale.payments.push((seq, sale.spec.payment));
+                }
+                if !change.items.is_empty() {
+                    let sale = &self.sales[self.by_id[&id] as usize];
+                    let terms = &mut self.terms[sale.first_sku.0 as usize..];
+                    for (terms, item) in terms.iter_mut().zip(&sale.spec.items) {
+                        (terms.price, terms.limit) = (item.price, item.limit);
+                    }
                 }
             }
             Event::SalePaused(sale) => self.touch(*sale, seq).paused = true,
             Event::SaleResumed(sale) => self.touch(*sale, seq).paused = false,
             Event::SaleEnded(sale) => self.touch(*sale, seq).ended = true,
+            Event::SaleDeleted(sale) => {
+                let sale = self.touch(*sale, seq);
+                (sale.ended, sale.deleted) = (true, true);
+            }
             _ => unreachable!("only events about sales come here"),
         }
     }
@@ -235,6 +296,7 @@ impl Sales {
             first_sku,
             paused: false,
             ended: false,
+            deleted: false,
             version: seq,
             payments: vec![(seq, spec.payment)],
         });
@@ -259,22 +321,17 @@ impl Sales {
     }
 
     fn known(&self, id: SaleId) -> Result<&Sale, Refusal> {
-        self.get(id).ok_or(Refusal::UnknownSale)
+        self.get(id).filter(|sale| !sale.deleted).ok_or(Refusal::UnknownSale)
+    }
+
+    /// Whether there is a SKU of this number, of a sale that was not deleted.
+    pub(crate) fn known_sku(&self, sku: SkuId) -> Result<(), Refusal> {
+        let sale = self.of_sku(sku).filter(|sale| !sale.deleted);
+        sale.map(drop).ok_or(Refusal::UnknownSku)
     }
 
     fn unfinished(&self, now: UnixMs, id: SaleId) -> Result<&Sale, Refusal> {
         let sale = self.known(id)?;
         if sale.phase(now) == Phase::Ended { Err(Refusal::Ended) } else { Ok(sale) }
     }
-}
-
-pub(crate) fn is_about_a_sale(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::SaleCreated(_)
-            | Event::SaleChanged { .. }
-            | Event::SalePaused(_)
-            | Event::SaleResumed(_)
-            | Event::SaleEnded(_)
-    )
 }

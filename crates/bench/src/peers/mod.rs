@@ -22,6 +22,7 @@ use self::play::Stage;
 use crate::host::usage::Watched;
 use crate::load::Trial;
 use crate::load::choice::Random;
+use crate::target::engines::RedisLog;
 use crate::target::installation::Site;
 
 pub use self::play::Books;
@@ -61,8 +62,10 @@ impl Kind {
     fn start(self, site: &Site, folder: &Path) -> anyhow::Result<Box<dyn Peer>> {
         Ok(match self {
             Self::Doorbuster => Box::new(doorbuster::Doorbuster::start(site, folder)?),
-            Self::RedisEverySecond => Box::new(redis::NginxRedis::start(site, folder, "everysec")?),
-            Self::RedisAlways => Box::new(redis::NginxRedis::start(site, folder, "always")?),
+            Self::RedisEverySecond => {
+                Box::new(redis::NginxRedis::start(site, folder, RedisLog::EverySecond)?)
+            }
+            Self::RedisAlways => Box::new(redis::NginxRedis::start(site, folder, RedisLog::Always)?),
         })
     }
 }

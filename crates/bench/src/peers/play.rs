@@ -151,7 +151,7 @@ impl Stage<'_> {
         };
         let trial = trial(&mut generator, schedule, &mut http, 1, around)?;
         let mut answered = Answered::default();
-        answered.add_outcomes(&trial.outcomes);
+        answered.add(&trial.outcomes);
         ensure!(
             trial.outcomes.won > 0,
             "no order was accepted: {}",
@@ -180,8 +180,8 @@ impl Stage<'_> {
         let mut generator = Generator::connect(settings, &mut http).context("connecting after the kill")?;
         let after = generator.run(schedule, &mut http, &options.site.stop)?;
         let mut answered = Answered::default();
-        answered.add(&before);
-        answered.add(&after);
+        answered.add(&before.outcomes);
+        answered.add(&after.outcomes);
         ensure!(after.outcomes.sold_out > 0, "it did not sell out after the kill: {:?}", after.outcomes);
         self.books(KILLED, units, &mut receipts, answered)
     }

@@ -14,7 +14,7 @@ use crate::host::process::{Guard, run_tool};
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::target::engines::redis::Redis;
-use crate::target::engines::{BrokerFlush, EngineSet, EngineSite, expect};
+use crate::target::engines::{EngineSet, EngineSite, RedisLog, expect};
 use crate::target::installation::Site;
 use crate::target::nginx;
 
@@ -29,7 +29,6 @@ const NEEDS: [(&str, &str); 3] = [
     ("/usr/share/lua/5.1/nginx/redis.lua", "lua-nginx-redis"),
     ("/usr/share/lua/5.1/cjson/util.lua", "lua-cjson"),
 ];
-const FSYNC: &str = "appendfsync";
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// Rows of one answer of Redis.
 const SCAN_ROWS: &str = "1000";
@@ -40,7 +39,6 @@ pub(super) struct NginxRedis {
     address: SocketAddr,
     folder: PathBuf,
     engines: EngineSet,
-    environment: [(&'static str, String); 1],
     stop: Arc<AtomicBool>,
 }
 
@@ -53,15 +51,13 @@ pub(super) fn missing() -> Option<String> {
 }
 
 impl NginxRedis {
-    /// `fsync`: Redis' setting `appendfsync`.
-    pub(super) fn start(site: &Site, folder: &Path, fsync: &str) -> anyhow::Result<Self> {
+    pub(super) fn start(site: &Site, folder: &Path, log: RedisLog) -> anyhow::Result<Self> {
         let scripts = site.scripts.clone();
         let place = EngineSite { scripts, folder: folder.join("engines"), port_base: site.port_base };
-        let environment = [("DOORBUSTER_REDIS_APPENDFSYNC", fsync.to_owned())];
-        let flush = BrokerFlush::Synchronous;
-        let engines = EngineSet::start_some(place, flush, &["redis"], &environment, &site.stop)?;
+        let engines = EngineSet::start_redis(place, log, &site.stop)?;
         let port = engines.address("redis")?.port();
-        for (setting, wanted) in [("appendonly", "yes"), (FSYNC, fsync)] {
+        let [appendonly, appendfsync, _] = log.settings();
+        for (setting, wanted) in [("appendonly", appendonly), ("appendfsync", appendfsync)] {
             expect("Redis", setting, &Redis::connect(engines.address("redis")?)?.setting(setting)?, wanted)?;
         }
         let folder = folder.join("nginx");
@@ -70,7 +66,7 @@ impl NginxRedis {
             std::fs::write(folder.join(name), script)?;
         }
         let (nginx, address) = launch(&folder, port)?;
-        Ok(Self { nginx, address, folder, engines, environment, stop: Arc::clone(&site.stop) })
+        Ok(Self { nginx, address, folder, engines, stop: Arc::clone(&site.stop) })
     }
 
     fn redis(&self) -> anyhow::Result<Redis> {
@@ -113,7 +109,7 @@ impl Peer for NginxRedis {
     }
 
     fn start_again(&mut self) -> anyhow::Result<()> {
-        self.engines.up(&["redis"], &self.environment, &self.stop)?;
+        self.engines.up(&["redis"], &[], &self.stop)?;
         (self.nginx, self.address) = launch(&self.folder, self.engines.address("redis")?.port())?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use server::config::Environment;
 
 use super::create::{Maker, MakingArguments, folder};
 use super::difference::{self, Change, Difference, differences};
-use super::plan::{NewSale, Plan, fetched_images};
+use super::plan::{NewItem, NewSale, Plan, fetched_images};
 use super::slips::{self, Intent};
 use super::written::Written;
 use super::{Sale, server_time};
@@ -55,9 +55,10 @@ with drop.toml as for `doorbuster sale create`, with an id, absolute times, and 
   price = 4999
   total = 100
 
-A sale that is not there is made. Of one that is there, title, starts_at (until it has started), ends_at and payment are
-changed, all by one request; a second apply finds nothing to do. If two are applied at once, one of them wins in all that its
-file says. If anything else differs, nothing is changed, and each such field is named.
+A sale that is not there is made. Of one that is there, title, ends_at and payment are changed, and until it has started
+starts_at, and the title, description, price, list and limit of its items; all by one request. A second apply finds nothing to
+do. If two are applied at once, one of them wins in all that its file says of the sale; and of the items, if it changes any.
+If anything else differs, nothing is changed, and each such field is named. Nothing is deleted.
 
 Units are never changed: a total that differs is printed with the command to use, and the exit code is 1 until it does not
 differ. What is rarely meant is asked about as by `doorbuster sale create`.
@@ -144,6 +145,13 @@ impl Repeatable {
     }
 }
 
+/// All of an item that can be changed.
+pub(super) fn item_request(item: &NewItem) -> Value {
+    let NewItem { product, title, description, price, list_price, limit, .. } = item;
+    json!({ "product": product, "title": title, "description": description, "price": price, "list_price": list_price,
+        "limit": limit })
+}
+
 /// What the server has of a sale, and what a file says of it.
 struct Pair {
     sale: Sale,
@@ -178,19 +186,22 @@ impl Pair {
             let names = fixed.join("; ");
             return Err(Failure::check(format!("nothing was changed, because this can't be: {names}")));
         }
-        let differs = |fields: &[&str]| {
-            self.found.iter().any(|found| found.change == Change::Edit && fields.contains(&found.field))
-        };
-        if !differs(&["title", "starts_at", "ends_at", "payment"]) {
+        let edits = || self.found.iter().filter(|found| found.change == Change::Edit);
+        if edits().next().is_none() {
             return Ok(false);
         }
+        let of_sale =
+            |found: &Difference, fields: &[&str]| found.product.is_none() && fields.contains(&found.field);
+        let differs = |fields: &[&str]| edits().any(|found| of_sale(found, fields));
         let new = &self.new;
+        let priced = |product| edits().any(|found| found.product == Some(product) && found.field == "price");
+        let priced: Vec<_> = new.items.iter().filter(|item| priced(item.product)).cloned().collect();
         let slips = slips::find(&Intent {
             now_ms: self.now_ms,
             starts_at_ms: differs(&["starts_at"]).then_some(new.starts_at_ms),
             length_ms: differs(&["starts_at", "ends_at"]).then_some(new.ends_at_ms - new.starts_at_ms),
             payment_s: new.payment_s.flatten().filter(|_| differs(&["payment"])),
-            items: &[],
+            items: &priced,
             largest_total: None,
         });
         slips::confirm(&slips, yes)?;
@@ -199,7 +210,8 @@ impl Pair {
     }
 
     /// All that the file says and the server takes, not only what differs: of two files that are applied at once, one wins
-    /// whole. A start that is past is in neither, because it is taken no more.
+    /// whole. A start that is past is in neither, because it is taken no more. Items are named only if one differs: where
+    /// several servers sell, they can't be changed.
     fn request(&self) -> Value {
         let new = &self.new;
         let starts_at_ms = (self.now_ms < self.sale.starts_at_ms).then_some(new.starts_at_ms);
@@ -208,9 +220,16 @@ impl Pair {
             ("starts_at_ms", starts_at_ms.map(Value::from)),
             ("ends_at_ms", Some(json!(new.ends_at_ms))),
             ("payment_s", new.payment_s.flatten().map(Value::from)),
+            ("items", self.items_request()),
         ];
         let said = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         Value::Object(said.collect::<Map<_, _>>())
+    }
+
+    fn items_request(&self) -> Option<Value> {
+        let is_of_item = |found: &Difference| found.change == Change::Edit && found.product.is_some();
+        let items = self.new.items.iter().map(item_request);
+        self.found.iter().any(is_of_item).then(|| items.collect())
     }
 
     fn totals_are_equal(&self) -> Result<(), Failure> {

@@ -64,7 +64,7 @@ pub(super) fn differences(server: &Sale, file: &NewSale, now_ms: u64) -> Vec<Dif
     let mut there: HashMap<u64, &Item> = server.items.iter().map(|item| (item.product, item)).collect();
     for item in &file.items {
         let rows = match there.remove(&item.product) {
-            Some(server) => rows_of_item(server, item),
+            Some(server) => rows_of_item(server, item, start),
             None => vec![("item", Value::Null, json!(item.title), for_good)],
         };
         found.extend(differing(Some(item.product), rows));
@@ -83,19 +83,20 @@ fn differing(product: Option<u64>, rows: Vec<Row>) -> impl Iterator<Item = Diffe
         .map(move |(field, server, file, change)| Difference { field, product, server, file, change })
 }
 
-fn rows_of_item(server: &Item, file: &NewItem) -> Vec<Row> {
+/// `terms`: how what is fixed from the start on comes to be as the file says.
+fn rows_of_item(server: &Item, file: &NewItem, terms: Change) -> Vec<Row> {
     let for_good = Change::Never(SET_FOR_GOOD);
     let total = match file.total.checked_sub(server.total) {
         Some(more) => Change::Restock(more),
         None => Change::Correct(server.total - file.total),
     };
     let mut rows = vec![
-        ("title", json!(server.title), json!(file.title), for_good),
-        ("description", json!(server.description), json!(file.description), for_good),
-        ("price", json!(server.price), json!(file.price), for_good),
-        ("list", json!(server.list_price), json!(file.list_price), for_good),
+        ("title", json!(server.title), json!(file.title), terms),
+        ("description", json!(server.description), json!(file.description), terms),
+        ("price", json!(server.price), json!(file.price), terms),
+        ("list", json!(server.list_price), json!(file.list_price), terms),
         ("total", json!(server.total), json!(file.total), total),
-        ("limit", json!(server.limit), json!(file.limit), for_good),
+        ("limit", json!(server.limit), json!(file.limit), terms),
     ];
     let images = (server.image.as_ref(), file.image.as_ref());
     if !images.1.is_some_and(|image| is_address(&image.name)) {

@@ -1,30 +1,34 @@
-//! `doorbuster sale edit`: another title, other times, another time to pay.
+//! `doorbuster sale edit`: another title, other times, another time to pay; until the start, other terms of an item.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 use server::config::Environment;
 
-use super::plan::{at, whole_ms};
+use super::difference::{self, differences};
+use super::plan::{End, NewItem, Plan, Times, at, whole_ms};
 use super::{Sale, server_time};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
+use crate::output;
 use crate::time::{Moment, parse_duration, parse_moment};
 
-/// Change the title, the times or the time to pay of a sale
+/// Change the title, the times or the time to pay of a sale; until it has started, an item too
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   doorbuster sale edit 3 --title \"Winter drop\"
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
   doorbuster sale edit 3 --ends-at +30m
+  doorbuster sale edit 3 --item 30 --price 3999 --limit 2 --dry-run
 
-What is not named stays. The start can be moved until the sale has started; a sale that ended by time is opened again by
+What is not named stays. The start can be moved, and an item changed, until the sale has started; items not where several
+servers sell. A sale that ended by time is opened again by
 a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.")]
 pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
     /// What buyers read above the sale
-    #[arg(long, required_unless_present_any = ["starts_at", "ends_at", "for_", "payment"])]
+    #[arg(long, required_unless_present_any = ["starts_at", "ends_at", "for_", "payment", "item"])]
     title: Option<String>,
     /// Start: RFC 3339, "now" or "+60s"
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
@@ -39,15 +43,58 @@ pub(super) struct EditArguments {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     payment: Option<std::time::Duration>,
 
+    /// The product whose item is changed
+    #[arg(long, value_name = "PRODUCT", requires = "terms")]
+    item: Option<u64>,
+    #[command(flatten)]
+    terms: Terms,
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
     #[command(flatten)]
     server: ServerArguments,
+}
+
+/// Of the item.
+#[derive(Args, Debug)]
+#[group(id = "terms", multiple = true, requires = "item")]
+struct Terms {
+    /// Its title
+    #[arg(long, value_name = "TITLE")]
+    item_title: Option<String>,
+    /// Its description
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Its price, in the currency's smallest unit
+    #[arg(long, value_name = "AMOUNT")]
+    price: Option<u64>,
+    /// What it costs elsewhere
+    #[arg(long, value_name = "AMOUNT")]
+    list: Option<u64>,
+    /// Units that one buyer may have, or "none"
+    #[arg(long, value_name = "UNITS", value_parser = parse_limit)]
+    limit: Option<Limit>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<u64>);
+
+fn parse_limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "none" => Ok(Limit(None)),
+        units => {
+            units.parse().map(|units| Limit(Some(units))).map_err(|_nan| "write a number, or none".to_owned())
+        }
+    }
 }
 
 pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Result<(), Failure> {
     let client = Client::connect(&arguments.server, environment)?;
     let path = format!("/sales/{}", arguments.sale);
     let is_relative = |moment: &Option<Moment>| matches!(moment, Some(Moment::In(_)));
-    let now_ms = if is_relative(&arguments.starts_at) || is_relative(&arguments.ends_at) {
+    let now_ms = if arguments.dry_run || is_relative(&arguments.starts_at) || is_relative(&arguments.ends_at)
+    {
         server_time(&client)?
     } else {
         0
@@ -61,16 +108,81 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
         }
         (None, None) => None,
     };
+    if arguments.dry_run {
+        return try_out(arguments, &client, now_ms, (starts_at_ms, ends_at_ms));
+    }
     let changes = [
         ("title", arguments.title.clone().map(Value::from)),
         ("starts_at_ms", starts_at_ms.map(Value::from)),
         ("ends_at_ms", ends_at_ms.map(Value::from)),
         ("payment_s", arguments.payment.map(|payment| json!(payment.as_secs()))),
+        ("items", arguments.item.map(|product| json!([arguments.terms.request(product)]))),
     ];
-    let named = changes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let body = Value::Object(named.collect::<Map<_, _>>());
-    let answer = client.patch(&path, &body, Once::Set(arguments.sale))?;
+    let answer = client.patch(&path, &named(changes), Once::Set(arguments.sale))?;
     super::show(&answer, &arguments.server)
+}
+
+/// An object of those that have a value.
+fn named<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let named = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(named.collect::<Map<_, _>>())
+}
+
+/// Shows what would be changed, as `doorbuster sale diff` does.
+fn try_out(
+    arguments: &EditArguments,
+    client: &Client,
+    now_ms: u64,
+    (starts_at_ms, ends_at_ms): (Option<u64>, Option<u64>),
+) -> Result<(), Failure> {
+    let id = arguments.sale;
+    let found = super::find(client, id)?;
+    let sale = found.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
+    let starts = Moment::At(starts_at_ms.unwrap_or(sale.starts_at_ms));
+    let ends = End::At(Moment::At(ends_at_ms.unwrap_or(sale.ends_at_ms)));
+    let mut plan = Plan::like(sale.clone(), arguments.title.clone(), Times { starts, ends });
+    if let Some(payment) = arguments.payment {
+        plan.payment_s = Some(Some(payment.as_secs()));
+    }
+    if let Some(product) = arguments.item {
+        let item = plan.items.iter_mut().find(|item| item.product == product);
+        let item = item.ok_or_else(|| Failure::check(format!("sale {id} has no product {product}")))?;
+        arguments.terms.apply(item);
+    }
+    let new = plan.at(id, now_ms)?;
+    let found = differences(&sale, &new, now_ms);
+    output::print(&if arguments.server.json {
+        difference::as_json(id, &found)
+    } else if found.is_empty() {
+        format!("sale {id}: nothing to do\n")
+    } else {
+        difference::as_text(&sale, &new, &found) + "\nnothing was changed\n"
+    })
+}
+
+impl Terms {
+    fn request(&self, product: u64) -> Value {
+        named([
+            ("product", Some(product.into())),
+            ("title", self.item_title.clone().map(Value::from)),
+            ("description", self.description.clone().map(Value::from)),
+            ("price", self.price.map(Value::from)),
+            ("list_price", self.list.map(Value::from)),
+            ("limit", self.limit.map(|limit| json!(limit.0))),
+        ])
+    }
+
+    fn apply(&self, item: &mut NewItem) {
+        if let Some(title) = &self.item_title {
+            item.title.clone_from(title);
+        }
+        if let Some(description) = &self.description {
+            item.description.clone_from(description);
+        }
+        item.price = self.price.unwrap_or(item.price);
+        item.list_price = self.list.unwrap_or(item.list_price);
+        item.limit = self.limit.map_or(item.limit, |limit| limit.0);
+    }
 }
 
 fn start_of(client: &Client, path: &str) -> Result<u64, Failure> {

@@ -5,6 +5,7 @@
 mod apply;
 mod certificate;
 mod create;
+mod delete;
 mod difference;
 mod duplicate;
 mod edit;
@@ -45,6 +46,8 @@ Examples:
   doorbuster sale duplicate 3 --starts-at 2026-12-08T10:00:00Z
   doorbuster sale list
   doorbuster sale edit 3 --starts-at 2026-12-01T20:00:00Z --for 2h
+  doorbuster sale edit 3 --item 30 --price 3999
+  doorbuster sale delete 3
   doorbuster sale pause 3
   doorbuster sale restock 3 30 50
   doorbuster sale report 3 --data-dir var/doorbuster     the morning after; reads the ledger, and asks no server
@@ -63,6 +66,7 @@ enum SaleCommand {
     Diff(apply::DiffArguments),
     Apply(apply::ApplyArguments),
     Edit(edit::EditArguments),
+    Delete(delete::DeleteArguments),
     /// List the sales that are not over, the newest first
     List {
         /// Only those in this state; "ended" are listed nowhere else
@@ -115,7 +119,7 @@ struct StockChange {
 }
 
 /// A sale as the API gives it.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Sale {
     id: u64,
     title: String,
@@ -133,7 +137,7 @@ struct Sale {
     items_next_cursor: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Item {
     product: u64,
     title: String,
@@ -150,7 +154,7 @@ struct Item {
     image: Option<Image>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Image {
     name: String,
     alt: String,
@@ -193,6 +197,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Diff(diff) => apply::diff(diff, environment),
         SaleCommand::Apply(apply) => apply::apply(apply, environment),
         SaleCommand::Edit(edit) => edit::run(edit, environment),
+        SaleCommand::Delete(delete) => delete::run(delete, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),
         SaleCommand::Pause(named) => steer(named, "pause", environment),

@@ -264,18 +264,21 @@ fn happened(report: &SaleReport) -> String {
 fn in_words(what: &WhatHappened) -> String {
     match what {
         WhatHappened::Created => "created".to_owned(),
-        WhatHappened::Changed { title, starts_at_ms, ends_at_ms, payment_ms } => {
+        WhatHappened::Changed { title, starts_at_ms, ends_at_ms, payment_ms, products } => {
+            let products: Vec<_> = products.iter().map(u64::to_string).collect();
             let parts = [
                 title.as_ref().map(|title| format!("title {title}")),
                 starts_at_ms.map(|at_ms| format!("start {}", format_utc(at_ms))),
                 ends_at_ms.map(|at_ms| format!("end {}", format_utc(at_ms))),
                 payment_ms.map(|ms| format!("{} to pay", format_duration(Duration::from_millis(ms)))),
+                (!products.is_empty()).then(|| format!("terms of product {}", products.join(", "))),
             ];
             format!("changed: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
         }
         WhatHappened::Paused => "paused".to_owned(),
         WhatHappened::Resumed => "resumed".to_owned(),
         WhatHappened::Ended => "ended".to_owned(),
+        WhatHappened::Deleted => "deleted".to_owned(),
         WhatHappened::Restocked { product, units, key } => {
             format!("product {product}: {} added, key {key}", counted(*units, "unit"))
         }

@@ -329,6 +329,11 @@ fn a_sale_is_changed_in_what_is_named() {
             vec![],
             r#"{"ends_at_ms":61000,"payment_s":300,"starts_at_ms":60000}"#,
         ),
+        (
+            &["--item", "30", "--price", "3999", "--limit", "none"],
+            vec![],
+            r#"{"items":[{"product":30,"price":3999,"limit":null}]}"#,
+        ),
     ] {
         let arguments = [&["sale", "edit", "3"], arguments].concat();
         let ((code, stdout, stderr), asked) = ask(&arguments, [answers, vec![Some((200, SALE))]].concat());
@@ -346,6 +351,10 @@ fn a_sale_is_changed_in_what_is_named() {
     );
     let ((code, _, stderr), _) = ask(&["sale", "edit", "3"], vec![]);
     assert!(code == 64 && stderr.contains("--title"), "{code} {stderr}");
+    for half in [&["--item", "30"][..], &["--title", "Drop", "--price", "1"]] {
+        let ((code, _, stderr), _) = ask(&[&["sale", "edit", "3"], half].concat(), vec![]);
+        assert_eq!(code, 64, "{half:?} {stderr}");
+    }
 }
 
 #[test]

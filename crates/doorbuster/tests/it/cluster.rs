@@ -309,6 +309,13 @@ fn what_an_operator_does_on_one_server_holds_on_every_other() {
     assert_eq!(operator(&b, "/api/v1/sales/3/resume", "r", "").status, 200);
     accepted(&a, 2, "k", 29);
 
+    // What other servers and the gates may not know of in time is refused, whatever the sale is doing.
+    assert_eq!(code(&operator(&a, "/api/v1/sales/3/delete", "x", "")), "invalid_change");
+    let (token, json) = (format!("Bearer {OPERATOR}"), ("Content-Type", "application/json"));
+    let cheaper = r#"{"items": [{"product": 30, "price": 1}]}"#;
+    let changed = ask(&a, "PATCH", "/api/v1/sales/3", &[("Authorization", token.as_str()), json], cheaper);
+    assert_eq!((changed.status, code(&changed).as_str()), (422, "invalid_change"));
+
     // 100 units, one each: 99 are taken away again, so one buyer fits, and after a restock one more.
     accepted(&a, 3, "k", 30);
     let correct = "/api/v1/sales/3/items/30/correct";

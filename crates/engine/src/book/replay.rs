@@ -7,7 +7,6 @@ use super::Book;
 use crate::handover::Grant;
 use crate::rules::rows::Rows;
 use crate::rules::{self, Declined, apply, operate, pay, place};
-use crate::sales::is_about_a_sale;
 use crate::{
     Closing, Disposition, Entry, Event, Inconsistent, KeptAddress, Pay, PaymentView, Placement, RefundReason,
     Refusal, Seq, Status, UnixMs,
@@ -43,7 +42,10 @@ impl Book {
         let closes = matches!(&entry.event, Event::OrderClosed { how, .. } if paid(how));
         ensure(closes || self.paying.is_none(), "a payment was applied, but its order not closed")?;
         match &entry.event {
-            event if is_about_a_sale(event) => self.sales.check(at, event),
+            event if event.is_about_a_sale() => {
+                self.sales.check(at, event)?;
+                operate::judge_orders(self, event).map_err(why_not_possible)
+            }
             Event::StockAdjusted { sku, how, units, key } => {
                 ensure(self.adjusted(*sku, key).is_none(), "the adjustment was made before")?;
                 operate::judge_adjust(self, *sku, (*how, *units), key).map_err(why_not_possible)
@@ -187,6 +189,7 @@ fn why_not_possible(refusal: Refusal) -> &'static str {
         Refusal::OverLimit => "the buyer is over the limit",
         Refusal::TooManyHolds => "the buyer has too many open holds",
         Refusal::SoldOut | Refusal::NotEnoughLeft => "the order was oversold",
+        Refusal::SaleStarted => "it had orders",
         Refusal::CorrectionTooLarge => "a correction below held + sold",
         Refusal::NotRefundable(_) => "the order is not paid, and was refunded",
         Refusal::RefundTooLarge => "more was refunded than the order has",

@@ -27,9 +27,11 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             rows.registry_mut().apply(entry);
             created(rows, spec);
         }
-        Event::SaleChanged { .. } | Event::SalePaused(_) | Event::SaleResumed(_) | Event::SaleEnded(_) => {
-            rows.registry_mut().apply(entry)
-        }
+        Event::SaleChanged { .. }
+        | Event::SalePaused(_)
+        | Event::SaleResumed(_)
+        | Event::SaleEnded(_)
+        | Event::SaleDeleted(_) => rows.registry_mut().apply(entry),
         Event::StockAdjusted { sku, how, units, key } => adjusted(rows, *sku, *how, *units, key),
         Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
             let (buyer, quantity, fingerprint) = (*buyer, *quantity, *fingerprint);
@@ -76,7 +78,7 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
     let Placement { id, buyer, quantity, fingerprint } = *placement;
     let sales = rows.registry();
     let terms = sales.terms(id.sku).expect("an order that was judged has a SKU");
-    assert_eq!(unit_price, terms.price, "a SKU's price never changes");
+    assert_eq!(unit_price, terms.price, "a SKU's price stays once it has an order");
     let (payment_ms, status) = match sales.of(terms).spec.payment {
         Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
         Payment::OnPlacing => (0, Status::Paid),

@@ -25,6 +25,7 @@ pub(crate) fn execute<R: Rows>(
         Command::Pause(sale) => (sale, sales.pause(now, sale)),
         Command::Resume(sale) => (sale, sales.resume(now, sale)),
         Command::End(sale) => (sale, sales.end(sale)),
+        Command::DeleteSale(sale) => (sale, sales.delete(now, sale)),
         Command::Adjust { sku, how, units, key } => return adjust(rows, now, sku, (how, units), key, grant),
         Command::Cancel { order, buyer } => return Ok(super::place::cancel(rows, now, order, buyer)?),
         Command::Pay(pay) => return super::pay::pay(rows, now, pay, grant),
@@ -51,7 +52,19 @@ pub(crate) fn execute<R: Rows>(
         }
         Command::Place(_) | Command::Address { .. } => unreachable!("these have ways of their own"),
     };
-    Ok(of_sale(rows, now, sale, judged?))
+    let event = judged?;
+    if let Some(event) = &event {
+        judge_orders(rows, event)?;
+    }
+    Ok(of_sale(rows, now, sale, event))
+}
+
+/// Whether a sale may come to what only one without orders may. Before its start it has none, unless the clock was set back
+/// since.
+pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
+    let sale = rows.registry().needs_no_orders(event);
+    let sold = sale.is_some_and(|sale| sale.skus().any(|sku| rows.sku(sku).orders > 0));
+    if sold { Err(Refusal::SaleStarted) } else { Ok(()) }
 }
 
 /// Whether there is what a notice is about.
@@ -81,9 +94,7 @@ fn adjust<R: Rows>(
     key: Box<str>,
     grant: Grant,
 ) -> Result<Accepted, Declined> {
-    if rows.registry().terms(sku).is_none() {
-        return Err(Refusal::UnknownSku.into());
-    }
+    rows.registry().known_sku(sku)?;
     if let Some(done) = rows.adjusted(sku, &key) {
         super::adjust_again(done, (how, units))?;
         return Ok(Accepted::Stock(sku));
@@ -110,6 +121,6 @@ pub(crate) fn judge_adjust<R: Rows>(
     (how, units): (Adjust, u64),
     key: &str,
 ) -> Result<(), Refusal> {
-    rows.registry().terms(sku).ok_or(Refusal::UnknownSku)?;
+    rows.registry().known_sku(sku)?;
     super::adjust(rows.sku(sku).stock, how, units, key)
 }

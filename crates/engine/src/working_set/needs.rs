@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Operation, WorkingSet};
 use crate::handover::Reservation;
-use crate::{BuyerId, Command, OrderId, SkuId};
+use crate::{BuyerId, Command, OrderId, Sale, SkuId};
 
 /// Keys of rows to be read. A row that there is not is an answer too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +29,7 @@ impl Needs {
         needs
     }
 
-    /// Of operations. Whose units a late payment takes, or a cancellation returns, only their orders can show: see
-    /// [`WorkingSet::needs_buyers`].
+    /// Of operations, as far as they show it: see [`WorkingSet::needs_further`].
     pub fn of_operations(operations: &[Operation]) -> Needs {
         let mut needs = Needs::default();
         for operation in operations {
@@ -54,6 +53,7 @@ impl Needs {
                 | Command::Pause(_)
                 | Command::Resume(_)
                 | Command::End(_)
+                | Command::DeleteSale(_)
                 | Command::EraseBuyer(_)
                 | Command::AddOperator(_)
                 | Command::RevokeOperator(_)
@@ -94,10 +94,17 @@ impl Needs {
 }
 
 impl WorkingSet<'_> {
-    /// The buyers of the orders that were loaded, who were not asked for themselves.
-    pub fn needs_buyers(&self) -> Needs {
+    /// What operations need beside what [`Needs::of_operations`] says. Whose units a late payment takes, or a cancellation
+    /// returns, only their orders can show; and which SKUs a sale has, only the sales.
+    pub fn needs_further(&self, operations: &[Operation]) -> Needs {
         let buyers = self.orders.iter().map(|order| (order.sku, order.buyer));
         let buyers = buyers.filter(|who| !self.units.contains_key(who)).collect();
-        Needs { buyers, ..Needs::default() }
+        let without_orders = operations.iter().filter_map(|operation| match operation.command() {
+            Command::ChangeSale { sale, change } if !change.items.is_empty() => self.sales.get(*sale),
+            Command::DeleteSale(sale) => self.sales.get(*sale),
+            _ => None,
+        });
+        let skus = without_orders.flat_map(Sale::skus).filter(|sku| !self.skus.contains_key(sku)).collect();
+        Needs { buyers, skus, ..Needs::default() }
     }
 }

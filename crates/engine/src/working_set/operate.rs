@@ -62,7 +62,7 @@ impl WorkingSet<'_> {
     /// Carries out one operation, or says why not.
     ///
     /// # Panics
-    /// If what [`super::Needs::of_operations`] and [`WorkingSet::needs_buyers`] ask for was not loaded.
+    /// If what [`super::Needs::of_operations`] and [`WorkingSet::needs_further`] ask for was not loaded.
     pub fn execute(&mut self, operation: &Operation) -> Executed {
         assert!(!self.given_up, "nothing comes after a batch that was given up");
         let Operation { command, grant, by } = operation.clone();

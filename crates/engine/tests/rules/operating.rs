@@ -1,10 +1,10 @@
 //! What operators do: describing and changing a sale, pausing and ending it, moving its stock.
 
-use engine::{Command, Payment, ProductId, SaleChange, SaleId, SaleSpec, SkuId, UnixMs, limits};
+use engine::{Command, ItemChange, Payment, ProductId, SaleChange, SaleId, SaleSpec, SkuId, UnixMs, limits};
 
 use crate::shop::{
-    Do, END, HOLD, SALE, START, Script, Shop, cancel, change, check, correct, create, end, expire, pause,
-    pay, place, restock, resume, sale_of,
+    Do, END, HOLD, PRICE, SALE, START, Script, Shop, cancel, change, change_item, check, correct,
+    correct_clock, create, delete, end, expire, item, limited, pause, pay, place, restock, resume, sale_of,
 };
 
 /// How to bend a description, and what comes of it.
@@ -146,6 +146,106 @@ fn a_sale_changes_within_its_rules() {
 }
 
 #[test]
+fn an_item_changes_until_the_start() {
+    let title = |title: &str| ItemChange { title: Some(title.to_owned()), ..item() };
+    let description = |text: &str| ItemChange { description: Some(text.to_owned()), ..item() };
+    let price = |price| ItemChange { price: Some(price), ..item() };
+    let limit = |limit| ItemChange { limit: Some(limit), ..item() };
+    let rows = [
+        ("nothing", START - 1, item(), "sale"),
+        ("at the start", START, item(), "sale_started"),
+        ("after the end", END, price(1), "ended"),
+        ("no title", 0, title(""), "invalid_sale"),
+        ("a long title", 0, title(&"t".repeat(201)), "invalid_sale"),
+        ("a title that turns its direction", 0, title("\u{202e}x"), "invalid_sale"),
+        ("two lines of description", 0, description("a\nb"), "sale"),
+        ("longest description", 0, description(&"d".repeat(2_000)), "sale"),
+        ("longer description", 0, description(&"d".repeat(2_001)), "invalid_sale"),
+        ("a description that moves a cursor", 0, description("\u{1b}[2J"), "invalid_sale"),
+        ("a gift", 0, price(0), "sale"),
+        ("dearer", 0, price(limits::PRICE_MAX + 1), "invalid_sale"),
+        ("dearer before", 0, ItemChange { list_price: Some(u64::MAX), ..item() }, "invalid_sale"),
+        ("no unit for anybody", 0, limit(Some(0)), "invalid_sale"),
+        ("higher limit", 0, limit(Some(limits::QUANTITY_MAX + 1)), "invalid_sale"),
+        ("no limit", 0, limit(None), "sale"),
+        ("another product", 0, ItemChange { product: ProductId(1), ..item() }, "unknown_sku"),
+    ];
+    for (name, at, what, outcome) in rows {
+        check(name, sale_of(5), &[(at, change_item(what), outcome)], [5, 5, 0, 0]);
+    }
+    let twice = SaleChange { items: vec![item(), item()], ..SaleChange::default() };
+    check("twice", sale_of(5), &[(0, change(twice), "invalid_change")], [5, 5, 0, 0]);
+}
+
+#[test]
+fn orders_are_on_the_terms_of_the_last_change() {
+    let changed = ItemChange { price: Some(PRICE * 2), limit: Some(Some(2)), ..item() };
+    let script = [
+        (0, change_item(changed), "sale"),
+        (START, place(1, 1, 3), "over_limit"),
+        (START, place(1, 1, 2), "held"),
+        (START, pay("p", 1, 2), "due: amount_differs"),
+        (START, pay("q", 1, 4), "applied"),
+        (START, place(2, 1, 1), "over_limit"),
+    ];
+    check("dearer", sale_of(5), &script, [5, 3, 0, 2]);
+    let script = [
+        (0, change_item(ItemChange { limit: Some(None), ..item() }), "sale"),
+        (START, place(1, 1, 5), "held"),
+        (START + HOLD, expire(9), "1 expired"),
+    ];
+    check("no limit any more", limited(5, 1), &script, [5, 5, 0, 0]);
+}
+
+/// The clock was wrong: what was ordered stays ordered, on its terms.
+#[test]
+fn a_sale_that_sold_before_the_clock_was_set_back_stays_as_it_is() {
+    let script = [
+        (START, place(1, 1, 1), "held"),
+        (START, correct_clock(0), "corrected"),
+        (0, change_item(item()), "sale_started"),
+        (0, delete(), "sale_started"),
+        (0, cancel(1, 1), "cancelled"),
+        (0, change_item(item()), "sale_started"),
+        (0, delete(), "sale_started"),
+        (0, change(starts(5)), "sale"),
+    ];
+    check("set back", sale_of(5), &script, [5, 5, 0, 0]);
+}
+
+#[test]
+fn a_sale_is_deleted_before_its_start_and_never_again() {
+    let sold_nothing = [5, 5, 0, 0];
+    let script = [
+        (START - 1, delete(), "sale"),
+        (START - 1, delete(), "sale"),
+        (START - 1, create(sale_of(5)), "sale_exists"),
+        (START - 1, change(starts(START + 1)), "unknown_sale"),
+        (START - 1, pause(), "unknown_sale"),
+        (START - 1, resume(), "unknown_sale"),
+        (START - 1, end(), "unknown_sale"),
+        (START - 1, restock("a", 1), "unknown_sku"),
+        (START - 1, correct("a", 1), "unknown_sku"),
+        (START, place(1, 1, 1), "ended"),
+        // The answer that was lost is asked for whenever.
+        (END, delete(), "sale"),
+        // Nobody was given an order's number, and yet a payment names one: it is kept, and to be refunded.
+        (END, pay("p", 1, 1), "due: unknown_order"),
+    ];
+    check("deleted", sale_of(5), &script, sold_nothing);
+    let mut shop = Shop::with(sale_of(5));
+    script.iter().for_each(|(at, what, _)| drop(shop.run(*at, what.clone())));
+    assert_eq!(shop.ledger.len(), 3, "created, deleted, and the payment");
+    for (name, at, before) in [("at the start", START, None), ("over", END, None), ("ended", 0, Some(end()))]
+    {
+        let mut shop = Shop::with(sale_of(5));
+        let outcome = if before.is_some() { "sale" } else { "sale_started" };
+        before.into_iter().for_each(|before| assert_eq!(shop.run(at, before), "sale"));
+        assert_eq!(shop.run(at, delete()), outcome, "{name}");
+    }
+}
+
+#[test]
 fn a_change_holds_from_then_on() {
     let script = [
         (0, change(starts(START - 10)), "sale"),
@@ -193,6 +293,7 @@ fn what_does_not_exist_is_refused() {
         (Command::Pause(ghost), "unknown_sale"),
         (Command::Resume(ghost), "unknown_sale"),
         (Command::End(ghost), "unknown_sale"),
+        (Command::DeleteSale(ghost), "unknown_sale"),
         (Command::ChangeSale { sale: ghost, change: SaleChange::default() }, "unknown_sale"),
         (
             Command::Adjust { sku: SkuId(1), how: engine::Adjust::Restock, units: 1, key: "a".into() },

@@ -7,7 +7,8 @@ use engine::{
 };
 
 use crate::shop::{
-    HOLD, SALE, START, Shop, cancel, change, expire, id, limited, pause, pay, place, restock, resume, settle,
+    HOLD, SALE, START, Shop, cancel, change, expire, id, item, limited, pause, pay, place, restock, resume,
+    settle,
 };
 
 const LATE: u64 = START + HOLD;
@@ -266,6 +267,10 @@ fn changes_that_could_not_be_made() {
         let change = Box::new(SaleChange { payment_ms: Some(payment_ms), ..SaleChange::default() });
         Event::SaleChanged { sale, change }
     };
+    let items_changed = |items| {
+        let change = Box::new(SaleChange { items, ..SaleChange::default() });
+        Event::SaleChanged { sale: SALE, change }
+    };
     let ghost = SaleId(99);
     let too_many = "an item may have at most 1,000,000,000,000 units";
     let mut invalid = limited(6, 3);
@@ -274,6 +279,10 @@ fn changes_that_could_not_be_made() {
         (19, Event::SalePaused(ghost), "the sale is unknown"),
         (20, Event::SaleResumed(ghost), "the sale is unknown"),
         (20, Event::SaleEnded(ghost), "the sale is unknown"),
+        (20, Event::SaleDeleted(ghost), "the sale is unknown"),
+        (20, Event::SaleDeleted(SALE), "the sale had started"),
+        (20, items_changed(vec![item()]), "the change breaks a rule"),
+        (2, items_changed(vec![item(), item()]), "the change breaks a rule"),
         (2, changed(ghost, 1), "the sale is unknown"),
         (2, changed(SALE, 0), "the change breaks a rule"),
         (2, changed(SALE, u64::MAX), "the change breaks a rule"),
@@ -288,6 +297,23 @@ fn changes_that_could_not_be_made() {
     ];
     for (seq, event, why) in rows {
         altered(seq, event, why);
+    }
+}
+
+/// Only after the clock was set back can a sale have orders before its start.
+#[test]
+fn a_sale_with_orders_was_not_deleted_nor_its_items_changed() {
+    let mut ledger = sound();
+    let next = |ledger: &[Entry]| Seq(ledger.len() as u64 + 1);
+    let corrected =
+        Event::ClockCorrected { from: ledger[ledger.len() - 1].at, to: UnixMs(0), who: "o".into() };
+    ledger.push(Entry { seq: next(&ledger), at: UnixMs(0), event: corrected });
+    let change = Box::new(SaleChange { items: vec![item()], ..SaleChange::default() });
+    for event in [Event::SaleDeleted(SALE), Event::SaleChanged { sale: SALE, change }] {
+        let seq = next(&ledger);
+        ledger.push(Entry { seq, at: UnixMs(0), event });
+        assert_refused(&ledger, seq.0, "it had orders");
+        ledger.pop();
     }
 }
 

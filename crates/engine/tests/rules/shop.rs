@@ -2,9 +2,9 @@
 //! with the invariants and a replay of its journal.
 
 use engine::{
-    Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemSpec, LedgerKind, OrderId,
-    OrderView, Pay, Payment, Placement, ProductId, Refund, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
-    UnixMs,
+    Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemChange, ItemSpec,
+    LedgerKind, OrderId, OrderView, Pay, Payment, Placement, ProductId, Refund, Refusal, SaleChange, SaleId,
+    SaleSpec, SkuId, UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -117,12 +117,32 @@ pub(crate) fn end() -> Do {
     Do::Command(Command::End(SALE))
 }
 
+pub(crate) fn delete() -> Do {
+    Do::Command(Command::DeleteSale(SALE))
+}
+
 pub(crate) fn create(spec: SaleSpec) -> Do {
     Do::Command(Command::CreateSale(spec))
 }
 
 pub(crate) fn change(change: SaleChange) -> Do {
     Do::Command(Command::ChangeSale { sale: SALE, change })
+}
+
+/// A change of the only item that changes nothing of it yet.
+pub(crate) fn item() -> ItemChange {
+    ItemChange {
+        product: ProductId(29),
+        title: None,
+        description: None,
+        price: None,
+        list_price: None,
+        limit: None,
+    }
+}
+
+pub(crate) fn change_item(item: ItemChange) -> Do {
+    change(SaleChange { items: vec![item], ..SaleChange::default() })
 }
 
 pub(crate) fn expire(max: usize) -> Do {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 68] = [
+const OUTCOMES: [&str; 71] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
@@ -21,9 +21,11 @@ const OUTCOMES: [&str; 68] = [
     "event: changed",
     "event: corrected",
     "event: created",
+    "event: deleted",
     "event: ended",
     "event: erased",
     "event: expired",
+    "event: items changed",
     "event: matched",
     "event: noticed",
     "event: paid",
@@ -59,6 +61,7 @@ const OUTCOMES: [&str; 68] = [
     "refused: payment_conflict",
     "refused: refund_too_large",
     "refused: sale_exists",
+    "refused: sale_started",
     "refused: sold_out",
     "refused: too_many_holds",
     "refused: unknown_order",
@@ -110,10 +113,12 @@ impl Coverage {
     pub(crate) fn event(&mut self, event: &Event) {
         self.count(match event {
             Event::SaleCreated(_) => "event: created",
+            Event::SaleChanged { change, .. } if !change.items.is_empty() => "event: items changed",
             Event::SaleChanged { .. } => "event: changed",
             Event::SalePaused(_) => "event: paused",
             Event::SaleResumed(_) => "event: resumed",
             Event::SaleEnded(_) => "event: ended",
+            Event::SaleDeleted(_) => "event: deleted",
             Event::StockAdjusted { .. } => "event: adjusted",
             Event::OrderPlaced { .. } => "event: placed",
             Event::OrderClosed { how: Closing::Paid, .. } => "event: paid",
@@ -198,6 +203,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::RefundTooLarge => "refused: refund_too_large",
         Refusal::NothingToSettle => "refused: nothing_to_settle",
         Refusal::SaleExists => "refused: sale_exists",
+        Refusal::SaleStarted => "refused: sale_started",
         Refusal::InvalidSale(_) => "refused: invalid_sale",
         Refusal::InvalidChange(_) => "refused: invalid_change",
         Refusal::CorrectionTooLarge => "refused: correction_too_large",

@@ -3,8 +3,8 @@
 //! command comes to.
 
 use engine::{
-    Adjust, BuyerId, Command, Disposition, Fingerprint, ItemSpec, Notice, OrderId, Pay, Payment, Placement,
-    ProductId, Refund, SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
+    Adjust, BuyerId, Command, Disposition, Fingerprint, ItemChange, ItemSpec, Notice, OrderId, Pay, Payment,
+    Placement, ProductId, Refund, SaleChange, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 
 use crate::model::Model;
@@ -113,6 +113,7 @@ impl Draw {
             95 => Step::Do(Command::Pause(self.sale(model))),
             96..99 => Step::Do(Command::Resume(self.sale(model))),
             _ if self.random.percent(15) => Step::Do(Command::End(self.sale(model))),
+            _ if self.random.percent(25) => Step::Do(Command::DeleteSale(self.sale(model))),
             _ if self.random.percent(15) => Step::Do(Command::EraseBuyer(self.some_order(model).buyer)),
             _ if self.random.percent(15) => Step::Do(Command::Notice(self.notice(model))),
             _ => Step::Do(Command::Resume(self.sale(model))),
@@ -197,10 +198,28 @@ impl Draw {
         Command::CreateSale(spec)
     }
 
+    /// A product of the sale, or now and then one that it has not, and values that may be too large.
+    fn item_change(&mut self) -> ItemChange {
+        let random = &mut self.random;
+        let product = if random.percent(5) { 9 } else { 1 + random.below(2) };
+        let text = |random: &mut Random| random.percent(30).then(|| "Another shoe".to_owned());
+        let price = |random: &mut Random| random.percent(40).then(|| 100 + random.below(9));
+        ItemChange {
+            product: ProductId(product),
+            title: text(random),
+            description: text(random),
+            price: price(random),
+            list_price: price(random),
+            limit: random.percent(40).then(|| random.percent(70).then(|| random.small(5))),
+        }
+    }
+
     fn change(&mut self) -> SaleChange {
+        let items = (0..self.random.below(6).saturating_sub(3)).map(|_| self.item_change()).collect();
         let random = &mut self.random;
         let near = |random: &mut Random, span| UnixMs(self.now - 20 + random.below(span));
         SaleChange {
+            items,
             title: random.percent(40).then(|| if random.percent(10) { "" } else { "Second drop" }.to_owned()),
             starts_at: random.percent(30).then(|| near(random, 60)),
             ends_at: random.percent(40).then(|| near(random, self.shape.sale_ms_max)),

@@ -140,6 +140,8 @@ fn assert_same(book: &Book, model: &Model) {
     for (view, sale) in book.sales().zip(&model.sales) {
         let SaleView { spec, paused, ended, first_sku, .. } = view;
         assert_eq!((spec, paused, ended), (&sale.spec, sale.paused, sale.ended));
+        let known = book.registry().get(spec.id).expect("its number stays taken");
+        assert_eq!(known.deleted, sale.deleted);
         assert_eq!(first_sku.0, sale.first_sku);
     }
     for sku in (0..model.skus_len()).map(SkuId) {

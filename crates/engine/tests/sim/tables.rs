@@ -35,16 +35,7 @@ impl Tables {
     /// The entries about sales that a server has not followed yet.
     pub(crate) fn sale_entries(&self, sales: &Sales) -> impl Iterator<Item = &Entry> {
         let seen = usize::try_from(sales.seen().0).expect("as many entries as memory has");
-        self.entries[seen..].iter().filter(|entry| {
-            matches!(
-                entry.event,
-                Event::SaleCreated(_)
-                    | Event::SaleChanged { .. }
-                    | Event::SalePaused(_)
-                    | Event::SaleResumed(_)
-                    | Event::SaleEnded(_)
-            )
-        })
+        self.entries[seen..].iter().filter(|entry| entry.event.is_about_a_sale())
     }
 
     /// The rows that are asked for, as far as there are any.
@@ -162,6 +153,7 @@ impl Tables {
             | Event::SalePaused(_)
             | Event::SaleResumed(_)
             | Event::SaleEnded(_)
+            | Event::SaleDeleted(_)
             | Event::OrderAddressed { .. }
             | Event::BuyerErased(_)
             | Event::OrderRejected { .. }

@@ -374,7 +374,7 @@ impl<'a> History<'a> {
             let needs = Needs::of_operations(&operations);
             let found = tables.find(&needs);
             set.load(needs, found).expect("the rows are sound");
-            let needs = set.needs_buyers();
+            let needs = set.needs_further(&operations);
             let found = tables.find(&needs);
             set.load(needs, found).expect("the rows are sound");
             let (mut answers, mut claims) = (Vec::new(), Vec::new());

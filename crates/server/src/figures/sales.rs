@@ -95,6 +95,7 @@ fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     let mut sales: Vec<_> = catalog
         .sales
         .iter()
+        .filter(|sale| !sale.deleted)
         .map(|sale| (sale.phase(now), sale))
         .filter(|(phase, sale)| *phase != Phase::Ended || sale.spec.ends_at.0 >= over)
         .collect();

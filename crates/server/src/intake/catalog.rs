@@ -4,7 +4,7 @@
 //! atomics, and, when a sale was created or changed, a whole new [`Catalog`]. So pages, stock reads and the
 //! sold-out fast path cost no hand-over, and show committed state only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -106,6 +106,8 @@ pub struct Sale {
     pub spec: Arc<SaleSpec>,
     pub paused: bool,
     pub ended: bool,
+    /// Nobody finds it any more, nor its items: it is here so that the others keep their places.
+    pub deleted: bool,
     /// Of the first item; the others follow in order.
     pub first_sku: SkuId,
     /// Of the latest entry about it.
@@ -158,6 +160,9 @@ impl Catalog {
                     let same = *known.spec == view.spec;
                     let spec = if same { Arc::clone(&known.spec) } else { Arc::new(view.spec.clone()) };
                     catalog.sales[position] = sale(view, spec);
+                    if view.deleted && !known.deleted {
+                        catalog.forget(position);
+                    }
                 }
             }
         }
@@ -170,14 +175,36 @@ impl Catalog {
         let newest_by_product = Arc::make_mut(&mut self.newest_by_product);
         for (item, spec) in view.spec.items.iter().enumerate() {
             let id = SkuId(u32::try_from(self.skus.len()).expect("the book numbers its SKUs by u32"));
-            by_product.insert((view.spec.id, spec.product), id);
-            newest_by_product.insert(spec.product, id);
+            if !view.deleted {
+                by_product.insert((view.spec.id, spec.product), id);
+                newest_by_product.insert(spec.product, id);
+            }
             let counters = Counters { all_held: Arc::clone(&self.all_held), ..Counters::default() };
             self.skus.push(Sku { sale: position, item, counters: Arc::new(counters) });
         }
         Arc::make_mut(&mut self.by_sale).insert(view.spec.id, position);
         self.highest_id = self.highest_id.max(Some(view.spec.id));
         self.sales.push(sale(view, Arc::new(view.spec.clone())));
+    }
+
+    /// Leaves out the items of a sale that was deleted. Costs a pass over all SKUs, and comes rarely.
+    fn forget(&mut self, position: usize) {
+        let Catalog { sales, skus, .. } = self;
+        let gone = Arc::clone(&sales[position].spec);
+        let by_product = Arc::make_mut(&mut self.by_product);
+        let newest_by_product = Arc::make_mut(&mut self.newest_by_product);
+        let products: HashSet<_> = gone.items.iter().map(|item| item.product).collect();
+        for product in &products {
+            by_product.remove(&(gone.id, *product));
+            newest_by_product.remove(product);
+        }
+        for (sku, number) in skus.iter().zip(0..) {
+            let sale = &sales[sku.sale];
+            let product = sale.spec.items[sku.item].product;
+            if !sale.deleted && products.contains(&product) {
+                newest_by_product.insert(product, SkuId(number));
+            }
+        }
     }
 
     /// Units of orders that await payment, over all sales.
@@ -198,9 +225,9 @@ impl Catalog {
         self.position(id).map(|position| &self.sales[position])
     }
 
-    /// In [`Catalog::sales`], for good.
+    /// In [`Catalog::sales`], for good; `None` too of a sale that was deleted.
     pub fn position(&self, id: SaleId) -> Option<usize> {
-        self.by_sale.get(&id).copied()
+        self.by_sale.get(&id).copied().filter(|position| !self.sales[*position].deleted)
     }
 
     pub fn sku_id(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
@@ -225,8 +252,8 @@ impl Catalog {
 }
 
 fn sale(view: &engine::Sale, spec: Arc<SaleSpec>) -> Sale {
-    let engine::Sale { paused, ended, first_sku, version, .. } = *view;
-    Sale { spec, paused, ended, first_sku, version }
+    let engine::Sale { paused, ended, deleted, first_sku, version, .. } = *view;
+    Sale { spec, paused, ended, deleted, first_sku, version }
 }
 
 /// Where the writer publishes and readers look.
@@ -331,6 +358,14 @@ mod tests {
         assert!((0..4).all(|sku| Arc::ptr_eq(&added.skus[sku].counters, &before.skus[sku].counters)));
         assert_eq!((added.newest_sku_of(ProductId(7)), added.position(SaleId(4))), (Some(SkuId(4)), Some(2)));
         assert_eq!(paused.position(SaleId(4)), None, "what readers have does not change");
+        let deleted = Catalog::of(&execute(engine::Command::DeleteSale(SaleId(4))), &added);
+        let restarted = Catalog::of(book.registry(), &Catalog::default());
+        for catalog in [deleted, restarted] {
+            assert_eq!((catalog.position(SaleId(4)), catalog.sku_id(SaleId(4), ProductId(7))), (None, None));
+            assert_eq!((catalog.newest_sku_of(ProductId(7)), catalog.next_id(9)), (Some(SkuId(2)), 6));
+            assert_eq!(catalog.sku_id(SaleId(5), ProductId(7)), Some(SkuId(2)));
+            assert_eq!(catalog.sales.len(), 3, "the others keep their places");
+        }
     }
 
     #[test]

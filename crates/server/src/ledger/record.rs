@@ -1,8 +1,8 @@
 //! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices, operators. A format on disk: fields are only added.
 
 use engine::{
-    BuyerId, By, Event, ItemImage, ItemSpec, Notice, Operated, Operator, OrderId, Payment, ProductId,
-    Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+    BuyerId, By, Event, ItemChange, ItemImage, ItemSpec, Notice, Operated, Operator, OrderId, Payment,
+    ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,24 @@ pub(crate) struct ChangeRecord {
     starts_at_ms: Option<u64>,
     ends_at_ms: Option<u64>,
     payment_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    items: Vec<ItemChangeRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ItemChangeRecord {
+    product: u64,
+    title: Option<String>,
+    description: Option<String>,
+    price: Option<u64>,
+    list_price: Option<u64>,
+    limit: Option<LimitRecord>,
+}
+
+/// `None` in it: as many as there are. JSON has one null, which says here that the limit stays.
+#[derive(Debug, Serialize, Deserialize)]
+struct LimitRecord {
+    units: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -172,6 +190,7 @@ impl ChangeRecord {
             starts_at_ms: change.starts_at.map(|at| at.0),
             ends_at_ms: change.ends_at.map(|at| at.0),
             payment_ms: change.payment_ms,
+            items: change.items.iter().map(ItemChangeRecord::of).collect(),
         }
     }
 
@@ -181,6 +200,31 @@ impl ChangeRecord {
             starts_at: self.starts_at_ms.map(UnixMs),
             ends_at: self.ends_at_ms.map(UnixMs),
             payment_ms: self.payment_ms,
+            items: self.items.into_iter().map(ItemChangeRecord::into_change).collect(),
+        }
+    }
+}
+
+impl ItemChangeRecord {
+    fn of(change: &ItemChange) -> ItemChangeRecord {
+        ItemChangeRecord {
+            product: change.product.0,
+            title: change.title.clone(),
+            description: change.description.clone(),
+            price: change.price,
+            list_price: change.list_price,
+            limit: change.limit.map(|units| LimitRecord { units }),
+        }
+    }
+
+    fn into_change(self) -> ItemChange {
+        ItemChange {
+            product: ProductId(self.product),
+            title: self.title,
+            description: self.description,
+            price: self.price,
+            list_price: self.list_price,
+            limit: self.limit.map(|limit| limit.units),
         }
     }
 }

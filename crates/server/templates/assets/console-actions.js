@@ -47,6 +47,13 @@ export const ACTIONS = {
     says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid. This can't be undone.`,
     done: "Ended.",
   },
+  delete: {
+    name: "Delete",
+    grave: true,
+    states: ["not_started"],
+    says: (sale) => `“${sale.title}” goes before it starts. Whoever has its page open finds no sale there, and its number, ${sale.id}, is never used again. This can't be undone.`,
+    done: "Deleted.",
+  },
 };
 
 // Of an item. The key makes a second sending of the same press the same change.
@@ -63,7 +70,37 @@ const units = (verb, name, says, done) => ({
   }),
   done,
 });
-const ITEM_ACTIONS = {
+const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, type: "number", min: "0", value: String(value) });
+export const ITEM_ACTIONS = {
+  edit: {
+    name: "Edit",
+    states: ["not_started"],
+    says: (sale, item) => `Until “${sale.title}” starts, “${item.title}” is sold on the terms that stand here then. Only what you change is changed; pages that are open show it when they are read again.`,
+    // What the figures do not have, as it is now.
+    fields: async (sale, item) => {
+      const place = sale.items.findIndex((other) => other.product === item.product);
+      const answer = await fetch(`/api/v1/sales/${sale.id}?limit=1&cursor=${place}`);
+      if (!answer.ok) throw new Error(await reason(answer));
+      const { currency, items: [now] } = await answer.json();
+      return [
+        { name: "title", label: "Title", value: now.title },
+        { name: "description", label: "Description", value: now.description, optional: true },
+        { name: "price", ...amount("Price", now.price, currency) },
+        { name: "list_price", ...amount("List price", now.list_price, currency) },
+        { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: now.limit === null ? "" : String(now.limit), optional: true },
+      ];
+    },
+    request: (sale, values, item) => {
+      const changed = { product: item.product };
+      for (const [name, { before, now }] of Object.entries(values)) {
+        if (now === before) continue;
+        if (name === "title" || name === "description") changed[name] = now;
+        else changed[name] = now === "" ? null : Number(now);
+      }
+      return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] } };
+    },
+    done: "Changed.",
+  },
   restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, "Restocked."),
   correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, "Corrected."),
 };
@@ -71,7 +108,13 @@ const ITEM_ACTIONS = {
 const dialog = byId("ask");
 let asked = null;
 
-const open = (action, sale, item) => {
+const open = async (action, sale, item) => {
+  let fields;
+  try {
+    fields = await (action.fields?.(sale, item) ?? []);
+  } catch (error) {
+    return say(error.message);
+  }
   asked = { action, sale, item, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
   set(byId("ask-title"), `${action.name}: ${item ? item.title : sale.title}`);
   set(byId("ask-says"), action.says(sale, item));
@@ -81,12 +124,13 @@ const open = (action, sale, item) => {
   byId("ask-do").disabled = false;
   byId("ask-typed").hidden = !action.grave;
   byId("typed").value = "";
-  byId("ask-fields").replaceChildren(...(action.fields?.(sale, item) ?? []).map(field));
+  byId("ask-fields").replaceChildren(...fields.map(field));
   dialog.showModal();
 };
 
-const field = ({ name, label, type = "text", min, value }) => {
-  const input = element("input", { id: `field-${name}`, name, type, autocomplete: "off", required: "", "data-before": value });
+const field = ({ name, label, type = "text", min, value, optional }) => {
+  const input = element("input", { id: `field-${name}`, name, type, autocomplete: "off", "data-before": value });
+  input.required = !optional;
   if (type === "datetime-local") input.step = "1";
   if (min) input.min = min;
   input.value = value;

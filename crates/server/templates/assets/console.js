@@ -1,6 +1,6 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than STALE_MS is said to be old.
-import { ACTIONS, itemButtons, saleButtons } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actions.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";
 
@@ -223,7 +223,9 @@ const drawSales = (sales) => {
     for (const button of node.querySelectorAll("button[data-call]")) {
       button.hidden = !ACTIONS[button.dataset.call].states.includes(sale.state);
     }
-    for (const button of node.querySelectorAll("button[data-item-call]")) button.hidden = sale.state === "ended";
+    for (const button of node.querySelectorAll("button[data-item-call]")) {
+      button.hidden = !ITEM_ACTIONS[button.dataset.itemCall].states.includes(sale.state);
+    }
     sale.items.forEach((item, at) => drawItem(node.querySelectorAll("tbody tr")[at], item));
   }
 };

@@ -41,7 +41,7 @@ pub enum RedisLog {
 
 impl RedisLog {
     /// `appendonly`, `appendfsync` and `save`.
-    pub(super) fn settings(self) -> [&'static str; 3] {
+    pub(crate) fn settings(self) -> [&'static str; 3] {
         match self {
             Self::Always => ["yes", "always", ""],
             Self::EverySecond => ["yes", "everysec", ""],

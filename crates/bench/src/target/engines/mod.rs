@@ -148,6 +148,17 @@ impl EngineSet {
         Ok(set)
     }
 
+    /// Starts one Redis alone, with such a log. Whoever calls it asks it whether the setting took effect.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn start_redis(site: EngineSite, redis: RedisLog, stop: &AtomicBool) -> anyhow::Result<Self> {
+        let flushes = Flushes { redis, ..Flushes::with_broker(BrokerFlush::Asynchronous) };
+        let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
+        set.up(&["redis"], &[], stop)?;
+        Ok(set)
+    }
+
     /// Starts nginx with one worker in front of these servers, and the replica that it reads. Pages are kept for this long,
     /// which are written to the folder, if they are.
     ///

@@ -19,6 +19,7 @@ pub(crate) struct ModelSale {
     pub(crate) spec: SaleSpec,
     pub(crate) paused: bool,
     pub(crate) ended: bool,
+    pub(crate) deleted: bool,
     pub(crate) first_sku: u32,
 }
 
@@ -81,6 +82,7 @@ impl Model {
             Command::Pause(sale) => self.switch(now, *sale, |sale| &mut sale.paused, true),
             Command::Resume(sale) => self.switch(now, *sale, |sale| &mut sale.paused, false),
             Command::End(sale) => self.end(*sale),
+            Command::DeleteSale(sale) => self.delete(now, *sale),
             Command::Adjust { sku, how, units, key } => self.adjust(*sku, *how, *units, key),
             Command::Place(place) => self.place(now, place),
             Command::Cancel { order, buyer } => self.cancel(now, *order, *buyer),
@@ -117,13 +119,19 @@ impl Model {
         self.sales.iter().rposition(|sale| sale.spec.id == id).ok_or(Refusal::UnknownSale)
     }
 
+    /// Of a sale that was not deleted.
+    fn there(&self, id: SaleId) -> Result<usize, Refusal> {
+        let position = self.sale_position(id)?;
+        if self.sales[position].deleted { Err(Refusal::UnknownSale) } else { Ok(position) }
+    }
+
     fn over(&self, now: u64, sale: usize) -> bool {
         self.sales[sale].ended || now >= self.sales[sale].spec.ends_at.0
     }
 
     fn create(&mut self, spec: &SaleSpec) -> Result<Accepted, Refusal> {
         if let Ok(known) = self.sale_position(spec.id) {
-            let same = self.sales[known].spec == *spec;
+            let same = !self.sales[known].deleted && self.sales[known].spec == *spec;
             return if same { Ok(Accepted::Sale(spec.id)) } else { Err(Refusal::SaleExists) };
         }
         if !can_be(spec) {
@@ -135,19 +143,36 @@ impl Model {
             self.taking.push(Vec::new());
             self.returned.push(Vec::new());
         }
-        self.sales.push(ModelSale { spec: spec.clone(), paused: false, ended: false, first_sku });
+        let (spec, paused, ended, deleted) = (spec.clone(), false, false, false);
+        let id = spec.id;
+        self.sales.push(ModelSale { spec, paused, ended, deleted, first_sku });
         self.event();
-        Ok(Accepted::Sale(spec.id))
+        Ok(Accepted::Sale(id))
     }
 
     fn change(&mut self, now: u64, id: SaleId, change: &SaleChange) -> Result<Accepted, Refusal> {
-        let position = self.sale_position(id)?;
+        let position = self.there(id)?;
         let for_good = self.sales[position].ended || change.ends_at.is_none();
         if self.over(now, position) && for_good {
             return Err(Refusal::Ended);
         }
         let mut spec = self.sales[position].spec.clone();
         let started = now >= spec.starts_at.0;
+        if started && !change.items.is_empty() {
+            return Err(Refusal::SaleStarted);
+        }
+        for (nth, item) in change.items.iter().enumerate() {
+            let described = spec.items.iter_mut().find(|described| described.product == item.product);
+            let described = described.ok_or(Refusal::UnknownSku)?;
+            if change.items[..nth].iter().any(|earlier| earlier.product == item.product) {
+                return Err(Refusal::InvalidChange(ANY_TEXT));
+            }
+            described.title = item.title.clone().unwrap_or(described.title.clone());
+            described.description = item.description.clone().unwrap_or(described.description.clone());
+            described.price = item.price.unwrap_or(described.price);
+            described.list_price = item.list_price.unwrap_or(described.list_price);
+            described.limit = item.limit.unwrap_or(described.limit);
+        }
         let on_placing = spec.payment == Payment::OnPlacing;
         if (started && change.starts_at.is_some()) || (on_placing && change.payment_ms.is_some()) {
             return Err(Refusal::InvalidChange(ANY_TEXT));
@@ -162,6 +187,9 @@ impl Model {
         if !can_be(&spec) {
             return Err(Refusal::InvalidSale(ANY_TEXT));
         }
+        if !change.items.is_empty() && self.has_orders(position) {
+            return Err(Refusal::SaleStarted);
+        }
         self.sales[position].spec = spec;
         self.event();
         Ok(Accepted::Sale(id))
@@ -174,7 +202,7 @@ impl Model {
         flag: fn(&mut ModelSale) -> &mut bool,
         to: bool,
     ) -> Result<Accepted, Refusal> {
-        let position = self.sale_position(id)?;
+        let position = self.there(id)?;
         if self.over(now, position) {
             return Err(Refusal::Ended);
         }
@@ -185,11 +213,29 @@ impl Model {
     }
 
     fn end(&mut self, id: SaleId) -> Result<Accepted, Refusal> {
-        let position = self.sale_position(id)?;
+        let position = self.there(id)?;
         if !std::mem::replace(&mut self.sales[position].ended, true) {
             self.event();
         }
         Ok(Accepted::Sale(id))
+    }
+
+    fn delete(&mut self, now: u64, id: SaleId) -> Result<Accepted, Refusal> {
+        let position = self.sale_position(id)?;
+        if self.sales[position].deleted {
+            return Ok(Accepted::Sale(id));
+        }
+        if now >= self.sales[position].spec.starts_at.0 || self.has_orders(position) {
+            return Err(Refusal::SaleStarted);
+        }
+        let sale = &mut self.sales[position];
+        (sale.ended, sale.deleted) = (true, true);
+        self.event();
+        Ok(Accepted::Sale(id))
+    }
+
+    fn has_orders(&self, sale: usize) -> bool {
+        self.orders.iter().any(|order| self.skus[order.place.id.sku.0 as usize].sale == sale)
     }
 
     /// Whether a payment is of the whole amount of an order that has expired, and was not recorded before.
@@ -203,7 +249,7 @@ impl Model {
     /// Whether a correction would be made.
     pub(crate) fn would_correct(&self, sku: SkuId, units: u64, key: &str) -> bool {
         let is_new = !self.adjustments.iter().any(|done| done.0 == sku && *done.1 == *key);
-        let known = sku.0 < self.skus_len();
+        let known = self.skus.get(sku.0 as usize).is_some_and(|sku| !self.sales[sku.sale].deleted);
         known && is_new && (1..=64).contains(&key.len()) && units > 0 && units <= self.stock(sku)[1]
     }
 
@@ -212,7 +258,7 @@ impl Model {
     }
 
     fn adjust(&mut self, sku: SkuId, how: Adjust, units: u64, key: &str) -> Result<Accepted, Refusal> {
-        if sku.0 as usize >= self.skus.len() {
+        if self.skus.get(sku.0 as usize).is_none_or(|sku| self.sales[sku.sale].deleted) {
             return Err(Refusal::UnknownSku);
         }
         if let Some(done) = self.adjustments.iter().find(|done| done.0 == sku && *done.1 == *key) {

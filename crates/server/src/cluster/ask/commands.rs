@@ -36,6 +36,9 @@ const BUILT_WITHIN: Duration = Duration::from_secs(5);
 /// A claim that is older is not used: reconciliation may be about to judge it.
 pub(super) const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 
+const ONE_SERVER: &str = "where several servers sell, items can't be changed, nor a sale deleted: end the sale, and \
+                          create another";
+
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
 struct WaitingCommand {
@@ -82,6 +85,9 @@ impl<'a> Commanding<'a> {
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
                 match work {
+                    Instruction::Execute { to, command, .. } if is_of_one_server(&command) => {
+                        self.answers.push(to, Reply::Refused(Refusal::InvalidChange(ONE_SERVER)));
+                    }
                     Instruction::Execute { to, command, by } => {
                         asked.push(WaitingCommand { to, command, by, until: Instant::now() + PENDING_WAIT });
                     }
@@ -380,6 +386,16 @@ impl<'a> Commanding<'a> {
             }
         }
         sales
+    }
+}
+
+/// Whether it changes what gates and other servers' catalogs take for fixed: they may sell by what was before, while the
+/// clocks differ or the ledger is away.
+fn is_of_one_server(command: &Command) -> bool {
+    match command {
+        Command::ChangeSale { change, .. } => !change.items.is_empty(),
+        Command::DeleteSale(_) => true,
+        _ => false,
     }
 }
 

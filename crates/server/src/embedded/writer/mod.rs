@@ -403,16 +403,7 @@ impl Writer {
 
     /// Makes what was committed visible, before anybody is answered.
     fn publish(&mut self) {
-        let sales_changed = self.entries.iter().any(|entry| {
-            matches!(
-                entry.event,
-                Event::SaleCreated(_)
-                    | Event::SaleChanged { .. }
-                    | Event::SalePaused(_)
-                    | Event::SaleResumed(_)
-                    | Event::SaleEnded(_)
-            )
-        });
+        let sales_changed = self.entries.iter().any(|entry| entry.event.is_about_a_sale());
         let catalog = sales_changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));

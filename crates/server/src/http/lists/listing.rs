@@ -21,7 +21,7 @@ impl Listing {
     pub(super) fn of(catalog: &Catalog, now: UnixMs) -> Listing {
         let mut listing =
             Listing { catalog_version: catalog.version, until: UnixMs(u64::MAX), ..Listing::default() };
-        for (place, sale) in (0..).zip(&catalog.sales) {
+        for (place, sale) in (0..).zip(&catalog.sales).filter(|(_, sale)| !sale.deleted) {
             let (until, sales) = match state(sale, now) {
                 State::Ended => (UnixMs(u64::MAX), &mut listing.ended),
                 State::Open => (sale.spec.ends_at, &mut listing.open),

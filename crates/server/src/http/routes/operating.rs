@@ -135,7 +135,11 @@ impl HttpService {
             "1 while the clock stands until it is confirmed",
             &unconfirmed,
         )?;
-        gauge("doorbuster_sales", "Sales in the catalog", &self.catalog.sales.len())?;
+        gauge(
+            "doorbuster_sales",
+            "Sales in the catalog",
+            &self.catalog.sales.iter().filter(|sale| !sale.deleted).count(),
+        )?;
         let ready = u8::from(
             self.shared.is_ready()
                 && !self.client.read_only()

@@ -1,8 +1,8 @@
 //! Sales: what everybody may read, and what operators do to them.
 
 use engine::{
-    Adjust, Command, ItemImage, ItemSpec, Payment, ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec,
-    UnixMs,
+    Adjust, Command, ItemChange, ItemImage, ItemSpec, Payment, ProductId, Refusal, Role, SaleChange, SaleId,
+    SaleSpec, UnixMs,
 };
 use serde::Deserialize;
 
@@ -30,6 +30,7 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/sales/{sale}/pause", Handler::Operator(Role::Operator, HttpService::pause_sale)),
     Route::post("/api/v1/sales/{sale}/resume", Handler::Operator(Role::Operator, HttpService::resume_sale)),
     Route::post("/api/v1/sales/{sale}/end", Handler::Operator(Role::Operator, HttpService::end_sale)),
+    Route::post("/api/v1/sales/{sale}/delete", Handler::Operator(Role::Operator, HttpService::delete_sale)),
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/restock",
         Handler::Operator(Role::Operator, HttpService::restock),
@@ -97,6 +98,25 @@ struct ChangedSale {
     ends_at_ms: Option<Number>,
     #[serde(default, deserialize_with = "not_null")]
     payment_s: Option<Number>,
+    #[serde(default, deserialize_with = "not_null")]
+    items: Option<Vec<ChangedItem>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedItem {
+    product: Number,
+    #[serde(default, deserialize_with = "not_null")]
+    title: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    price: Option<Number>,
+    #[serde(default, deserialize_with = "not_null")]
+    list_price: Option<Number>,
+    /// Left out: as it is; null: no limit.
+    #[serde(default, deserialize_with = "not_null")]
+    limit: Option<Option<Quantity>>,
 }
 
 #[derive(Deserialize)]
@@ -176,7 +196,12 @@ impl HttpService {
 
     fn change_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let changed: ChangedSale = read_object(call)?;
+        if changed.items.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Problem::invalid("\"items\" must have at least one item, or be left out."));
+        }
+        let items = changed.items.unwrap_or_default();
         let change = SaleChange {
+            items: items.into_iter().map(ChangedItem::into_change).collect(),
             title: changed.title,
             starts_at: changed.starts_at_ms.map(|at| UnixMs(at.0)),
             ends_at: changed.ends_at_ms.map(|at| UnixMs(at.0)),
@@ -184,11 +209,22 @@ impl HttpService {
         };
         if change == SaleChange::default() {
             return Err(Problem::invalid(
-                "Name at least one of title, starts_at_ms, ends_at_ms and payment_s.",
+                "Name at least one of title, starts_at_ms, ends_at_ms, payment_s and items.",
             ));
         }
         let sale = call.params.sale;
         self.change(call, Command::ChangeSale { sale, change }, (sale, 200))
+    }
+
+    fn delete_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let delete = call.command(Command::DeleteSale(call.params.sale));
+        self.ask(call, delete, |_service, reply, out| {
+            if !matches!(reply, Reply::Accepted(_)) {
+                return Err(reply.into());
+            }
+            out.empty(204, &[]);
+            Ok(())
+        })
     }
 
     fn pause_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
@@ -271,6 +307,19 @@ impl NewItem {
             total: self.total.0,
             limit: self.limit.map(|limit| limit.0),
             image: self.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
+        }
+    }
+}
+
+impl ChangedItem {
+    fn into_change(self) -> ItemChange {
+        ItemChange {
+            product: ProductId(self.product.0),
+            title: self.title,
+            description: self.description,
+            price: self.price.map(|price| price.0),
+            list_price: self.list_price.map(|price| price.0),
+            limit: self.limit.map(|limit| limit.map(|units| units.0)),
         }
     }
 }

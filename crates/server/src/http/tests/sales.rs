@@ -116,6 +116,74 @@ fn a_sale_is_changed_and_steered() {
     assert_eq!(shop.send(&pause).problem(), problem(409, "ended"));
 }
 
+/// A change of sale 9, see [`new_sale`].
+fn patch(body: &str) -> Sent {
+    Sent { body: body.as_bytes().to_vec(), ..Sent::new("PATCH", "/api/v1/sales/9").operator() }
+}
+
+#[test]
+fn items_are_changed_until_the_start() {
+    let mut shop = shop();
+    shop.send(&create(&new_sale()));
+    let page = Sent::get("/seckill_9_1.html");
+    let before = shop.send(&page);
+    let change = r#"{"items":[{"product":1,"title":"Boot","description":"Warm","price":3999,"limit":null}]}"#;
+    for _again in 0..2 {
+        let changed = shop.send(&patch(change));
+        let item = &changed.json()["items"][0];
+        let shown = ["title", "description", "price", "list_price", "limit", "total"]
+            .map(|field| item[field].clone());
+        let expected = [json!("Boot"), json!("Warm"), json!(3999), json!(9999), Value::Null, json!(100)];
+        assert_eq!((changed.status, shown), (200, expected));
+    }
+    let after = shop.send(&page);
+    assert_eq!((before.status, after.status), (200, 200));
+    assert!(
+        before.text().contains("49.99") && !after.text().contains("49.99") && after.text().contains("39.99")
+    );
+    assert_ne!(before.header("etag"), after.header("etag"), "a page that is kept is asked for again");
+    let rows = [
+        (r#"{"items":[{"product":2,"price":1}]}"#, 404, "unknown_sku"),
+        (r#"{"items":[{"product":1,"price":1},{"product":1,"price":2}]}"#, 422, "invalid_change"),
+        (r#"{"items":[{"product":1,"limit":0}]}"#, 422, "invalid_sale"),
+        (r#"{"items":[{"product":1,"title":""}]}"#, 422, "invalid_sale"),
+        (r#"{"items":[{"product":1,"price":null}]}"#, 400, "invalid_body"),
+        (r#"{"items":[{"product":1,"total":5}]}"#, 400, "invalid_body"),
+        (r#"{"title":"T","items":[]}"#, 400, "invalid_request"),
+    ];
+    for (body, status, code) in rows {
+        assert_eq!(shop.send(&patch(body)).problem(), problem(status, code), "{body}");
+    }
+    shop.advance(60_000);
+    assert_eq!(shop.send(&patch(change)).problem(), problem(409, "sale_started"));
+}
+
+#[test]
+fn a_sale_is_deleted_before_its_start_and_its_number_stays_taken() {
+    let mut shop = shop();
+    shop.send(&create(&new_sale()));
+    let started = Sent::post("/api/v1/sales/3/delete", "").operator();
+    assert_eq!(shop.send(&started).problem(), problem(409, "sale_started"));
+    assert_eq!(shop.send(&Sent::get("/seckill_9_1.html")).status, 200);
+    for _again in 0..2 {
+        assert_eq!(shop.send(&Sent::post("/api/v1/sales/9/delete", "").operator()).status, 204);
+    }
+    assert_eq!(shop.send(&Sent::get("/seckill_9_1.html")).status, 404);
+    assert_eq!(shop.send(&Sent::get("/api/v1/sales/9")).problem(), problem(404, "unknown_sale"));
+    assert_eq!(
+        shop.send(&Sent::get("/api/v1/stock?sale=9&product=1")).problem(),
+        problem(404, "unknown_sku")
+    );
+    assert_eq!(shop.send(&patch(r#"{"title":"T"}"#)).problem(), problem(404, "unknown_sale"));
+    assert_eq!(shop.send(&create(&new_sale())).problem(), problem(409, "sale_exists"));
+    for state in ["", "&state=upcoming", "&state=ended"] {
+        let listed = shop.send(&Sent::get(&format!("/api/v1/sales?limit=1{state}")).operator()).json();
+        let ids: Vec<_> = listed["sales"].as_array().unwrap().iter().map(|sale| sale["id"].clone()).collect();
+        assert!(!ids.contains(&json!(9)), "{listed}");
+        assert_eq!(listed["next_id"], 10);
+    }
+}
+
 #[test]
 fn stock_is_moved_once_per_key() {
     let mut shop = shop();
@@ -155,6 +223,7 @@ fn operator_calls_need_the_operators_token() {
     for (method, target) in [
         ("POST", "/api/v1/sales"),
         ("PATCH", "/api/v1/sales/3"),
+        ("POST", "/api/v1/sales/3/delete"),
         ("POST", "/api/v1/sales/3/pause"),
         ("POST", "/api/v1/sales/3/resume"),
         ("POST", "/api/v1/sales/3/end"),

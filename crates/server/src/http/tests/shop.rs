@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Accepted, Book, Command, Event, ItemSpec, KeptAddress, OrderId, Payment, ProductId, SaleId, SaleSpec,
-    UnixMs,
+    Accepted, Book, Command, ItemSpec, KeptAddress, OrderId, Payment, ProductId, SaleId, SaleSpec, UnixMs,
 };
 
 use super::Response;
@@ -327,17 +326,7 @@ impl Shop {
             ledger.append(&batch).unwrap();
         }
         self.shared.operators.publish(self.book.operators());
-        let about_a_sale = |event: &Event| {
-            matches!(
-                event,
-                Event::SaleCreated(_)
-                    | Event::SaleChanged { .. }
-                    | Event::SalePaused(_)
-                    | Event::SaleResumed(_)
-                    | Event::SaleEnded(_)
-            )
-        };
-        let changed = entries.iter().any(|entry| about_a_sale(&entry.event));
+        let changed = entries.iter().any(|entry| entry.event.is_about_a_sale());
         let catalog = changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));

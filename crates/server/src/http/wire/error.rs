@@ -311,6 +311,7 @@ impl From<Refusal> for Problem {
             Refusal::NotRefundable(_) => (409, "Not refundable"),
             Refusal::RefundTooLarge => (409, "More than is left"),
             Refusal::SaleExists => (409, "The sale exists and is another"),
+            Refusal::SaleStarted => (409, "The sale has started"),
             Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
             Refusal::InvalidQuantity => (422, "Invalid quantity"),
             Refusal::InvalidSale(_) => (422, "Invalid sale"),

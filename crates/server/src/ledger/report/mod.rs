@@ -176,10 +176,14 @@ pub enum WhatHappened {
         starts_at_ms: Option<u64>,
         ends_at_ms: Option<u64>,
         payment_ms: Option<u64>,
+        /// Whose titles, descriptions, prices or limits were changed.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        products: Vec<u64>,
     },
     Paused,
     Resumed,
     Ended,
+    Deleted,
     Restocked {
         product: u64,
         units: u64,

@@ -131,6 +131,7 @@ impl Tally {
             | Event::SalePaused(sale)
             | Event::SaleResumed(sale)
             | Event::SaleEnded(sale)
+            | Event::SaleDeleted(sale)
             | Event::Noticed(Notice::SaleStarted(sale) | Notice::SaleEnded(sale)) => *sale == self.sale,
             Event::Noticed(Notice::SoldOut(sku) | Notice::BackInStock(sku))
             | Event::StockAdjusted { sku, .. } => self.index(*sku).is_some(),
@@ -287,10 +288,12 @@ impl Tally {
                 starts_at_ms: change.starts_at.map(|at| at.0),
                 ends_at_ms: change.ends_at.map(|at| at.0),
                 payment_ms: change.payment_ms,
+                products: change.items.iter().map(|item| item.product.0).collect(),
             }),
             Event::SalePaused(sale) => (*sale == self.sale).then_some(WhatHappened::Paused),
             Event::SaleResumed(sale) => (*sale == self.sale).then_some(WhatHappened::Resumed),
             Event::SaleEnded(sale) => (*sale == self.sale).then_some(WhatHappened::Ended),
+            Event::SaleDeleted(sale) => (*sale == self.sale).then_some(WhatHappened::Deleted),
             Event::StockAdjusted { sku, how, units, key } => {
                 let (product, units, key) =
                     (self.report.items[self.index(*sku)?].product, *units, key.to_string());

@@ -138,6 +138,31 @@ fn a_sale_is_paused_resumed_and_ended_by_two_operators_at_once() {
 }
 
 #[test]
+fn a_sale_is_corrected_and_deleted_before_it_starts() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let later = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": later, "ends_at_ms": later + 1_000 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    let edit = format!("#sale-{SALE} button[data-item-call=edit]");
+    browser.click(&edit);
+    browser.wait_for_text("#ask-fields", "Price, in the smallest unit of EUR");
+    assert_accessible(&browser, "the console that asks for an item's terms");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "Nothing is changed");
+    browser.type_into("#field-title", "A seat in the stalls");
+    browser.click("#ask-do");
+    browser.wait_for_text(&format!("#sale-{SALE} tbody tr"), "A seat in the stalls");
+    press(&browser, "delete");
+    browser.wait_for_text("#ask-says", "is never used again");
+    browser.type_into("#typed", "Opening night");
+    browser.click("#ask-do");
+    browser.wait_until("the sale is gone", |browser| {
+        browser.run(&format!("return document.getElementById('sale-{SALE}') === null")) == true
+    });
+}
+
+#[test]
 fn when_the_server_is_gone_nothing_old_looks_new() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     shop.sell(&json!({}));

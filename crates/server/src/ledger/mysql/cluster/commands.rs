@@ -46,10 +46,10 @@ impl SharedLedger {
     }
 }
 
-/// Reads in two steps: the second is for what only the first can show, whose units a late payment takes.
+/// Reads in two steps: the second is for what only the first can show, such as whose units a late payment takes.
 fn read(transaction: &mut Transaction<'_>, operations: &[Operation]) -> Result<(), Failure> {
     transaction.read(Needs::of_operations(operations))?;
-    let needs = transaction.set.needs_buyers();
+    let needs = transaction.set.needs_further(operations);
     transaction.read(needs)?;
     let about_operators = |operation: &Operation| {
         matches!(operation.command(), Command::AddOperator(_) | Command::RevokeOperator(_))

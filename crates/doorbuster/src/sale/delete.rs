@@ -1,0 +1,84 @@
+//! `doorbuster sale delete`: a sale that has not started goes, once whoever deletes it has named it by its title.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use clap::Args;
+use engine::limits;
+use serde_json::json;
+use server::config::Environment;
+
+use super::Sale;
+use crate::client::{Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, plain};
+use crate::time::format_utc;
+
+/// Delete a sale before it starts, for good
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  doorbuster sale delete 3 --dry-run
+  doorbuster sale delete 3
+  doorbuster sale delete 3 --title \"Winter drop\"      in a script: asks nothing
+
+A sale that has started, or has orders, is not deleted: end it. Nor is one where several servers sell. Whoever has its page
+open finds no sale there. Its number is never used again. Deleting it twice is deleting it once.
+
+Exit codes: 0 the sale is deleted; 1 it can't be, or is not there; 64 --title is needed; 69 no server answers.")]
+pub(super) struct DeleteArguments {
+    /// The sale's number, as `doorbuster sale list` shows it
+    sale: u64,
+    /// The sale's title, so that nothing is asked
+    #[arg(long)]
+    title: Option<String>,
+    /// Show what would be deleted, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+pub(super) fn run(arguments: &DeleteArguments, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&arguments.server, environment)?;
+    let id = arguments.sale;
+    // One that is not there may have been deleted before: the server says so by answering as then.
+    if let Some(sale) = super::find(&client, id)? {
+        if arguments.dry_run {
+            return output::print(&format!("{}nothing was deleted\n", intent(&sale)));
+        }
+        confirm(&sale, arguments.title.as_deref())?;
+    } else if arguments.dry_run {
+        return Err(Failure::check(format!("there is no sale {id}")));
+    }
+    client.post(&format!("/sales/{id}/delete"), &json!({}), None)?;
+    output::print(&format!("sale {id} is deleted\n"))
+}
+
+fn intent(sale: &Sale) -> String {
+    let Sale { id, items, starts_at_ms, .. } = sale;
+    let items = if items.len() == 1 { "1 item".to_owned() } else { format!("{} items", items.len()) };
+    format!(
+        "Deletes sale {id}, {}, with {items}, before it starts at {}. Whoever has its page open finds no sale there. This \
+         can't be undone.\n",
+        plain(&sale.title),
+        format_utc(*starts_at_ms)
+    )
+}
+
+/// Goes on if the title was given, or is typed.
+fn confirm(sale: &Sale, title: Option<&str>) -> Result<(), Failure> {
+    let wrong = || Failure::check(format!("nothing was deleted: the title is {:?}", plain(&sale.title)));
+    if let Some(title) = title {
+        return if title == sale.title { Ok(()) } else { Err(wrong()) };
+    }
+    let (input, mut errors) = (io::stdin(), io::stderr());
+    if !input.is_terminal() || !errors.is_terminal() {
+        return Err(Failure::usage("nothing was deleted: name the sale by --title"));
+    }
+    write!(errors, "{}Its title, to delete it: ", intent(sale)).map_err(Failure::unavailable)?;
+    let mut typed = String::new();
+    let bytes_max = limits::TITLE_BYTES_MAX as u64 + 2;
+    input.lock().take(bytes_max).read_line(&mut typed).map_err(Failure::unavailable)?;
+    if typed.trim() == sale.title.trim() { Ok(()) } else { Err(wrong()) }
+}
