@@ -387,6 +387,7 @@ impl<'a> Commanding<'a> {
 fn order_of(command: &Command) -> Option<OrderId> {
     match command {
         Command::Cancel { order, .. }
+        | Command::CancelFor(order)
         | Command::Address { order, .. }
         | Command::Pay(Pay { order, .. })
         | Command::Refund(Refund { order, .. }) => Some(*order),
