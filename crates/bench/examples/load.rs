@@ -65,10 +65,10 @@ fn load(address: SocketAddr, connections: usize, seconds: u64, per_s: Option<f64
     println!("{:.0} served/s, {cpu_us:.2} us of own CPU each", record.per_s(Outcome::Served));
     println!(
         "response {:?}\nservice  {:?}\nsend lag {:?}, of which the generator's own {:?}",
-        record.response_us(),
-        record.service_us(),
-        record.send_lag_us(),
-        record.generator_lag_us()
+        record.response(),
+        record.service(),
+        record.send_lag(),
+        record.generator_lag()
     );
     println!("{:?} first surprise {:?}", record.outcomes, record.first_surprise);
     println!("unsent {}, waited for a connection {}", record.unsent, record.waited_for_cap);

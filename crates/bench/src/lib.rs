@@ -6,11 +6,12 @@
 //!
 //! The path of a measurement: [`load`] says when a request is due and moves its bytes, a driver of [`drivers`] gives
 //! them and judges the answer, [`host`] reads what it cost, [`audit`] compares what was answered with what the
-//! ledger holds, [`scenarios`] says what is measured, and [`report`] what was found out.
+//! ledger holds, [`experiments`] says what is measured, and [`report`] what was found out.
 
 pub mod audit;
 pub mod drivers;
 pub mod durability;
+pub mod experiments;
 mod goal;
 pub mod host;
 pub mod load;
@@ -20,7 +21,6 @@ pub mod progress;
 pub mod reference;
 pub mod rehearsal;
 pub mod report;
-pub mod scenarios;
 pub mod suite;
 pub mod target;
 mod testbed;

@@ -137,7 +137,7 @@ pub fn flags(
         flags.push(Flag::InFlightCap { cap, times: record.waited_for_cap });
     }
     let most_us = u64::try_from((latency_limit / LAG_PART_MAX).as_micros()).unwrap_or(u64::MAX);
-    let p99_us = record.generator_lag_us().p99;
+    let p99_us = record.generator_lag().at(0.99);
     if p99_us > most_us {
         flags.push(Flag::SendLag { p99_us, most_us });
     }

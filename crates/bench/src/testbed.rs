@@ -141,7 +141,7 @@ impl Testbed {
         };
         let begun = Instant::now();
         let trial = measure::trial_within(p99, &mut generator, schedule, &mut http, repeat, around)?;
-        self.answered.add_outcomes(&trial.outcomes);
+        self.answered.add(&trial.outcomes);
         Ok((trial, begun))
     }
 

@@ -1,6 +1,6 @@
 //! `doorbuster rehearse`: tonight's sale, played by a crowd on a server of its own with this installation's settings.
 //!
-//! Must not: open the ledger of the installation, or send it anything. What is played and judged is the bench crate's.
+//! Must not: write the ledger of the installation, or send it anything. What is played and judged is the bench crate's.
 
 use std::fs::{File, TryLockError};
 use std::net::{SocketAddr, TcpStream};
@@ -15,17 +15,22 @@ use ::bench::progress::{Progress, say};
 use ::bench::rehearsal::{BUYERS_MAX, OVER_MAX, OVER_MIN, Rehearsal, answer, verdict};
 use ::bench::target::token::unix_ms;
 use clap::Args;
+use rustix::fs::{Access, access};
 use server::config::{Backend, Config, Environment, Sources};
+use server::ledger::{AuditedSku, Source, sqlite};
 use toml::{Table, Value};
 
 use crate::bench::signals;
 use crate::failure::Failure;
+use crate::ledger::cannot_audit;
 use crate::output;
 use crate::sale;
 use crate::time::parse_duration;
 
 /// Long after the last buyer.
 const SALE_LENGTH: Duration = Duration::from_secs(24 * 3600);
+/// So long before a sale its machine is left alone.
+const NEAR_MS: u64 = 15 * 60 * 1000;
 /// How long a server on this machine may take to accept a connection.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// Folders of rehearsals, and the file in each that is locked while one is under way.
@@ -51,12 +56,13 @@ const KEPT: [(&str, &[&str]); 4] = [
 Reads the file of `doorbuster sale create`, starts a server of its own with the settings of the configuration (threads,
 admission, how the ledger is written) on a ledger of its own beside the data directory, and plays the crowd: nine of ten buyers
 come in the first moments, each wants one unit, a tenth of the requests are from bots, and whoever is told to wait tries again.
-Nobody pays: what is held stays held. Then every accepted order is looked up in the ledger, and the ledger is audited. The
-first line printed says what came of it. Nothing of the installation is opened or changed; the rehearsal's files are removed.
+Then half of those who hold an order pay, the units of the others come back and are sold again to late ones (the time to pay is
+shortened to 10 s after the crowd). Then every accepted order is looked up in the ledger, and the ledger is audited. The first
+line printed says what came of it. Nothing of the installation is changed; the rehearsal's files are removed.
 
-Run it on the machine of the sale, when nothing is sold there. While a server answers at http.listen it is refused without --yes:
-the crowd would take that server's processors and disk. It rehearses the embedded profile on SQLite; of a cluster see
-`doorbuster bench run flash-crowd`.
+Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
+within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
+that server's processors and disk. It rehearses the embedded profile on SQLite; of a cluster see `doorbuster bench run flash-crowd`.
 
 Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 nothing can be
 told (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
@@ -81,7 +87,7 @@ pub(crate) struct RehearseArguments {
     /// Directory of the ledger, beside which the rehearsal's own is [ledger.data_dir]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Rehearse although a server answers at http.listen
+    /// Rehearse although a server answers at http.listen; nothing allows it beside a sale
     #[arg(long)]
     yes: bool,
     /// Print JSON
@@ -112,6 +118,7 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
             config.http.listen
         )));
     }
+    check_ledger(&config.ledger.data_dir, now_ms)?;
     let stop = Arc::new(AtomicBool::new(false));
     signals::begin(&stop)?;
     let place = place(&config.ledger.data_dir)?;
@@ -200,19 +207,48 @@ fn value_of(text: &str) -> Value {
     text.parse().map_or_else(|_no_number| Value::String(text.to_owned()), Value::Integer)
 }
 
+/// Refuses beside a sale. The ledger is read whole, as an audit does: which holds are open stands nowhere else.
+fn check_ledger(data_dir: &Path, now_ms: u64) -> Result<(), Failure> {
+    if !data_dir.join(sqlite::FILE_NAME).exists() {
+        return Ok(());
+    }
+    say("looking whether the ledger has a sale now");
+    let audit = Source::Directory(data_dir.to_owned()).audit().map_err(cannot_audit)?;
+    match audit.skus.iter().find_map(|sku| in_the_way(sku, now_ms)) {
+        Some(why) => Err(Failure::check(format!("{why}: rehearse before, or when it is over"))),
+        None => Ok(()),
+    }
+}
+
+/// Why nothing may be rehearsed beside this product's sale, if so.
+fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<String> {
+    let AuditedSku { sale, times: (starts_at, ends_at), ended, held, .. } = sku;
+    let over = *ended || ends_at.0 <= now_ms;
+    let sale = sale.0;
+    match starts_at.0.checked_sub(now_ms) {
+        _ if *held > 0 => Some(format!("sale {sale} has {held} units that are held and not paid")),
+        _ if over => None,
+        None | Some(0) => Some(format!("sale {sale} is live")),
+        Some(until) if until < NEAR_MS => {
+            Some(format!("sale {sale} begins in {} min", until.div_ceil(60_000)))
+        }
+        Some(_) => None,
+    }
+}
+
 fn answers(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok()
 }
 
 /// The folder on the ledger's disk in which a rehearsal makes its own: beside the data directory, or as near as there is a
-/// folder yet; in it, if it is a disk of its own.
+/// folder yet; in it, if it is a disk of its own, or nobody but root may write beside it.
 fn place(data_dir: &Path) -> Result<PathBuf, Failure> {
     let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
     let beside = data_dir.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(&data_dir);
     let disk = |folder: &Path| std::fs::metadata(folder).map(|found| found.dev());
     let there = disk(beside).map_err(|error| Failure::usage(format!("{}: {error}", beside.display())))?;
     match disk(&data_dir) {
-        Ok(other) if other != there => Ok(data_dir),
+        Ok(other) if other != there || access(beside, Access::WRITE_OK).is_err() => Ok(data_dir),
         _ => Ok(beside.to_owned()),
     }
 }
@@ -268,4 +304,50 @@ fn remove_left(place: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{ProductId, SaleId, UnixMs};
+
+    use super::*;
+
+    #[test]
+    fn a_sale_is_in_the_way_from_a_quarter_of_an_hour_before_until_all_is_paid() {
+        const STARTS: u64 = 100 * NEAR_MS;
+        let found = |now_ms: u64, held: u64, ended: bool| {
+            let times = (UnixMs(STARTS), UnixMs(STARTS + 1000));
+            let (sale, product) = (SaleId(3), ProductId(29));
+            let title = String::new();
+            in_the_way(
+                &AuditedSku {
+                    sale,
+                    times,
+                    ended,
+                    product,
+                    title,
+                    total: 9,
+                    available: 9 - held,
+                    held,
+                    sold: 0,
+                    orders: held,
+                },
+                now_ms,
+            )
+        };
+        for (now_ms, held, ended, why) in [
+            (STARTS - NEAR_MS, 0, false, None),
+            (STARTS - NEAR_MS + 1, 0, false, Some("begins in 15 min")),
+            (STARTS - 1, 0, false, Some("begins in 1 min")),
+            (STARTS - 1, 0, true, None),
+            (STARTS, 0, false, Some("is live")),
+            (STARTS + 999, 0, false, Some("is live")),
+            (STARTS + 1000, 0, false, None),
+            (STARTS + 1000, 2, false, Some("has 2 units that are held and not paid")),
+            (STARTS + 1000, 2, true, Some("has 2 units that are held and not paid")),
+        ] {
+            let why = why.map(|why| format!("sale 3 {why}"));
+            assert_eq!(found(now_ms, held, ended), why, "{now_ms} {held} {ended}");
+        }
+    }
 }

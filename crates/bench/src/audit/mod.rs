@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::load::record::{Outcomes, Record};
+use crate::load::record::Outcomes;
 
 /// Errors of a broken audit have this in them, wherever they were found.
 pub const AUDIT_FAILED: &str = "AUDIT FAILED";
@@ -92,11 +92,7 @@ pub fn messages(data_dir: &Path) -> rusqlite::Result<u64> {
 }
 
 impl Answered {
-    pub fn add(&mut self, record: &Record) {
-        self.add_outcomes(&record.outcomes);
-    }
-
-    pub fn add_outcomes(&mut self, outcomes: &Outcomes) {
+    pub fn add(&mut self, outcomes: &Outcomes) {
         self.accepted += outcomes.won;
         self.unknown += outcomes.unknown;
     }

@@ -44,7 +44,7 @@ pub(super) fn kill(
 ) -> anyhow::Result<Kill> {
     let first = testbed.receipts.count();
     let (record, probed) = load_and_kill(options, testbed, victim)?;
-    testbed.answered.add(&record);
+    testbed.answered.add(&record.outcomes);
     ensure!(
         record.outcomes.won > 0,
         "no order was accepted before the kill: {:?}; the first other answer was: {}",

@@ -51,14 +51,14 @@ struct Run {
 /// If the stop flag is raised. What the target does is no error.
 ///
 /// # Panics
-/// If users are to think or requests to come by the clock: it is a closed loop.
+/// If requests are to come by the clock: it is a closed loop.
 pub fn run_clients<C: Client>(
     clients: &mut [C],
     schedule: Schedule,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(&Second),
 ) -> Result<Record, RunError> {
-    assert!(schedule.is_unplanned(), "clients that block make a closed loop without think time");
+    assert!(!schedule.is_open(), "clients that block make a closed loop");
     // A thread has the rank of the one that made it.
     let _raised = Raised::now().map_err(RunError::Rank)?;
     let run = Mutex::new(Run::start(schedule, clients.len()));

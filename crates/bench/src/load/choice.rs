@@ -53,90 +53,25 @@ impl Random {
     }
 }
 
-/// Which of `count` keys (goods, SKUs, queues) a request is for: numbers from 0.
+/// Which of `count` goods a request is for, numbered from 0: this share of the requests, 0 to 1, is for the first, and the
+/// rest evenly for the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Choice {
-    Uniform {
-        count: u64,
-    },
-    /// This share of the requests, 0 to 1, goes to key 0, and the rest evenly to the others. 1: one key only.
-    Hot {
-        count: u64,
-        share: f64,
-    },
-    /// Key `n` is asked for in proportion to `1 / (n + 1)^exponent`.
-    Zipf(Zipf),
+pub struct Hot {
+    count: u64,
+    share: f64,
 }
 
-impl Choice {
+impl Hot {
     /// # Panics
-    /// If there is no key, the share is not within 0 to 1, or a share of less than 1 has nowhere else to go.
-    pub fn hot(count: u64, share: f64) -> Self {
+    /// If there is nothing to choose from, the share is not within 0 to 1, or a share of less than 1 has nowhere else to go.
+    pub fn new(count: u64, share: f64) -> Self {
         assert!((0.0..=1.0).contains(&share), "a share is 0 to 1, not {share}");
         assert!(count > 1 || (count == 1 && share >= 1.0), "the rest needs another key");
-        Self::Hot { count, share }
+        Self { count, share }
     }
 
-    pub fn next(&self, random: &mut Random) -> u64 {
-        match *self {
-            Self::Uniform { count } => random.below(count),
-            Self::Hot { share, .. } if random.happens(share) => 0,
-            Self::Hot { count, .. } => 1 + random.below(count - 1),
-            Self::Zipf(zipf) => zipf.next(random),
-        }
-    }
-}
-
-/// Rejection-inversion after Hörmann and Derflinger (1996): constant time and memory for any number of keys.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Zipf {
-    count: u64,
-    exponent: f64,
-    /// The integral of the density at 1.5, less the mass of the first key.
-    first: f64,
-    /// The integral at `count + 0.5`.
-    last: f64,
-    /// Points this close below a key are always accepted.
-    near: f64,
-}
-
-impl Zipf {
-    /// # Panics
-    /// If there is no key or the exponent is not positive.
-    pub fn new(count: u64, exponent: f64) -> Self {
-        assert!(count > 0 && exponent.is_finite() && exponent > 0.0, "Zipf of {count} keys by {exponent}");
-        let mut zipf = Self { count, exponent, first: 0.0, last: 0.0, near: 0.0 };
-        zipf.first = zipf.integral(1.5) - 1.0;
-        zipf.last = zipf.integral(count as f64 + 0.5);
-        zipf.near = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
-        zipf
-    }
-
-    fn next(&self, random: &mut Random) -> u64 {
-        loop {
-            let mass = self.last + random.unit() * (self.first - self.last);
-            let point = self.inverse(mass);
-            let rank = point.round().clamp(1.0, self.count as f64);
-            if rank - point <= self.near || mass >= self.integral(rank + 0.5) - self.density(rank) {
-                return whole(rank) - 1;
-            }
-        }
-    }
-
-    fn density(&self, x: f64) -> f64 {
-        x.powf(-self.exponent)
-    }
-
-    fn integral(&self, x: f64) -> f64 {
-        let log = x.ln();
-        let power = (1.0 - self.exponent) * log;
-        // exp_m1(p) / p has a gap at 0, which is the exponent 1.
-        log * if power.abs() > 1e-8 { power.exp_m1() / power } else { 1.0 + power / 2.0 }
-    }
-
-    fn inverse(&self, mass: f64) -> f64 {
-        let power = (mass * (1.0 - self.exponent)).max(-1.0);
-        (mass * if power.abs() > 1e-8 { power.ln_1p() / power } else { 1.0 - power / 2.0 }).exp()
+    pub fn next(self, random: &mut Random) -> u64 {
+        if random.happens(self.share) { 0 } else { 1 + random.below(self.count - 1) }
     }
 }
 
@@ -207,48 +142,26 @@ impl Crowd {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is a whole number from 1 to a u64"
-)]
-fn whole(rank: f64) -> u64 {
-    rank as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const DRAWS: u64 = 200_000;
 
-    fn shares(choice: Choice, count: usize) -> Vec<f64> {
-        let mut random = Random::new(42);
-        let mut counts = vec![0_u64; count];
-        for _ in 0..DRAWS {
-            counts[usize::try_from(choice.next(&mut random)).unwrap()] += 1;
-        }
-        counts.iter().map(|count| *count as f64 / DRAWS as f64).collect()
-    }
-
-    fn check(choice: Choice, wanted: &[f64]) {
-        for (key, (share, wanted)) in shares(choice, wanted.len()).iter().zip(wanted).enumerate() {
-            // Four standard deviations: the draws are the same each time, so this never fails by chance.
-            let bound = 4.0 * (wanted * (1.0 - wanted) / DRAWS as f64).sqrt();
-            assert!((share - wanted).abs() <= bound, "{choice:?}, key {key}: {share}, not {wanted}");
-        }
-    }
-
     #[test]
-    fn keys_are_asked_for_as_often_as_said() {
-        check(Choice::Uniform { count: 4 }, &[0.25; 4]);
-        check(Choice::hot(5, 0.8), &[0.8, 0.05, 0.05, 0.05, 0.05]);
-        check(Choice::hot(1, 1.0), &[1.0]);
-        for exponent in [0.5, 1.0, 1.3] {
-            let weights: Vec<f64> = (1..=20).map(|rank| f64::from(rank).powf(-exponent)).collect();
-            let total: f64 = weights.iter().sum();
-            let wanted: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
-            check(Choice::Zipf(Zipf::new(20, exponent)), &wanted);
+    fn goods_are_asked_for_as_often_as_said() {
+        for (hot, wanted) in
+            [(Hot::new(5, 0.8), &[0.8, 0.05, 0.05, 0.05, 0.05][..]), (Hot::new(1, 1.0), &[1.0])]
+        {
+            let mut random = Random::new(42);
+            let mut counts = vec![0_u64; wanted.len()];
+            (0..DRAWS).for_each(|_| counts[usize::try_from(hot.next(&mut random)).unwrap()] += 1);
+            for (key, (count, wanted)) in counts.iter().zip(wanted).enumerate() {
+                let share = *count as f64 / DRAWS as f64;
+                // Four standard deviations: the draws are the same each time, so this never fails by chance.
+                let bound = 4.0 * (wanted * (1.0 - wanted) / DRAWS as f64).sqrt();
+                assert!((share - wanted).abs() <= bound, "{hot:?}, {key}: {share}, not {wanted}");
+            }
         }
     }
 

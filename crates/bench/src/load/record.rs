@@ -6,22 +6,11 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
 use super::distribution::{Distribution, TIME_US_MAX, times};
 pub use super::outcome::{Outcome, Outcomes};
 use super::protocol::Verdicts;
 use super::series::{Second, Tally};
-
-/// The points of a latency distribution that reports show, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatencyUs {
-    pub p50: u64,
-    pub p95: u64,
-    pub p99: u64,
-    pub p999: u64,
-    pub max: u64,
-}
 
 /// The three instants of a request.
 #[derive(Debug, Clone, Copy)]
@@ -172,58 +161,31 @@ impl Record {
         self.outcomes.of(outcome) as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The whole distribution of [`Record::response_us`]; the next two likewise.
+    /// Answered minus planned: what a buyer who wanted to come at that moment waited.
     pub fn response(&self) -> Distribution {
         Distribution::of(&self.response)
     }
 
+    /// Answered minus sent: what the target took, queueing in the generator left out.
     pub fn service(&self) -> Distribution {
         Distribution::of(&self.service)
     }
 
+    /// Sent minus planned: how late the generator was, be it by itself or for want of a free connection.
     pub fn send_lag(&self) -> Distribution {
         Distribution::of(&self.send_lag)
     }
 
-    /// By request, not by operation.
+    /// The part of the send lag that is the generator's own: time spent waiting for a connection is not in it. By request,
+    /// not by operation.
     pub fn generator_lag(&self) -> Distribution {
         Distribution::of(&self.generator_lag)
-    }
-
-    /// Answered minus planned: what a buyer who wanted to come at that moment waited.
-    pub fn response_us(&self) -> LatencyUs {
-        points(&self.response)
-    }
-
-    /// Answered minus sent: what the target took, queueing in the generator left out.
-    pub fn service_us(&self) -> LatencyUs {
-        points(&self.service)
-    }
-
-    /// Sent minus planned: how late the generator was, be it by itself or for want of a free connection.
-    pub fn send_lag_us(&self) -> LatencyUs {
-        points(&self.send_lag)
-    }
-
-    /// The part of the send lag that is the generator's own: time spent waiting for a connection is not in it.
-    pub fn generator_lag_us(&self) -> LatencyUs {
-        points(&self.generator_lag)
     }
 }
 
 pub(crate) fn micros(later: Instant, earlier: Instant) -> u64 {
     let micros = later.saturating_duration_since(earlier).as_micros();
     u64::try_from(micros).unwrap_or(TIME_US_MAX)
-}
-
-pub(crate) fn points(times: &Histogram<u64>) -> LatencyUs {
-    LatencyUs {
-        p50: times.value_at_quantile(0.5),
-        p95: times.value_at_quantile(0.95),
-        p99: times.value_at_quantile(0.99),
-        p999: times.value_at_quantile(0.999),
-        max: times.max(),
-    }
 }
 
 #[cfg(test)]
@@ -240,9 +202,9 @@ mod tests {
             Clocks { planned, sent, answered: sent + Duration::from_millis(5) },
         );
         let near = |value: u64, wanted: u64| value.abs_diff(wanted) * 1000 <= wanted;
-        assert!(near(record.response_us().p50, 35_000), "{:?}", record.response_us());
-        assert!(near(record.service_us().p50, 5_000), "{:?}", record.service_us());
-        assert!(near(record.send_lag_us().p50, 30_000), "{:?}", record.send_lag_us());
+        assert!(near(record.response().at(0.5), 35_000), "{:?}", record.response());
+        assert!(near(record.service().at(0.5), 5_000), "{:?}", record.service());
+        assert!(near(record.send_lag().at(0.5), 30_000), "{:?}", record.send_lag());
     }
 
     /// By construction: the bounds of the histograms are fixed and longer times count as the longest, each second's

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::verdict::{Finding, sold_out_s};
-use super::{Rehearsal, Rehearsed};
+use super::{Paying, Rehearsal, Rehearsed};
 use crate::report::format::figure;
 
 /// Beside the sentence.
 pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding) -> String {
-    let Rehearsed { trial, units, left, admitted_per_s } = rehearsed;
+    let Rehearsed { trial, units, left, admitted_per_s, .. } = rehearsed;
     let outcomes = &trial.outcomes;
     let count = |value: u64| figure(value as f64, "");
     let time = |us: u64| figure(us as f64, "us");
@@ -54,10 +54,25 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
             ),
         ),
         ("processors", processors(rehearsed)),
-        ("paid", "nothing: buyers of a rehearsal hold what they get".to_owned()),
+        ("paid", paid(rehearsed)),
     ];
     let rows = lines.map(|(name, value)| format!("  {name:<13}{value}\n")).concat();
     format!("{}\n{rows}", finding.sentence)
+}
+
+fn paid(rehearsed: &Rehearsed) -> String {
+    let count = |value: u64| figure(value as f64, "");
+    match &rehearsed.paying {
+        None => "nothing: nobody held anything".to_owned(),
+        Some(Paying { due, paid, p99_us, came_back, sold_again }) => format!(
+            "{} of {} orders, p99 {}; {} units of others came back, {} of them were sold again",
+            count(*paid),
+            count(*due),
+            figure(*p99_us as f64, "us"),
+            count(*came_back),
+            count(*sold_again)
+        ),
+    }
 }
 
 fn processors(rehearsed: &Rehearsed) -> String {
@@ -79,6 +94,7 @@ pub fn json(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         "admitted_per_s": rehearsed.admitted_per_s,
         "units": rehearsed.units,
         "left": rehearsed.left,
+        "paying": rehearsed.paying,
         "sold_out_s": sold_out_s(rehearsed),
         "answered": trial.outcomes,
         "retries": trial.retries,

@@ -3,26 +3,29 @@
 //! It must not: touch the installation that is configured, or know its files. What came of it is judged in [`verdict`].
 
 pub mod answer;
+mod payments;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::audit::invariants;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::audit::{Answered, Ledger};
+use crate::audit::{AUDIT_FAILED, Answered, Ledger};
+use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{Buyers, RETRIES};
 use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::choice::{Random, Weighted};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
-use crate::load::{Generator, Settings, Trial};
+use crate::load::{Generator, Protocol, Settings, Trial};
 use crate::measure::{Surroundings, trial_within};
 use crate::progress::Progress;
 use crate::report::format::figure;
@@ -38,6 +41,15 @@ const IN_FLIGHT_MAX: usize = 8000;
 const SPIKE_SHARE: f64 = 0.9;
 /// So that six of seven of the spike come in its first second.
 const SPIKE_DECAY: Duration = Duration::from_millis(500);
+
+/// Half of those who hold an order pay within this after the crowd; the rest of the time to pay is for the audit between.
+const PAYING: Duration = Duration::from_secs(4);
+const PAYING_SPARE: Duration = Duration::from_secs(6);
+/// Units of whom never paid are on sale again by then: expiring is done in the background.
+const COME_BACK_MAX: Duration = Duration::from_secs(30);
+const COME_BACK_POLL: Duration = Duration::from_millis(200);
+/// Those who come for them, evenly: twice as many as there are units.
+const LATE: Duration = Duration::from_secs(3);
 
 /// Room on the disk that is left alone, whatever the rehearsal writes.
 const ROOM_LEFT: u64 = 1 << 30;
@@ -69,10 +81,25 @@ pub struct Rehearsed {
     pub trial: Trial,
     /// Of all items.
     pub units: u64,
-    /// That nobody has.
+    /// That nobody had after the crowd.
     pub left: u64,
+    /// `None`: nobody held anything, or the sale is without payment.
+    pub paying: Option<Paying>,
     /// Orders per second that the server admits, as it says; 0: as many as come.
     pub admitted_per_s: u64,
+}
+
+/// After the crowd: half of those who hold an order pay, the others' units come back and are sold again.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Paying {
+    /// Orders that were to be paid.
+    pub due: u64,
+    pub paid: u64,
+    /// Of the callbacks.
+    pub p99_us: u64,
+    /// Units of the others.
+    pub came_back: u64,
+    pub sold_again: u64,
 }
 
 impl Rehearsal<'_> {
@@ -98,39 +125,109 @@ impl Rehearsal<'_> {
         self.progress.doing("starting a server");
         let setup = Setup { demo: false, settings: self.settings, stop: self.stop };
         let mut server = Target::start(self.program, self.folder, setup)?;
-        server.operate("/api/v1/sales", self.sale, 201)?;
+        server.operate("/api/v1/sales", &self.sale_of_rehearsal(), 201)?;
         let said = server.settings()?.settings;
         let admitted_per_s =
             said.get("admission orders_per_s").and_then(|rate| rate.parse().ok()).unwrap_or(0);
         let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), self.stop)?;
+        let goods = Weighted::new(weights(self.sale)?);
+        let units = weights(self.sale)?.iter().map(|(_, units)| units).sum();
         let mut receipts = Receipts::create(&self.receipts()).context("the file of receipts")?;
-        let trial = self.crowd(&server, &mut receipts)?;
+        let users = usize::try_from(self.buyers).unwrap_or(IN_FLIGHT_MAX);
+        let users = users.min(IN_FLIGHT_MAX).min(self.connections_max).max(1);
+        let sale = self.sale["id"].as_u64().context("a sale has an id")?;
+        let product = |random: &mut Random| goods.next(random);
+        let mut buyers = Buyers::new(sale, product, users, self.seed, &mut receipts);
+        let settings = Settings::open_loop(server.address(), users);
+        let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
+
+        self.progress.doing("the crowd comes");
+        let schedule = spike(self.buyers, self.over).seeded(self.seed);
+        let trial = self.trial(&server, &mut generator, schedule, &mut buyers)?;
         self.progress.doing("auditing");
         let mut answered = Answered::default();
-        answered.add_outcomes(&trial.outcomes);
+        answered.add(&trial.outcomes);
+        let left = units_of(&audit.drain(answered)?, "available")?;
+        let paying = self.paying((&server, &audit), &mut generator, &mut buyers, (left, &mut answered))?;
         let numbers = audit.drain(answered)?;
         audit.judge(&numbers, answered, "the program's audit of the whole ledger")?;
         invariants::acknowledged(&mut Ledger::open(&server.data_dir())?, answered, &mut receipts)?;
         server.stop()?;
         server.audit()?;
-        let units = weights(self.sale)?.iter().map(|(_, units)| units).sum();
-        Ok(Rehearsed { trial, units, left: available(&numbers)?, admitted_per_s })
+        Ok(Rehearsed { trial, units, left, paying, admitted_per_s })
+    }
+
+    /// What is not paid comes back while the rehearsal lasts.
+    fn sale_of_rehearsal(&self) -> Value {
+        let mut sale = self.sale.clone();
+        if !self.is_without_payment() {
+            sale["payment_s"] = (self.over + PAYING + PAYING_SPARE).as_secs().into();
+        }
+        sale
+    }
+
+    fn is_without_payment(&self) -> bool {
+        self.sale.get("payment_s") == Some(&Value::Null)
+    }
+
+    fn paying<F: FnMut(&mut Random) -> u64>(
+        &self,
+        (server, audit): (&Target, &Running),
+        generator: &mut Generator,
+        buyers: &mut Buyers<'_, F>,
+        (left, answered): (u64, &mut Answered),
+    ) -> anyhow::Result<Option<Paying>> {
+        if self.is_without_payment() || answered.accepted == 0 {
+            return Ok(None);
+        }
+        self.progress.doing("half of them pay");
+        let bills = payments::bills(server)?;
+        let due = bills.len() as u64;
+        let mut callbacks = payments::Callbacks::new(&bills);
+        let schedule = Schedule::constant(due.max(1) as f64 / PAYING.as_secs_f64(), PAYING);
+        let payments = self.trial(server, generator, schedule, &mut Http { workload: &mut callbacks })?;
+        self.progress.doing("what nobody paid comes back");
+        let back = self.come_back(audit, *answered)?.saturating_sub(left);
+        self.progress.doing("it is sold again");
+        let schedule = Schedule::constant((back * 2).max(1) as f64 / LATE.as_secs_f64(), LATE);
+        let late = self.trial(server, generator, schedule.seeded(self.seed), buyers)?;
+        answered.add(&late.outcomes);
+        let (paid, p99_us) = (payments.outcomes.served.min(due), payments.response.at(0.99));
+        Ok(Some(Paying { due, paid, p99_us, came_back: back, sold_again: late.outcomes.won }))
+    }
+
+    /// The units on sale once nobody holds any.
+    fn come_back(&self, audit: &Running, answered: Answered) -> anyhow::Result<u64> {
+        let payable = self.over + PAYING + PAYING_SPARE;
+        let begun = Instant::now();
+        loop {
+            let numbers = audit.drain(answered)?;
+            let held = units_of(&numbers, "held")?;
+            if held == 0 {
+                return units_of(&numbers, "available");
+            }
+            if begun.elapsed() > payable + COME_BACK_MAX {
+                bail!(
+                    "{AUDIT_FAILED}: {held} units are held {} after the time to pay for them",
+                    figure(COME_BACK_MAX.as_secs_f64(), "s")
+                );
+            }
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
+            sleep(COME_BACK_POLL);
+        }
     }
 
     fn receipts(&self) -> PathBuf {
         self.folder.join("receipts")
     }
 
-    fn crowd(&self, server: &Target, receipts: &mut Receipts) -> anyhow::Result<Trial> {
-        self.progress.doing("the crowd comes");
-        let goods = Weighted::new(weights(self.sale)?);
-        let sale = self.sale["id"].as_u64().context("a sale has an id")?;
-        let users = usize::try_from(self.buyers).unwrap_or(IN_FLIGHT_MAX);
-        let users = users.min(IN_FLIGHT_MAX).min(self.connections_max).max(1);
-        let product = |random: &mut Random| goods.next(random);
-        let mut buyers = Buyers::new(sale, product, users, self.seed, receipts);
-        let settings = Settings::open_loop(server.address(), users);
-        let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
+    fn trial<P: Protocol>(
+        &self,
+        server: &Target,
+        generator: &mut Generator,
+        schedule: Schedule,
+        protocol: &mut P,
+    ) -> anyhow::Result<Trial> {
         let disk = environment::disk(self.folder);
         let around = Surroundings {
             watched: &[Watched::new("server", server.pid())],
@@ -139,8 +236,7 @@ impl Rehearsal<'_> {
             stop: self.stop,
             progress: Some(self.progress),
         };
-        let schedule = spike(self.buyers, self.over).seeded(self.seed);
-        trial_within(verdict::PATIENCE, &mut generator, schedule, &mut buyers, 1, around)
+        trial_within(verdict::PATIENCE, generator, schedule, protocol, 1, around)
     }
 }
 
@@ -168,9 +264,10 @@ fn weights(sale: &Value) -> anyhow::Result<Vec<(u64, u64)>> {
     items.iter().map(weight).collect::<Option<_>>().context("an item has a product and a total")
 }
 
-fn available(audit: &Value) -> anyhow::Result<u64> {
+/// Over all products: `available`, `held`, `sold`.
+fn units_of(audit: &Value, standing: &str) -> anyhow::Result<u64> {
     let skus = audit["skus"].as_array().context("an audit lists the SKUs")?;
-    Ok(skus.iter().filter_map(|sku| sku["available"].as_u64()).sum())
+    Ok(skus.iter().filter_map(|sku| sku[standing].as_u64()).sum())
 }
 
 #[cfg(test)]
@@ -190,7 +287,7 @@ mod tests {
         let sale = json!({"items": [{"product": 30, "total": 3}, {"product": 31, "total": 1}]});
         assert_eq!(weights(&sale).unwrap(), [(30, 3), (31, 1)]);
         assert!(weights(&json!({"items": [{"product": 30}]})).is_err());
-        let audit = json!({"skus": [{"available": 2}, {"available": 5}]});
-        assert_eq!(available(&audit).unwrap(), 7);
+        let audit = json!({"skus": [{"available": 2, "held": 1}, {"available": 5, "held": 3}]});
+        assert_eq!((units_of(&audit, "available").unwrap(), units_of(&audit, "held").unwrap()), (7, 4));
     }
 }

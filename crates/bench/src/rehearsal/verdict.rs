@@ -10,8 +10,8 @@ use crate::report::verdict::{SAMPLE_MIN_REQUESTS, SAMPLE_MIN_S};
 
 /// A server that answers one of a hundred buyers later than this is at its limit.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Of the measured rate, for admission. A rehearsal has neither pages nor payments nor TLS, and one crowd is one sample:
-/// a fifth is left to them.
+/// Of the measured rate, for admission. A rehearsal has neither pages nor TLS, its payments follow its crowd, and one
+/// crowd is one sample: a fifth is left to them.
 const ADMITTED_SHARE: f64 = 0.8;
 
 /// Of what admission lets through: from here on it, and not the server, set the best second's rate.
@@ -156,7 +156,7 @@ mod tests {
                 in_flight: 0,
             })
             .collect();
-        Rehearsed { trial, units: 100_000, left, admitted_per_s: 0 }
+        Rehearsed { trial, units: 100_000, left, paying: None, admitted_per_s: 0 }
     }
 
     fn check(rehearsed: &Rehearsed, sentence: &str) {

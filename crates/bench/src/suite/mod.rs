@@ -14,13 +14,13 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 
 use crate::audit::AUDIT_FAILED;
+use crate::experiments::{Scenario, ScenarioContext, Target};
 use crate::host::environment::{self, Environment};
 use crate::progress::Progress;
 use crate::report::folder::Folder;
 use crate::report::model::{Case, FailedScenario, Report, SCHEMA, ScenarioReport, Size};
 use crate::report::thresholds::{self, Threshold};
 use crate::report::verdict;
-use crate::scenarios::{Scenario, ScenarioContext, Target};
 
 #[derive(Debug)]
 pub struct SuiteOptions {
@@ -212,6 +212,7 @@ fn one(
         target: options.target.clone(),
         program: options.program.clone(),
         scripts: options.scripts.clone(),
+        disk: environment::disk(folder.path()),
         folder: folder.path().to_owned(),
         port_base: options.port_base,
         only: options.only.clone(),

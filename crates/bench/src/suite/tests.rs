@@ -1,10 +1,10 @@
 //! The suite with scenarios that measure nothing: what it keeps, and when it stops.
 
 use super::*;
+use crate::experiments::Engine;
 use crate::report::model::Flag;
 use crate::report::sample;
 use crate::report::{figures, json};
-use crate::scenarios::Engine;
 
 #[test]
 fn an_invalid_trial_anywhere_makes_the_report_invalid() {

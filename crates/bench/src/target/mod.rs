@@ -10,4 +10,4 @@ pub mod nginx;
 mod server;
 pub mod token;
 
-pub use self::server::{DOORBUSTER, OPERATOR_TOKEN, Setup, TOKEN_SECRET, Target};
+pub use self::server::{DOORBUSTER, OPERATOR_TOKEN, PAYMENT_SECRET, Setup, TOKEN_SECRET, Target};

@@ -23,6 +23,7 @@ pub const DOORBUSTER: &str = "Doorbuster";
 /// The child listens on loopback, for minutes, over a directory that is removed: these protect nothing.
 pub const TOKEN_SECRET: &str = "bench-token-secret-of-more-than-thirty-two-bytes";
 pub const OPERATOR_TOKEN: &str = "bench-operator-token-of-more-than-thirty-two-bytes";
+pub const PAYMENT_SECRET: &str = "bench-payment-secret-of-more-than-thirty-two-bytes";
 /// Opening a ledger of some millions of orders takes seconds, not minutes.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
 const READY_POLL: Duration = Duration::from_millis(2);
@@ -219,7 +220,8 @@ fn launch(
         command.env_clear();
         command
             .env("DOORBUSTER_AUTH_TOKEN_SECRET", TOKEN_SECRET)
-            .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR_TOKEN);
+            .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR_TOKEN)
+            .env("DOORBUSTER_PAYMENT_SECRET", PAYMENT_SECRET);
         let mut guard =
             Guard::start(&mut command, &log(folder)).with_context(|| program.display().to_string())?;
         if becomes_ready(&mut guard, address, stop)? {

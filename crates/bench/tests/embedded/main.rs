@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bench::experiments::embedded::{Sizes, orders, reads};
+use bench::experiments::{Scenario, ScenarioContext, Target, find};
 use bench::report::folder::Folder;
 use bench::report::model::{Report, ScenarioReport, Size};
-use bench::scenarios::embedded::{Sizes, orders, reads};
-use bench::scenarios::{Scenario, ScenarioContext, Target, find};
 use bench::suite::{self, End, SuiteOptions};
 use stand_in::Lie;
 

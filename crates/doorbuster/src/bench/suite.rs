@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ::bench::experiments::{self, Addresses, Engine, Scenario, Target};
 use ::bench::report::model::{Report, ScenarioReport, Size};
 use ::bench::report::thresholds::Threshold;
 use ::bench::report::{summary, verdict};
-use ::bench::scenarios::{self, Addresses, Engine, Scenario, Target};
 use ::bench::suite::{self, End, SuiteOptions};
 use ::bench::target::address::{self, resolve};
 use ::bench::target::engines::find_scripts;
@@ -121,7 +121,7 @@ struct TargetArguments {
 }
 
 pub(super) fn list() -> Result<(), Failure> {
-    let rows: Vec<[String; 4]> = scenarios::all()
+    let rows: Vec<[String; 4]> = experiments::all()
         .map(|scenario| {
             let needs: Vec<&str> = scenario.needs.iter().map(|engine| engine_name(*engine)).collect();
             [
@@ -244,12 +244,12 @@ fn options(arguments: &RunArguments, secrets: Secrets) -> Result<SuiteOptions, F
 
 fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
     if arguments.all {
-        return Ok(scenarios::all().collect());
+        return Ok(experiments::all().collect());
     }
     let mut chosen: Vec<&'static Scenario> = Vec::new();
     for name in &arguments.names {
         let scenario =
-            scenarios::find(name).ok_or_else(|| unknown(name, scenarios::all().map(|of| of.name)))?;
+            experiments::find(name).ok_or_else(|| unknown(name, experiments::all().map(|of| of.name)))?;
         if chosen.iter().all(|of| of.name != scenario.name) {
             chosen.push(scenario);
         }
@@ -263,8 +263,8 @@ fn chosen(arguments: &RunArguments) -> Result<Vec<&'static Scenario>, Failure> {
 fn thresholds(arguments: &RunArguments, scenarios: &[&'static Scenario]) -> Result<Vec<Threshold>, Failure> {
     let thresholds = arguments.thresholds.read()?;
     for threshold in &thresholds {
-        let scenario = scenarios::find(&threshold.scenario)
-            .ok_or_else(|| unknown(&threshold.scenario, scenarios::all().map(|of| of.name)))?;
+        let scenario = experiments::find(&threshold.scenario)
+            .ok_or_else(|| unknown(&threshold.scenario, experiments::all().map(|of| of.name)))?;
         if scenarios.iter().all(|scenario| scenario.name != threshold.scenario) {
             return Err(Failure::usage(format!("'{threshold}': {} is not run", threshold.scenario)));
         }

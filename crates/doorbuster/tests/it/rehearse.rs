@@ -16,6 +16,7 @@ const DROP: &str = "\
 title = 'Winter drop'
 starts_at = '2099-12-01T10:00:00Z'
 for = '2h'
+payment = 'none'
 [[item]]
 product = 30
 title = 'Shoe'
@@ -76,6 +77,38 @@ fn a_small_crowd_buys_all_and_leaves_nothing() {
         (&50.into(), &0.into(), &50.into())
     );
     assert_eq!(found["orders_per_s"], Value::Null);
+}
+
+#[test]
+fn half_of_the_buyers_pay_and_the_units_of_the_others_are_sold_again() {
+    let folder = installation();
+    let drop = DROP.replace("payment = 'none'\n", "payment = '15m'\n");
+    std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
+    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    assert_eq!(code, 2, "{stdout}{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    let paying = &found["paying"];
+    let counts = ["due", "paid", "came_back", "sold_again"].map(|name| paying[name].as_u64().unwrap());
+    assert_eq!(counts, [25; 4], "{stdout}");
+}
+
+#[test]
+fn beside_a_sale_nothing_is_rehearsed() {
+    let folder = installation();
+    // A demo's sale is live for an hour.
+    let data_dir = folder.path().join("data");
+    let mut server = doorbuster(folder.path());
+    server.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data_dir);
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let live = || run(folder.path(), &QUICK).2.contains(" is live: rehearse before, or when it is over");
+    while !data_dir.join("ledger.db").exists() || !live() {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", run(folder.path(), &QUICK));
+    }
+    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--yes"]].concat());
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]

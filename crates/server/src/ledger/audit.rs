@@ -2,12 +2,16 @@
 //!
 //! Must not: read a ledger.
 
-use engine::{Book, ProductId, SaleId};
+use engine::{Book, ProductId, SaleId, UnixMs};
 
 /// One SKU, as an audit found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedSku {
     pub sale: SaleId,
+    /// When the sale begins and ends.
+    pub times: (UnixMs, UnixMs),
+    /// The sale was ended by hand.
+    pub ended: bool,
     pub product: ProductId,
     pub title: String,
     pub total: u64,
@@ -53,6 +57,8 @@ impl Audit {
                 let sku = book.sku(sale.spec.id, item.product).expect("an item of a sale has a SKU");
                 audit.skus.push(AuditedSku {
                     sale: sale.spec.id,
+                    times: (sale.spec.starts_at, sale.spec.ends_at),
+                    ended: sale.ended,
                     product: item.product,
                     title: item.title.clone(),
                     total: stock.total(),

@@ -281,9 +281,11 @@ fn has_body(status: u16) -> bool {
 }
 
 fn push_status_line(out: &mut Vec<u8>, status: u16) {
-    // The two most frequent lines as one copy each.
+    // The most frequent lines as one copy each.
     match status {
         200 => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
+        201 => out.extend_from_slice(b"HTTP/1.1 201 Created\r\n"),
+        202 => out.extend_from_slice(b"HTTP/1.1 202 Accepted\r\n"),
         409 => out.extend_from_slice(b"HTTP/1.1 409 Conflict\r\n"),
         _ => {
             out.extend_from_slice(b"HTTP/1.1 ");
@@ -304,10 +306,9 @@ fn push_header(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(b": ");
     let start = out.len();
     out.extend_from_slice(value.as_bytes());
+    // Without a branch, so that the compiler makes vector instructions of it.
     for byte in &mut out[start..] {
-        if byte.is_ascii_control() {
-            *byte = b' ';
-        }
+        *byte = if byte.is_ascii_control() { b' ' } else { *byte };
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -323,18 +324,8 @@ fn push_head_end(out: &mut Vec<u8>, status: u16, body_bytes: usize) {
 }
 
 /// Decimal digits without the formatting machinery, which costs several times as much.
-pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + u8::try_from(number % 10).expect("below 10");
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[first..]);
+pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn reason(status: u16) -> &'static str {

@@ -83,7 +83,7 @@ pub(crate) fn sale(id: u64, product: u64, units: u64, limit: u64) -> Value {
 impl Traffic {
     /// The published order command.
     pub(crate) fn published() -> Self {
-        Self { requests: Requests::Fixed(published_order(3, 29)), judge: judge_published, sample: None }
+        Self::published_of(3, 29)
     }
 
     /// The published message command: the same body, which is no order.
@@ -132,9 +132,7 @@ impl Traffic {
             sample: sample.map(<[u8]>::to_vec),
         }
     }
-}
 
-impl Traffic {
     /// A read whose every 200 is as it should be, an empty one too.
     pub(crate) fn read_any(path: &str) -> Self {
         let judge = |status, _: &[u8]| if status == 200 { Outcome::Served } else { Outcome::Failed };

@@ -31,8 +31,6 @@ pub enum Expect {
     Done,
     /// A string: GET of a key that exists.
     Value,
-    /// GET of a key that may be missing.
-    ValueOrNil,
     Integer,
     /// Whatever is no error.
     Any,
@@ -40,14 +38,13 @@ pub enum Expect {
     Reserve,
 }
 
-/// One command of a mix.
+/// A command with holes for keys and values.
 #[derive(Debug, Clone)]
 pub struct RedisCommand {
     words: Vec<Vec<Piece>>,
     /// Which word holds the key that decides where in a cluster it goes.
     key_word: usize,
     expect: Expect,
-    weight: u32,
 }
 
 impl RedisCommand {
@@ -76,21 +73,12 @@ impl RedisCommand {
             _ => Expect::Any,
         };
         let script = matches!(name.as_str(), "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO");
-        Ok(Self { words, key_word: if script { 3 } else { 1 }, expect, weight: 1 })
+        Ok(Self { words, key_word: if script { 3 } else { 1 }, expect })
     }
 
     /// With other right answers than the name suggests.
     pub fn expecting(self, expect: Expect) -> Self {
         Self { expect, ..self }
-    }
-
-    /// How often it is sent, against the others' weights.
-    pub fn weighing(self, weight: u32) -> Self {
-        Self { weight, ..self }
-    }
-
-    pub(super) fn weight(&self) -> u32 {
-        self.weight
     }
 }
 
@@ -227,7 +215,6 @@ impl Template {
         let right = match self.expect {
             Expect::Done => reply == Reply::Simple(b"OK"),
             Expect::Value => matches!(reply, Reply::Bulk(_)),
-            Expect::ValueOrNil => matches!(reply, Reply::Bulk(_) | Reply::Nil),
             Expect::Integer => matches!(reply, Reply::Integer(_)),
             Expect::Any => true,
             Expect::Reserve => return judge_reserve(reply),
@@ -274,7 +261,7 @@ mod tests {
     fn written(text: &str) -> (String, String) {
         let mut keys = Keys::new("k", 3, 5, Order::Sequence).unwrap();
         let mut random = Random::new(1);
-        let values = Values::new(&[2], &mut random);
+        let values = Values::new(2, &mut random);
         let mut out = Vec::new();
         let key = template(text).write(&mut keys, &values, &mut random, &mut out);
         let key = String::from_utf8(out[key].to_vec()).unwrap();
@@ -301,7 +288,7 @@ mod tests {
         let keys = &mut Keys::new("", 3, 5, Order::Sequence).unwrap();
         let template = Template::new(&RedisCommand::new(words).unwrap(), keys).unwrap();
         let mut random = Random::new(1);
-        let values = Values::new(&[], &mut random);
+        let values = Values::new(0, &mut random);
         let mut out = Vec::new();
         template.write(keys, &values, &mut random, &mut out);
         assert!(out.starts_with(b"*2\r\n$1\r\nX\r\n$19\r\n"));

@@ -61,34 +61,24 @@ impl Keys {
     }
 }
 
-/// The values of a load: letters that don't compress, each of one of the given sizes.
+/// The values of a load: letters that don't compress, all of one size.
 #[derive(Debug, Clone)]
 pub(super) struct Values {
-    sizes: Vec<usize>,
+    bytes: usize,
     pool: Vec<u8>,
 }
 
 impl Values {
-    pub(super) fn new(sizes: &[usize], random: &mut Random) -> Self {
+    pub(super) fn new(bytes: usize, random: &mut Random) -> Self {
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        let longest = sizes.iter().copied().max().unwrap_or(0);
         let letter = |_| LETTERS[usize::try_from(random.next_u64() >> 58).expect("six bits")];
-        Self { sizes: sizes.to_vec(), pool: (0..longest + VALUE_OFFSETS).map(letter).collect() }
+        Self { bytes, pool: (0..bytes + VALUE_OFFSETS).map(letter).collect() }
     }
 
     pub(super) fn pick(&self, random: &mut Random) -> &[u8] {
-        let size = match self.sizes[..] {
-            [] => 0,
-            [size] => size,
-            _ => self.sizes[index(random, self.sizes.len())],
-        };
-        let offset = index(random, VALUE_OFFSETS);
-        &self.pool[offset..offset + size]
+        let offset = usize::try_from(random.below(VALUE_OFFSETS as u64)).expect("less than a few");
+        &self.pool[offset..offset + self.bytes]
     }
-}
-
-fn index(random: &mut Random, below: usize) -> usize {
-    usize::try_from(random.below(below as u64)).expect("less than a length")
 }
 
 #[cfg(test)]
@@ -130,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn values_have_the_sizes_asked_for() {
+    fn values_have_the_size_asked_for() {
         let mut random = Random::new(1);
-        let values = Values::new(&[1, 12_500], &mut random);
-        let sizes: std::collections::BTreeSet<_> = (0..100).map(|_| values.pick(&mut random).len()).collect();
-        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [1, 12_500]);
-        assert!(Values::new(&[], &mut random).pick(&mut random).is_empty());
+        for bytes in [0, 1, 12_500] {
+            let values = Values::new(bytes, &mut random);
+            assert!((0..100).all(|_| values.pick(&mut random).len() == bytes));
+        }
     }
 }

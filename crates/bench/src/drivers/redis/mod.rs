@@ -1,4 +1,4 @@
-//! Redis and Redis Cluster: any mix of commands, in pipelines, each answer judged by the command that asked for it.
+//! Redis and Redis Cluster: a command, in pipelines, whose answers it judges.
 //!
 //! A request is a pipeline of `depth` commands and so many outcomes. In a cluster each request goes to the master of
 //! its first key's slot, and the other commands of it have keys of the same master. Lost answers are unknown, which is
@@ -28,10 +28,10 @@ const DRAWS_MAX: usize = 10_000;
 /// What is asked.
 #[derive(Debug)]
 pub struct Workload {
-    pub commands: Vec<RedisCommand>,
+    pub command: RedisCommand,
     pub keys: Keys,
-    /// Values have one of these sizes; none are needed if no command has `__data__`.
-    pub value_bytes: Vec<usize>,
+    /// Of each value; none is needed if the command has no `__data__`.
+    pub value_bytes: usize,
     /// Commands that a user sends before it reads their answers.
     pub depth: usize,
     pub seed: u64,
@@ -42,72 +42,51 @@ pub struct Workload {
 
 impl Workload {
     /// One command at a time, and no password.
-    pub fn of(commands: Vec<RedisCommand>, keys: Keys) -> Self {
-        Self { commands, keys, value_bytes: Vec::new(), depth: 1, seed: 1, password: None, slots: None }
+    pub fn of(command: RedisCommand, keys: Keys) -> Self {
+        Self { command, keys, value_bytes: 0, depth: 1, seed: 1, password: None, slots: None }
     }
 }
 
 /// The driver.
 #[derive(Debug)]
 pub struct Redis {
-    templates: Vec<Template>,
-    /// Each template as often as it weighs.
-    wheel: Vec<u16>,
+    template: Template,
     keys: Keys,
     values: Values,
     depth: usize,
     random: Random,
     password: Option<String>,
     slots: Option<SlotMap>,
-    /// By user, grown as they come.
-    asked: Vec<Asked>,
+    /// How many answers of its request each user has, grown as they come.
+    answered: Vec<usize>,
     highest: i64,
-}
-
-/// The request of a user that is under way.
-#[derive(Debug, Clone, Default)]
-struct Asked {
-    /// Which templates, in order; empty if there is only one.
-    templates: Vec<u16>,
-    answered: usize,
 }
 
 impl Redis {
     /// # Errors
     /// If the workload contradicts itself.
     pub fn new(workload: Workload) -> anyhow::Result<Self> {
-        let Workload { commands, keys, value_bytes, depth, seed, password, slots } = workload;
-        ensure!(!commands.is_empty() && depth > 0, "a load needs a command");
-        let templates =
-            commands.iter().map(|command| Template::new(command, &keys)).collect::<Result<Vec<_>, _>>()?;
-        let mut wheel = Vec::new();
-        for (index, command) in commands.iter().enumerate() {
-            let weight = usize::try_from(command.weight())?;
-            wheel.extend(std::iter::repeat_n(u16::try_from(index)?, weight));
-        }
-        ensure!(!wheel.is_empty(), "the weights of a mix can't all be nothing");
+        let Workload { command, keys, value_bytes, depth, seed, password, slots } = workload;
+        ensure!(depth > 0, "a pipeline has a command");
+        let template = Template::new(&command, &keys)?;
         if slots.is_some() {
-            ensure!(
-                templates.iter().all(Template::has_key),
-                "a command without a key belongs nowhere in a cluster"
-            );
+            ensure!(template.has_key(), "a command without a key belongs nowhere in a cluster");
             ensure!(
                 depth == 1 || keys.order() == Order::Random,
                 "a pipeline to one master can't take the keys in sequence"
             );
         }
         let mut random = Random::new(seed);
-        let values = Values::new(&value_bytes, &mut random);
+        let values = Values::new(value_bytes, &mut random);
         Ok(Self {
-            templates,
-            wheel,
+            template,
             keys,
             values,
             depth,
             random,
             password,
             slots,
-            asked: Vec::new(),
+            answered: Vec::new(),
             highest: i64::MIN,
         })
     }
@@ -117,19 +96,9 @@ impl Redis {
         (self.highest != i64::MIN).then_some(self.highest)
     }
 
-    fn pick(&mut self) -> u16 {
-        match self.wheel[..] {
-            [only] => only,
-            _ => {
-                let at = self.random.below(self.wheel.len() as u64);
-                self.wheel[usize::try_from(at).expect("less than a length")]
-            }
-        }
-    }
-
     /// Appends one command for the lane, or for any if there is none yet; the lane it is for.
-    fn command(&mut self, template: u16, lane: Option<usize>, out: &mut Vec<u8>) -> usize {
-        let template = &self.templates[usize::from(template)];
+    fn command(&mut self, lane: Option<usize>, out: &mut Vec<u8>) -> usize {
+        let template = &self.template;
         for _ in 0..DRAWS_MAX {
             let begin = out.len();
             let key = template.write(&mut self.keys, &self.values, &mut self.random, out);
@@ -147,13 +116,10 @@ impl Redis {
 
     /// The meaning of one answer, and what it teaches.
     fn judge(&mut self, connection: ConnectionId, reply: Reply<'_>, verdicts: &mut Verdicts) {
-        let asked = &mut self.asked[connection.user];
-        let template = asked.templates.get(asked.answered).copied().unwrap_or(0);
-        asked.answered += 1;
-        let template = &self.templates[usize::from(template)];
-        let outcome = template.judge(reply);
+        self.answered[connection.user] += 1;
+        let outcome = self.template.judge(reply);
         match reply {
-            Reply::Integer(value) if template.expect == Expect::Integer => {
+            Reply::Integer(value) if self.template.expect == Expect::Integer => {
                 self.highest = self.highest.max(value);
             }
             Reply::Error(error) if error.starts_with(b"MOVED ") => {
@@ -190,27 +156,20 @@ impl Protocol for Redis {
     }
 
     fn request(&mut self, user: usize, out: &mut Vec<u8>) -> usize {
-        if self.asked.len() <= user {
-            self.asked.resize(user + 1, Asked::default());
+        if self.answered.len() <= user {
+            self.answered.resize(user + 1, 0);
         }
-        let mut asked = std::mem::take(&mut self.asked[user]);
-        asked.templates.clear();
-        asked.answered = 0;
+        self.answered[user] = 0;
         let mut lane = None;
         for _ in 0..self.depth {
-            let template = self.pick();
-            if self.templates.len() > 1 {
-                asked.templates.push(template);
-            }
-            lane = Some(self.command(template, lane, out));
+            lane = Some(self.command(lane, out));
         }
-        self.asked[user] = asked;
         lane.unwrap_or(0)
     }
 
     fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
         let mut consumed = 0;
-        while self.asked[connection.user].answered < self.depth {
+        while self.answered[connection.user] < self.depth {
             match resp::decode(&bytes[consumed..]) {
                 Ok(Some((reply, length))) => {
                     self.judge(connection, reply, verdicts);
@@ -244,20 +203,19 @@ mod tests {
 
     const CONNECTION: ConnectionId = ConnectionId { user: 0, lane: 0 };
 
-    fn keys(count: u64, order: Order) -> Keys {
-        Keys::new("", 10, count, order).unwrap()
+    fn workload(command: &str, order: Order) -> Workload {
+        Workload::of(RedisCommand::parse(command).unwrap(), Keys::new("", 10, 100, order).unwrap())
     }
 
-    fn driver(commands: &[&str], depth: usize) -> Redis {
-        let commands = commands.iter().map(|text| RedisCommand::parse(text).unwrap()).collect();
-        Redis::new(Workload { depth, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
+    fn driver(command: &str, depth: usize) -> Redis {
+        Redis::new(Workload { depth, ..workload(command, Order::Random) }).unwrap()
     }
 
     #[test]
     fn a_pipeline_is_whole_with_its_last_answer_wherever_it_is_cut() {
         let answer = b"+OK\r\n-OOM full\r\n+OK\r\n-LOADING wait\r\n";
         for cut in 0..answer.len() {
-            let mut driver = driver(&["SET __key__ v"], 4);
+            let mut driver = driver("SET __key__ v", 4);
             let mut out = Vec::new();
             driver.request(0, &mut out);
             assert_eq!(out.windows(5).filter(|bytes| bytes == b"\nSET\r").count(), 4);
@@ -275,34 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn each_answer_of_a_mix_is_judged_by_its_own_command() {
-        let mut driver = driver(&["SET __key__ v", "INCR counter"], 50);
-        let mut out = Vec::new();
-        driver.request(0, &mut out);
-        let asked = String::from_utf8(out).unwrap();
-        let mut number = 0;
-        let answers: String = asked
-            .split('*')
-            .skip(1)
-            .map(|command| {
-                if command.contains("SET") {
-                    return "+OK\r\n".to_owned();
-                }
-                number += 1;
-                format!(":{number}\r\n")
-            })
-            .collect();
-        assert!(number > 5 && number < 45, "{number}");
+    fn the_highest_number_is_kept() {
+        let mut driver = driver("INCR counter", 3);
+        assert_eq!(driver.highest(), None);
+        driver.request(0, &mut Vec::new());
         let mut verdicts = Verdicts::default();
-        let received = driver.receive(CONNECTION, answers.as_bytes(), &mut verdicts);
-        assert_eq!(received, Received::Whole { consumed: answers.len(), keep_alive: true });
-        assert!(format!("{verdicts:?}").contains("[(Served, 50)]"), "{verdicts:?}");
-        assert_eq!(driver.highest(), Some(number));
+        driver.receive(CONNECTION, b":7\r\n:9\r\n:8\r\n", &mut verdicts);
+        assert!(format!("{verdicts:?}").contains("[(Served, 3)]"), "{verdicts:?}");
+        assert_eq!(driver.highest(), Some(9));
     }
 
     #[test]
     fn the_password_comes_first() {
-        let mut driver = driver(&["PING"], 1);
+        let mut driver = driver("PING", 1);
         assert!(!driver.greets());
         driver.password = Some("secret".to_owned());
         assert!(driver.greets());
@@ -314,15 +257,14 @@ mod tests {
         assert!(matches!(driver.greet(CONNECTION, b"-WRONGPASS no\r\n", &mut out), Greeting::Broken(_)));
     }
 
-    fn cluster(commands: &[&str], depth: usize) -> Redis {
+    fn cluster(command: &str, depth: usize) -> Redis {
         let slots = Some(slots::tests::map());
-        let commands = commands.iter().map(|text| RedisCommand::parse(text).unwrap()).collect();
-        Redis::new(Workload { depth, slots, ..Workload::of(commands, keys(100, Order::Random)) }).unwrap()
+        Redis::new(Workload { depth, slots, ..workload(command, Order::Random) }).unwrap()
     }
 
     #[test]
     fn in_a_cluster_all_keys_of_a_pipeline_are_of_its_lane() {
-        let mut driver = cluster(&["SET __key__ v"], 20);
+        let mut driver = cluster("SET __key__ v", 20);
         let map = slots::tests::map();
         let mut lanes = [0, 0];
         for _ in 0..50 {
@@ -339,7 +281,7 @@ mod tests {
 
     #[test]
     fn moved_is_a_failure_and_the_next_request_goes_elsewhere() {
-        let mut driver = cluster(&["INCR foo"], 1);
+        let mut driver = cluster("INCR foo", 1);
         let connection = ConnectionId { user: 0, lane: 1 };
         assert_eq!(driver.request(0, &mut Vec::new()), 1);
         let mut verdicts = Verdicts::default();
@@ -351,17 +293,13 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let get = || vec![RedisCommand::parse("GET __key__").unwrap()];
-        assert!(Redis::new(Workload::of(vec![], keys(1, Order::Random))).is_err());
-        assert!(Redis::new(Workload { depth: 0, ..Workload::of(get(), keys(1, Order::Random)) }).is_err());
-        let nothing = vec![RedisCommand::parse("GET __key__").unwrap().weighing(0)];
-        assert!(Redis::new(Workload::of(nothing, keys(1, Order::Random))).is_err());
         let slots = || Some(slots::tests::map());
-        let pipeline = Workload { depth: 2, slots: slots(), ..Workload::of(get(), keys(9, Order::Sequence)) };
-        assert!(Redis::new(pipeline).is_err());
-        let ping = vec![RedisCommand::parse("PING").unwrap()];
-        assert!(
-            Redis::new(Workload { slots: slots(), ..Workload::of(ping, keys(9, Order::Random)) }).is_err()
-        );
+        for workload in [
+            Workload { depth: 0, ..workload("GET __key__", Order::Random) },
+            Workload { depth: 2, slots: slots(), ..workload("GET __key__", Order::Sequence) },
+            Workload { slots: slots(), ..workload("PING", Order::Random) },
+        ] {
+            assert!(Redis::new(workload).is_err());
+        }
     }
 }

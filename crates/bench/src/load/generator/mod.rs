@@ -118,10 +118,9 @@ struct Run<'a, P> {
     unanswered_since: Option<Instant>,
     /// From then on what is due is left unsent.
     closes: Option<Instant>,
-    /// Requests can be due while every user waits for an answer.
-    can_exceed_cap: bool,
-    /// A closed loop without think time plans nothing: a user's request is due when the generator comes to it.
-    unplanned: bool,
+    /// Requests can be due while every user waits for an answer. A closed loop plans nothing: a user's request is due when
+    /// the generator comes to it.
+    planned: bool,
     /// No user was free when the schedule was last asked.
     saturated: bool,
     /// When that last ended.
@@ -387,8 +386,7 @@ impl Generator {
             last_whole: None,
             unanswered_since: None,
             closes,
-            unplanned: schedule.is_unplanned(),
-            can_exceed_cap: schedule.in_flight_max(users) > users as f64,
+            planned: schedule.is_open(),
             saturated: false,
             freed: started,
             series: Series::start(started),
@@ -438,11 +436,11 @@ impl Generator {
         let now = Instant::now();
         let asking = &mut self.users[user];
         (asking.sent, asking.asking) = (now, Some(index));
-        if run.unplanned {
+        if !run.planned {
             asking.planned = now;
         }
         let could = asking.planned.max(run.freed);
-        let waited = run.can_exceed_cap && asking.planned < run.freed;
+        let waited = run.planned && asking.planned < run.freed;
         run.record.issued(now.saturating_duration_since(could), asking.attempt, waited);
         let connection = &mut self.connections[index];
         let sent = if connection.is_open() {

@@ -228,9 +228,9 @@ fn too_short_a_sample_is_not_quoted() {
 #[test]
 fn every_excuse_is_of_something_that_there_is() {
     for (name, ..) in SHORT_ON_PURPOSE.iter().filter(|(name, ..)| !["durability", "peak"].contains(name)) {
-        assert!(crate::scenarios::find(name).is_some(), "{name}");
+        assert!(crate::experiments::find(name).is_some(), "{name}");
     }
-    assert!(crate::scenarios::find(MEASURES_THE_GENERATOR).is_some());
+    assert!(crate::experiments::find(MEASURES_THE_GENERATOR).is_some());
 }
 
 #[test]

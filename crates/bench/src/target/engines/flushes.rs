@@ -65,9 +65,7 @@ impl Flushes {
     pub fn with_broker(broker: BrokerFlush) -> Self {
         Self { redis: RedisLog::EverySecond, broker, mariadb: CommitFlush::SAFE }
     }
-}
 
-impl Flushes {
     /// What the engines said of themselves must be this.
     pub(super) fn check(self, found: &[EngineSettings]) -> anyhow::Result<()> {
         let [appendonly, appendfsync, save] = self.redis.settings();

@@ -46,6 +46,14 @@ const MARIADB_SETTINGS: &[&str] = &[
 const BROKER_SETTINGS: &[&str] =
     &["flushDiskType", "brokerRole", "mappedFileSizeCommitLog", "sendMessageThreadPoolNums"];
 
+const EDGE_LIMITS: [&str; 4] = [
+    "EDGE_POSTS_PER_S_PER_CLIENT",
+    "EDGE_POSTS_BURST_PER_CLIENT",
+    "EDGE_REQUESTS_PER_S_PER_CLIENT",
+    "EDGE_REQUESTS_BURST_PER_CLIENT",
+];
+/// No client of ours may be limited: all of them share one address.
+const EDGE_PER_CLIENT: &str = "1000000";
 /// Between two sets; one uses less than this.
 pub const PORTS_PER_SET: u16 = 100;
 /// How often a raised stop flag is looked for while the engines start.
@@ -128,22 +136,41 @@ impl EngineSet {
         Ok(set)
     }
 
-    /// Starts only these members, with these variables of `dev/up`. Whoever calls it asks them whether the settings
-    /// took effect.
+    /// Starts only these members, the broker not flushing at once. Whoever calls it asks them whether the settings took
+    /// effect.
     ///
     /// # Errors
     /// If one of them can't be started.
-    pub fn start_some(
-        site: EngineSite,
-        flush: BrokerFlush,
-        names: &[&str],
-        environment: &[(&str, String)],
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Self> {
-        let site = site.checked()?;
-        let mut set = Self { site, flushes: Flushes::with_broker(flush), members: Vec::new() };
-        set.up(names, environment, stop)?;
+    pub fn start_some(site: EngineSite, names: &[&str], stop: &AtomicBool) -> anyhow::Result<Self> {
+        let flushes = Flushes::with_broker(BrokerFlush::Asynchronous);
+        let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
+        set.up(names, &[], stop)?;
         Ok(set)
+    }
+
+    /// Starts nginx with one worker in front of these servers, and the replica that it reads. Pages are kept for this long,
+    /// which are written to the folder, if they are.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn up_edge(
+        &mut self,
+        servers: &[SocketAddr],
+        redis_prefix: &str,
+        cache_ms: u64,
+        pages: Option<&Path>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        let mut environment = vec![
+            ("EDGE_CACHE_MS", cache_ms.to_string()),
+            ("EDGE_SERVERS", servers.join(" ")),
+            ("EDGE_WORKERS", "1".to_owned()),
+            ("EDGE_REDIS_PREFIX", redis_prefix.to_owned()),
+        ];
+        environment.extend(pages.map(|pages| ("EDGE_PAGES", pages.display().to_string())));
+        environment.extend(EDGE_LIMITS.map(|limit| (limit, EDGE_PER_CLIENT.to_owned())));
+        self.up(&["nginx"], &environment, stop).context("starting the edge")
     }
 
     /// Starts more members, or the same with other settings once they were stopped.
@@ -434,8 +461,8 @@ mod tests {
                 folder: folder.path().join("engines"),
                 port_base: 23_000,
             };
-            let (flush, stop) = (BrokerFlush::Asynchronous, AtomicBool::new(false));
-            let error = EngineSet::start_some(site, flush, &["mariadb"], &[], &stop).unwrap_err().to_string();
+            let stop = AtomicBool::new(false);
+            let error = EngineSet::start_some(site, &["mariadb"], &stop).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
             assert!(!folder.path().join("engines").exists());
         };

@@ -86,11 +86,12 @@ impl<'a> DeliveryAddress<'a> {
 
     /// The object that is kept with the order.
     pub(in crate::http) fn to_json(self) -> Box<[u8]> {
-        let bytes: usize = self.fields().flatten().map(|field| field.len() + 16).sum();
-        let mut out = Vec::with_capacity(bytes + 2);
+        let present = || NAMES.iter().zip(self.0).filter_map(|(name, field)| Some((name, field?)));
+        // To the byte, so that boxing it moves nothing.
+        let bytes = present().map(|(name, field)| name.len() + field.len() + 4).sum::<usize>().max(1) + 1;
+        let mut out = Vec::with_capacity(bytes);
         out.push(b'{');
-        for (name, field) in NAMES.iter().zip(self.0) {
-            let Some(field) = field else { continue };
+        for (name, field) in present() {
             if out.len() > 1 {
                 out.push(b',');
             }
@@ -99,6 +100,7 @@ impl<'a> DeliveryAddress<'a> {
             }
         }
         out.push(b'}');
+        debug_assert_eq!(out.len(), bytes, "boxed without being moved");
         out.into_boxed_slice()
     }
 }
@@ -126,7 +128,7 @@ fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem>
 /// A JSON string that every reader can decode. The parser that found it has looked at its syntax, but not
 /// whether its escapes are characters: half of a surrogate pair is none.
 fn is_text(json: &str) -> bool {
-    json.starts_with('"') && (!json.contains("\\u") || serde_json::from_str::<String>(json).is_ok())
+    json.starts_with('"') && (!json.contains('\\') || serde_json::from_str::<String>(json).is_ok())
 }
 
 #[cfg(test)]

@@ -207,10 +207,7 @@ pub(in crate::http) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: us
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 pub(in crate::http) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    for byte in bytes {
-        out.push(HEX[usize::from(byte >> 4)]);
-        out.push(HEX[usize::from(byte & 15)]);
-    }
+    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
 }
 
 /// Bytes from lower-case hexadecimal digits that fill `into` exactly.

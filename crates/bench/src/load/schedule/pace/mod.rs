@@ -1,12 +1,12 @@
 //! A schedule in progress. It is asked once per request, so the usual steps cost nanoseconds and no memory: an even
-//! open loop is one division, a closed loop without think time a push and a pop of one instant.
+//! open loop is one division, a closed loop a push and a pop of one instant.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::profile::{Profile, Rate, Spacing, Stream};
-use super::{Arrivals, FlashCrowd, Retries, Schedule, Think, Until};
+use super::stream::{Rate, Stream};
+use super::{Arrivals, FlashCrowd, Retries, Schedule, Until};
 use crate::load::choice::Random;
 
 /// Buyers at most who wait for their next attempt at one time; more of them give up. It bounds the memory.
@@ -37,27 +37,10 @@ pub struct Pace {
 
 #[derive(Debug, Clone)]
 enum Source {
-    Closed(Box<Users>),
+    /// When those users are ready who are not waiting for an answer.
+    Closed(BinaryHeap<Reverse<Instant>>),
     Open(Box<Stream>),
     FlashCrowd(Box<Crowd>),
-}
-
-/// The users of a closed loop who are not waiting for an answer.
-#[derive(Debug, Clone)]
-struct Users {
-    profile: Profile,
-    /// There may be fewer users later: who is ready must be compared with the profile.
-    falls: bool,
-    think: Think,
-    random: Random,
-    started: Instant,
-    /// Users who joined and did not leave.
-    active: u32,
-    /// When the next one joins.
-    joins: Option<Instant>,
-    /// When those are ready who think. Without think time it holds a user only between the answer and the next
-    /// request.
-    ready: BinaryHeap<Reverse<Instant>>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,20 +54,15 @@ struct Crowd {
 }
 
 impl Pace {
-    /// `connections` is the number of users of a closed loop that does not say.
+    /// `connections` is the number of users of a closed loop.
     pub fn start(schedule: Schedule, connections: usize, now: Instant) -> Self {
         let mut random = Random::new(schedule.seed);
         let source = match schedule.arrivals {
-            Arrivals::Closed { users, think } => {
-                let profile = users.unwrap_or_else(|| Profile::constant(connections as f64));
-                Source::Closed(Box::new(Users::start(profile, think, random, now)))
+            Arrivals::Closed => Source::Closed(BinaryHeap::from(vec![Reverse(now); connections])),
+            Arrivals::Open { per_s, spacing } => {
+                let rate = Rate::Constant { per_s };
+                Source::Open(Box::new(Stream::start(rate, spacing, random.fork(), now)))
             }
-            Arrivals::Open { rate, spacing } => Source::Open(Box::new(Stream::start(
-                Rate::Profile(Box::new(rate)),
-                spacing,
-                random.fork(),
-                now,
-            ))),
             Arrivals::FlashCrowd(crowd) => Source::FlashCrowd(Box::new(Crowd::start(crowd, random, now))),
         };
         let ends = match schedule.until {
@@ -102,7 +80,7 @@ impl Pace {
             return Next::Finished;
         }
         let due = match &mut self.source {
-            Source::Closed(users) => users.due(now),
+            Source::Closed(ready) => ready.peek().map(|Reverse(ready)| *ready),
             Source::Open(stream) => stream.due(),
             Source::FlashCrowd(crowd) => crowd.due(),
         };
@@ -115,8 +93,8 @@ impl Pace {
         }
         self.issued += 1;
         let attempt = match &mut self.source {
-            Source::Closed(users) => {
-                users.ready.pop();
+            Source::Closed(ready) => {
+                ready.pop();
                 1
             }
             Source::Open(stream) => {
@@ -132,7 +110,7 @@ impl Pace {
     /// the buyer who tries again, goes on from `at`.
     pub fn settled(&mut self, attempt: u32, worth_a_retry: bool, at: Instant) {
         match &mut self.source {
-            Source::Closed(users) => users.think(at),
+            Source::Closed(ready) => ready.push(Reverse(at)),
             Source::Open(_) => {}
             Source::FlashCrowd(crowd) if worth_a_retry => {
                 self.gave_up += u64::from(!crowd.retry(attempt, at));
@@ -161,69 +139,14 @@ impl Pace {
     }
 }
 
-impl Users {
-    fn start(profile: Profile, think: Think, random: Random, started: Instant) -> Self {
-        let mut users = Self {
-            falls: profile.corners().windows(2).any(|two| two[1].level < two[0].level),
-            profile,
-            think,
-            random,
-            started,
-            active: 0,
-            joins: None,
-            ready: BinaryHeap::new(),
-        };
-        users.joins = users.next_join(0.0);
-        users
-    }
-
-    /// When the first user is ready, or joins, at `now` or later. Lets those join who do by now, and those leave who
-    /// are ready and too many.
-    fn due(&mut self, now: Instant) -> Option<Instant> {
-        while let Some(joins) = self.joins.filter(|joins| *joins <= now) {
-            self.active += 1;
-            self.ready.push(Reverse(joins));
-            self.joins = self.next_join(self.seconds(joins));
-        }
-        while self.falls
-            && let Some(Reverse(ready)) = self.ready.peek().copied()
-            && ready <= now
-            && f64::from(self.active) > self.profile.level_at(self.seconds(ready))
-        {
-            self.ready.pop();
-            self.active -= 1;
-            self.joins = self.next_join(self.seconds(now));
-        }
-        let ready = self.ready.peek().map(|Reverse(ready)| *ready);
-        [ready, self.joins].into_iter().flatten().min()
-    }
-
-    fn next_join(&self, from_s: f64) -> Option<Instant> {
-        let at_s = self.profile.reaches(f64::from(self.active) + 1.0, from_s)?;
-        self.started.checked_add(Duration::try_from_secs_f64(at_s).ok()?)
-    }
-
-    fn seconds(&self, at: Instant) -> f64 {
-        at.duration_since(self.started).as_secs_f64()
-    }
-
-    fn think(&mut self, at: Instant) {
-        let time = match self.think {
-            Think::Constant(time) => time,
-            Think::Exponential(mean) => mean.mul_f64(self.random.exponential()),
-        };
-        self.ready.push(Reverse(at + time));
-    }
-}
-
 impl Crowd {
     fn start(crowd: FlashCrowd, mut random: Random, now: Instant) -> Self {
         let FlashCrowd { base_per_s, at, peak_per_s, decay, spacing, retries } = crowd;
         let decay = Rate::Decay { at_s: at.as_secs_f64(), per_s: peak_per_s, decay_s: decay.as_secs_f64() };
-        let base = Rate::Profile(Box::new(Profile::constant(base_per_s)));
+        let base = Rate::Constant { per_s: base_per_s };
         // Two independent Poisson processes are one with the sum of their rates.
-        let mut stream = |rate, spacing: Spacing| Stream::start(rate, spacing, random.fork(), now);
-        let (base, spike) = (stream(base, spacing), stream(decay, spacing));
+        let mut stream = |rate| Stream::start(rate, spacing, random.fork(), now);
+        let (base, spike) = (stream(base), stream(decay));
         Self { base, spike, retries, random, waiting: BinaryHeap::new() }
     }
 

@@ -1,7 +1,9 @@
 //! Schedules played against a clock that the test moves.
 
+use std::time::Duration;
+
 use super::*;
-use crate::load::schedule::Corner;
+use crate::load::schedule::Spacing;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -72,6 +74,18 @@ fn closed_loop_sends_at_once_until_the_time_is_over() {
     assert_eq!(pace.unissued(start + 10 * MS), 0);
 }
 
+/// Who was refused a connection may try again after a rest.
+#[test]
+fn a_user_who_rests_holds_nobody_up() {
+    let start = Instant::now();
+    let mut pace = Pace::start(Schedule::closed(10 * MS), 2, start);
+    assert_eq!(drain(&mut pace, start).len(), 2);
+    pace.settled(1, false, start + 5 * MS);
+    pace.settled(1, false, start + MS);
+    assert_eq!(pace.next(start + MS), send(start + MS));
+    assert_eq!(pace.next(start + MS), Next::Wait { until: start + 5 * MS });
+}
+
 #[test]
 fn closed_loop_issues_exactly_the_requests_asked_for() {
     let (sent, most, pace) = play(Schedule::closed_requests(30), MS, |_| false);
@@ -79,32 +93,6 @@ fn closed_loop_issues_exactly_the_requests_asked_for() {
     let start = Instant::now();
     let mut pace = Pace::start(Schedule::closed_requests(3), 5, start);
     assert_eq!((drain(&mut pace, start).len(), pace.unissued(start)), (3, 0));
-}
-
-/// Little's law: users = throughput * (service + think).
-#[test]
-fn think_time_spaces_the_users_out() {
-    let until = Until::Elapsed(100 * SECOND);
-    for think in [Think::Constant(90 * MS), Think::Exponential(90 * MS)] {
-        let schedule = Schedule::users(Profile::constant(20.0), think, until);
-        let (sent, most, _) = play(schedule, 10 * MS, |_| false);
-        let wanted: usize = 20 * 10 * 100;
-        assert!(sent.len().abs_diff(wanted) < wanted / 50, "{think:?}: {}", sent.len());
-        assert!(most <= 20, "{most}");
-    }
-}
-
-#[test]
-fn users_join_along_a_ramp_and_leave_after_a_step_down() {
-    let until = Until::Elapsed(12 * SECOND);
-    let second = |at_s, level| Corner { at_s, level };
-    let profile = Profile::new(&[second(0.0, 1.0), second(4.0, 5.0), second(8.0, 5.0), second(8.0, 2.0)]);
-    let schedule = Schedule::users(profile, Think::NONE, until);
-    let (sent, most, _) = play(schedule, 100 * MS, |_| false);
-    let second_of = |at: f64| between(&sent, at, at + 1.0);
-    assert_eq!((second_of(0.0), most), (10, 5));
-    assert_eq!((second_of(1.0), second_of(3.0), second_of(5.0)), (20, 40, 50));
-    assert_eq!((second_of(9.0), second_of(11.0)), (20, 20));
 }
 
 #[test]

@@ -1,0 +1,232 @@
+//! The gate alone: reserves per second of the server's own client, beside `redis-benchmark -P 64` with the same script on
+//! the same Redis.
+//!
+//! The client is measured as it is: a child process of the program under test (`bench gate-client`, a hidden command)
+//! makes a gate, reserves in batches for some seconds, and prints how many. What it prints is counted again in Redis:
+//! every reservation is a field of the SKU's marks. Then redis-benchmark does the same to a second SKU of the same gate,
+//! its ids random.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::experiments::{ScenarioContext, beside, empty_report};
+use crate::goal::Goal;
+use crate::host::leftovers;
+use crate::host::limit::limit;
+use crate::host::process::{self, Guard};
+use crate::host::usage::{Snapshot, Usage, Watched};
+use crate::report::model::{Better, Case, Metric, ScenarioReport};
+use crate::target::engines::redis::Redis;
+use crate::target::engines::{BrokerFlush, EngineSet};
+
+pub(super) const METRICS: &[&str] = &["throughput", "redis-benchmark", RATIO];
+const RATIO: &str = "beside redis-benchmark";
+const NAME: &str = "reserves";
+const PIPELINE: &str = "64";
+const CLIENTS: &str = "50";
+/// The mark's body: fingerprint (8 bytes), units (3), buyer (8). redis-benchmark can't send a byte 0, so an order has
+/// 65,793 units here; the gate has more than enough of them, and the script does the same for one as for many.
+const BODY: &str = "fprint--\u{1}\u{1}\u{1}buyer---";
+/// In an order's id of 16 bytes, redis-benchmark replaces these 12 by digits.
+const RANDOM_ID: &str = "gate__rand_int__";
+const RANDOM_IDS: &str = "1000000000";
+/// Of so many ids few meet, and take nothing the second time. A script that was refused is quick, and takes nothing ever.
+const MADE_SHARE_MIN: f64 = 0.99;
+/// Requests of redis-benchmark for each second that it is to run, about what it reaches.
+const REQUESTS_PER_S: u64 = 80_000;
+/// How much slower than expected a child may be.
+const SLOW_MAX: u32 = 20;
+
+/// What the hidden command prints: one line of JSON.
+#[derive(Debug, Clone, Deserialize)]
+struct ClientSaid {
+    reserves: u64,
+    seconds: f64,
+    /// Reserves that were made before those, to warm up.
+    before: u64,
+    /// The name of the script, as the client has loaded it. Its keys: state, marks, times, buyers; its arguments: run of
+    /// the master, the order's hash, the caller's record, the body of the mark, the time.
+    sha: String,
+    record_bytes: usize,
+    prefix: String,
+    /// The SKU that it reserved of, and the one that is for redis-benchmark.
+    skus: [u32; 2],
+}
+
+/// One repeat.
+struct Sample {
+    client_per_s: f64,
+    redis_benchmark_per_s: f64,
+    /// Of the client.
+    usage: Usage,
+}
+
+/// What a repeat is given.
+struct Gate<'a> {
+    context: &'a ScenarioContext,
+    set: EngineSet,
+}
+
+pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    super::ensure_spawned(context)?;
+    let mut report = empty_report("The gate's client beside redis-benchmark");
+    if !context.wants(NAME) {
+        return Ok(report);
+    }
+    let set = super::start(context, 0, BrokerFlush::Asynchronous)?;
+    let gate = Gate { context, set };
+    let mut samples = Vec::new();
+    for repeat in 1..=context.repeats {
+        context.progress.doing(&format!("{NAME}, {repeat} of {}", context.repeats));
+        let sample = gate.sample()?;
+        context.progress.done(&format!(
+            "{NAME}, {repeat} of {}: {:.0}/s, redis-benchmark {:.0}/s",
+            context.repeats, sample.client_per_s, sample.redis_benchmark_per_s
+        ));
+        samples.push(sample);
+        context.keep(&case(&samples));
+    }
+    report.engines = gate.set.settings()?;
+    let case = case(&samples);
+    report.shapes = beside::shapes(&case, &[(RATIO, Goal::AtLeast(0.6))]);
+    report
+        .notes
+        .extend(samples.last().map(|sample| format!("While the client reserved: {}", limit(&sample.usage))));
+    report.cases.push(case);
+    report.notes.push(
+        "The client says how many it reserved, and Redis is asked: every reservation is a field of the SKU's marks."
+            .to_owned(),
+    );
+    Ok(report)
+}
+
+fn case(samples: &[Sample]) -> Case {
+    let figure = |name: &str, unit: &str, better, value: fn(&Sample) -> f64| {
+        Metric::new(name, unit, better, samples.iter().map(value).collect())
+    };
+    let metrics = vec![
+        figure("throughput", "1/s", Better::Higher, |of| of.client_per_s),
+        figure("redis-benchmark", "1/s", Better::Neither, |of| of.redis_benchmark_per_s),
+        figure(RATIO, "x", Better::Higher, |of| of.client_per_s / of.redis_benchmark_per_s),
+    ];
+    Case { name: NAME.to_owned(), series: NAME.to_owned(), metrics, ..Case::default() }
+}
+
+impl Gate<'_> {
+    /// The gate's own client comes first, because redis-benchmark uses what it has prepared. What both made is removed.
+    fn sample(&self) -> anyhow::Result<Sample> {
+        let mut redis = Redis::connect(self.set.address("redis")?)?;
+        let (said, usage) = self.run_client()?;
+        let marks = count(&mut redis, &keys(&said, 0)[1])?;
+        ensure!(
+            marks == said.reserves + said.before,
+            "AUDIT FAILED: the client says {} reserves and Redis has {marks}",
+            said.reserves + said.before
+        );
+        let redis_benchmark_per_s = self.run_redis_benchmark(&said, &mut redis)?;
+        for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
+            redis.tell(&["UNLINK", key])?;
+        }
+        Ok(Sample { client_per_s: said.reserves as f64 / said.seconds, redis_benchmark_per_s, usage })
+    }
+
+    fn milliseconds(&self) -> anyhow::Result<u64> {
+        u64::try_from(super::window(self.context).as_millis()).context("a window of less than an age")
+    }
+
+    fn run_client(&self) -> anyhow::Result<(ClientSaid, Usage)> {
+        let output = self.context.folder.join("gate-client.json");
+        let mut command = Command::new(&self.context.program);
+        command.args(["bench", "gate-client", "--redis", &self.set.address("redis")?.to_string()]);
+        command.args(["--milliseconds", &self.milliseconds()?.to_string()]);
+        command.env_clear().stdin(Stdio::null()).stdout(File::create(&output)?);
+        let usage = self.run_watched(command, "gate client")?;
+        let text = std::fs::read_to_string(&output).context("what the gate's client said")?;
+        Ok((serde_json::from_str(&text).with_context(|| format!("the gate's client said: {text}"))?, usage))
+    }
+
+    fn run_redis_benchmark(&self, said: &ClientSaid, redis: &mut Redis) -> anyhow::Result<f64> {
+        let requests = (self.milliseconds()? * REQUESTS_PER_S / 1000).max(1);
+        let keys = keys(said, 1);
+        let run = run_of(redis, &keys[0])?;
+        let output = self.context.folder.join("redis-benchmark.out");
+        let before = count(redis, &keys[1])?;
+        let address = self.set.address("redis")?;
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
+        command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
+        command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
+        // No time at the end, so that clocks are not compared.
+        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0"]);
+        command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
+        self.run_watched(command, "redis-benchmark")?;
+        let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;
+        let per_s = requests_per_second(&text)
+            .with_context(|| format!("redis-benchmark said: {}", process::log_tail(&output)))?;
+        let made = count(redis, &keys[1])? - before;
+        ensure!(
+            made as f64 >= requests as f64 * MADE_SHARE_MIN,
+            "redis-benchmark sent {requests} reserves and Redis has {made}"
+        );
+        Ok(per_s)
+    }
+
+    /// Runs a child to its end; who used the processors meanwhile.
+    fn run_watched(&self, mut command: Command, name: &str) -> anyhow::Result<Usage> {
+        let log = self.context.folder.join(format!("{name}.log"));
+        leftovers::mark(&mut command)?;
+        let child =
+            command.stderr(File::create(&log)?).spawn().with_context(|| format!("starting {name}"))?;
+        let mut child = Guard::adopt(child);
+        let watched = [vec![Watched::new(name, child.pid())], self.set.all_watched()].concat();
+        let before = Snapshot::take(&watched, self.context.disk.as_deref())?;
+        let mut last = None;
+        let patience = super::window(self.context) * SLOW_MAX + process::TOOL_MARGIN;
+        let status = child.wait(name, patience, &self.context.stop, || {
+            // The counters of a child that has ended are gone: the last look before that counts.
+            if let Ok(snapshot) = Snapshot::take(&watched, self.context.disk.as_deref()) {
+                last = Some(snapshot);
+            }
+        })?;
+        ensure!(status.success(), "{name} failed with {status}: {}", process::log_tail(&log));
+        Ok(before.until(&last.context("a look at a child that runs")?))
+    }
+}
+
+fn count(redis: &mut Redis, hash: &str) -> anyhow::Result<u64> {
+    redis.ask(&["HLEN", hash])
+}
+
+/// The keys of one of the client's SKUs.
+fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
+    ["s", "k", "t", "b"].map(|kind| format!("{{{}:{:08x}}}:{kind}", said.prefix, said.skus[sku]))
+}
+
+/// Which run of which master the state was made for: the first 40 characters of its packed field.
+fn run_of(redis: &mut Redis, state: &str) -> anyhow::Result<String> {
+    let gate: Vec<u8> = redis.ask(&["HGET", state, "gate"])?;
+    gate.get(..40)
+        .map(|run| String::from_utf8_lossy(run).into_owned())
+        .with_context(|| format!("the gate's state {state} has no run"))
+}
+
+/// From the last line like `EVALSHA ...: 98765.43 requests per second, p50=...`, which follows lines of progress.
+fn requests_per_second(text: &str) -> Option<f64> {
+    let (before, _) = text.rsplit_once(" requests per second")?;
+    before.rsplit_once(": ")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_summary_of_redis_benchmark_is_read() {
+        let text = "EVALSHA x: rps=0.0 (overall: 0.0) avg_msec=nan\rEVALSHA x 4: 98765.43 requests per second, p50=30.1 msec\n\n";
+        assert_eq!(requests_per_second(text), Some(98765.43));
+        assert_eq!(requests_per_second("nothing"), None);
+    }
+}
