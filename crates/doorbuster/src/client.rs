@@ -107,8 +107,8 @@ struct Problem {
     detail: String,
 }
 
-/// A header has English letters alone.
-fn percent_encoded(text: &str) -> String {
+/// As one segment of a path, or as a header, which has English letters alone.
+pub(crate) fn percent_encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(encode).collect()
@@ -338,4 +338,15 @@ fn tls(ca_file: &Path) -> Result<TlsConfig, Failure> {
         .root_certs(RootCerts::Specific(Arc::new(certificates)))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_segment_of_a_path_and_a_header() {
+        assert_eq!(percent_encoded("pay_1-A.b~"), "pay_1-A.b~");
+        assert_eq!(percent_encoded("a/b?c#d e%ä"), "a%2Fb%3Fc%23d%20e%25%C3%A4");
+    }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use server::config::Environment;
 
-use crate::client::{Client, ServerArguments};
+use crate::client::{Client, ServerArguments, percent_encoded};
 use crate::failure::Failure;
 use crate::output::{self, plain};
 use crate::time::{format_utc, parse_duration};
@@ -25,7 +25,7 @@ Everybody who works on a sale has a name, a role and a token of their own:
   doorbuster operators log --sale 3
 
   viewer     reads figures, the console, sales and the audit
-  support    the same, and reads orders, refunds them and settles refunds
+  support    the same, and reads orders, cancels and refunds them, and settles refunds
   operator   the same, and makes, changes and runs sales
   admin      the same, and corrects stock, erases buyers, confirms the clock, and says who may
 
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &OperatorsArguments, environment: &Environment) -> 
             if server.json { output::print(&answer.text()) } else { output::print(&list(&answer.read()?)) }
         }
         OperatorsCommand::Revoke { name, server } => {
-            let path = format!("/operators/{}/revoke", plain(name));
+            let path = format!("/operators/{}/revoke", percent_encoded(name));
             Client::connect(server, environment)?.post(&path, &json!({}), None)?;
             output::print(&format!("{}: revoked; no server takes the token in 2 s\n", plain(name)))
         }

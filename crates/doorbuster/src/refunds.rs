@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
 
-use crate::client::{Client, ServerArguments};
+use crate::client::{Client, ServerArguments, percent_encoded};
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::format_utc;
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &RefundsArguments, environment: &Environment) -> Re
             if let Some(amount) = amount {
                 wanted["amount"] = json!(amount);
             }
-            let path = format!("/orders/{}/refund", encoded(order));
+            let path = format!("/orders/{}/refund", percent_encoded(order));
             let answer = Client::connect(server, environment)?.post(&path, &wanted, None);
             let answer = answer.map_err(|failure| failure.of(&plain(order)))?;
             let text = if server.json { answer.text() } else { created(&answer.read()?) };
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &RefundsArguments, environment: &Environment) -> Re
         RefundsCommand::Settle { payments, server } => {
             let client = Client::connect(server, environment)?;
             for payment in payments {
-                let path = format!("/payments/{}/settle", encoded(payment));
+                let path = format!("/payments/{}/settle", percent_encoded(payment));
                 let answer = client.post(&path, &json!({}), None);
                 let answer = answer.map_err(|failure| failure.of(&plain(payment)))?;
                 let text = if server.json { answer.text() } else { settled(&answer.read()?) };
@@ -156,29 +156,5 @@ fn money(payment: &Payment) -> String {
     match &payment.currency {
         Some(currency) => output::money(payment.amount, currency),
         None => format!("{} minor units", payment.amount),
-    }
-}
-
-/// As one segment of a path.
-fn encoded(payment: &str) -> String {
-    let mut path = String::new();
-    for byte in payment.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            path += &format!("%{byte:02X}");
-        }
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_payment_is_one_segment_of_a_path() {
-        assert_eq!(encoded("pay_1-A.b~"), "pay_1-A.b~");
-        assert_eq!(encoded("a/b?c#d e%ä"), "a%2Fb%3Fc%23d%20e%25%C3%A4");
     }
 }

@@ -30,6 +30,8 @@ pub enum Command {
         order: OrderId,
         buyer: BuyerId,
     },
+    /// The same for an operator, whoever's order it is.
+    CancelFor(OrderId),
     /// Gives an order that was placed without an address one, as JSON text. Judged with what the ledger has kept: see
     /// [`crate::Book::give_address`].
     Address {

@@ -46,14 +46,18 @@ impl Operated {
                 let product = item.map_or(0, |(_, item)| item.product.0);
                 (what, of_sku(*sku), format!("product {product}, {units} units"))
             }
-            Command::Cancel { order, .. } => ("order_cancelled", of_sku(order.sku), order.to_string()),
+            Command::CancelFor(order) => ("order_cancelled", of_sku(order.sku), order.to_string()),
             Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refund.order.to_string()),
             Command::Settle { payment } => ("refund_settled", None, payment.to_string()),
             // Their name is what goes.
             Command::EraseBuyer(_) => ("buyer_erased", None, String::new()),
             Command::AddOperator(operator) => ("operator_added", None, operator.name.to_string()),
             Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
-            Command::Place(_) | Command::Address { .. } | Command::Pay(_) | Command::Notice(_) => {
+            Command::Place(_)
+            | Command::Cancel { .. }
+            | Command::Address { .. }
+            | Command::Pay(_)
+            | Command::Notice(_) => {
                 unreachable!("no operator gives this command")
             }
         };

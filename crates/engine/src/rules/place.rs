@@ -66,11 +66,11 @@ pub(super) fn cancel<R: Rows>(
     rows: &mut R,
     now: UnixMs,
     id: OrderId,
-    buyer: BuyerId,
+    buyer: Option<BuyerId>,
 ) -> Result<Accepted, Refusal> {
     let name = rows.find(id).ok_or(Refusal::UnknownOrder)?;
     let order = rows.order_row(name);
-    if order.placement().buyer != buyer {
+    if buyer.is_some_and(|buyer| buyer != order.placement().buyer) {
         return Err(Refusal::UnknownOrder);
     }
     let cancels = super::cancel(order.status)?;

@@ -38,7 +38,9 @@ impl Needs {
                     needs.skus.insert(*sku);
                     needs.adjustments.insert((*sku, key.clone()));
                 }
-                Command::Cancel { order, .. } | Command::Address { order, .. } => needs.order(*order),
+                Command::Cancel { order, .. }
+                | Command::CancelFor(order)
+                | Command::Address { order, .. } => needs.order(*order),
                 Command::Pay(pay) => {
                     needs.order(pay.order);
                     needs.payments.insert(pay.id.clone());

@@ -4,7 +4,7 @@ use engine::{
     Accepted, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId, UnixMs,
 };
 
-use crate::shop::{START, Shop, sale_of};
+use crate::shop::{Do, START, Script, Shop, cancel, check, pay, place, sale_of};
 
 fn anna() -> Operator {
     let added_at = UnixMs(START);
@@ -62,6 +62,22 @@ fn a_deed_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     assert_eq!(operate(Command::Pause(sale)), (true, paused));
     assert_eq!(operate(Command::Pause(sale)), (true, vec![]), "it is paused");
     assert_eq!(operate(Command::Resume(SaleId(99))), (false, vec![]), "there is none");
+}
+
+#[test]
+fn an_operator_cancels_whoevers_order_it_is_by_the_same_rules() {
+    let order = crate::shop::id(1);
+    let rows: Script<'_> = &[
+        (START, place(1, 7, 2), "held"),
+        (START, cancel(1, 8), "unknown_order"),
+        (START, Do::Command(Command::CancelFor(order)), "cancelled"),
+        (START, Do::Command(Command::CancelFor(order)), "cancelled again"),
+        (START, place(2, 7, 1), "held"),
+        (START, pay("p", 2, 1), "applied"),
+        (START, Do::Command(Command::CancelFor(crate::shop::id(2))), "not_cancellable"),
+        (START, Do::Command(Command::CancelFor(crate::shop::id(3))), "unknown_order"),
+    ];
+    check("cancelled by an operator", sale_of(5), rows, [5, 4, 0, 1]);
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
-            Command::AddOperator(_) | Command::RevokeOperator(_) => {
+            Command::CancelFor(_) | Command::AddOperator(_) | Command::RevokeOperator(_) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Command::Notice(notice) => {

@@ -403,6 +403,7 @@ fn is_of_one_server(command: &Command) -> bool {
 fn order_of(command: &Command) -> Option<OrderId> {
     match command {
         Command::Cancel { order, .. }
+        | Command::CancelFor(order)
         | Command::Address { order, .. }
         | Command::Pay(Pay { order, .. })
         | Command::Refund(Refund { order, .. }) => Some(*order),

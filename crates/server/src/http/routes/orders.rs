@@ -30,7 +30,8 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/orders", Handler::Buyer(HttpService::place_order)),
     Route::get("/api/v1/orders", Handler::OperatorReads(Role::Operator, read_feed)),
     Route::get("/api/v1/orders/{id?}", Handler::Anybody(HttpService::read_order)).served(Served::Both),
-    Route::post("/api/v1/orders/{id?}/cancel", Handler::Buyer(HttpService::cancel_order)),
+    Route::post("/api/v1/orders/{id?}/cancel", Handler::Anybody(HttpService::cancel_order))
+        .served(Served::Both),
     Route::post("/api/v1/orders/{id?}/address", Handler::Buyer(HttpService::give_address)),
 ];
 
@@ -169,8 +170,17 @@ impl HttpService {
         self.ask(call, read, move |service, reply, out| service.show_order(reply, text.as_deref(), out))
     }
 
-    fn cancel_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        let Buyer { id: buyer, text } = buyer;
+    /// For its buyer, and for operators who support buyers.
+    fn cancel_order(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let actor = self.who(call);
+        if actor.as_ref().is_some_and(|actor| actor.role >= Role::Support) {
+            self.operator(call, Role::Support)?;
+            let command = call.command(Command::CancelFor(order_id(call.params.name)?));
+            return self.ask(call, command, |service, reply, out| service.show_order(reply, None, out));
+        }
+        let buyer = self.acting_buyer(call);
+        let buyer = buyer.map_err(|problem| actor.map_or(problem, |_| Problem::role_required(Role::Support)));
+        let Buyer { id: buyer, text } = buyer?;
         let command = Command::Cancel { order: order_id(call.params.name)?, buyer };
         self.ask(call, Request::Execute(command), move |service, reply, out| {
             service.show_order(reply, text.as_deref(), out)

@@ -129,6 +129,29 @@ fn a_role_that_is_missing_is_named_and_drafts_and_orders_are_shown_by_role() {
 }
 
 #[test]
+fn support_cancels_a_buyers_order_and_the_log_says_so() {
+    let mut setup = Setup::new(demo_mode());
+    setup.ledger = true;
+    let mut shop = Shop::with(setup);
+    let [viewer, support] = [("vera", Role::Viewer), ("sam", Role::Support)].map(|(name, role)| {
+        let of = bearer(&mut shop, name, role, None);
+        move |sent| with(sent, &of)
+    });
+    let placed = shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":29}"#).member(7).key("k"));
+    let id = placed.json()["id"].as_str().unwrap().to_owned();
+    let cancel = || Sent::post(&format!("/api/v1/orders/{id}/cancel"), "");
+    assert_eq!(shop.send(&viewer(cancel())).problem(), problem(403, "role_required"));
+    assert_eq!(shop.send(&cancel()).status, 401);
+    let cancelled = shop.send(&support(cancel()).with("Operator-Reason", "moved%20abroad"));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &"cancelled".into()));
+    assert_eq!(shop.send(&cancel().member(7)).status, 200, "its buyer is answered the same");
+    let log = shop.send(&support(Sent::get("/api/v1/operators/log"))).json();
+    let deeds = log["log"].as_array().unwrap();
+    let said = ["who", "what", "about", "why"].map(|name| deeds[0][name].as_str().unwrap().to_owned());
+    assert_eq!((deeds.len(), said), (1, ["sam", "order_cancelled", &id, "moved abroad"].map(str::to_owned)));
+}
+
+#[test]
 fn an_operator_is_added_listed_and_revoked_and_the_token_ends_at_once() {
     let mut shop = Shop::new(demo_mode());
     let add = |body: &str| Sent::post(OPERATORS, body).operator();
