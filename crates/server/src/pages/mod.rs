@@ -14,6 +14,7 @@ mod image;
 mod language;
 mod plain;
 mod rendered;
+mod runbook;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -59,7 +60,7 @@ const SLOT: &str = "<!--slot-->";
 /// Of a page with several products.
 const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
-const TEMPLATES: [(&str, &str); 13] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("address.html", include_str!("../../templates/address.html")),
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
@@ -69,6 +70,7 @@ const TEMPLATES: [(&str, &str); 13] = [
     ("order.html", include_str!("../../templates/order.html")),
     ("api.html", include_str!("../../templates/api.html")),
     ("console.html", include_str!("../../templates/console.html")),
+    ("runbook.html", include_str!("../../templates/runbook.html")),
     ("check.html", include_str!("../../templates/check.html")),
     ("plain_order.html", include_str!("../../templates/plain_order.html")),
     ("trouble.html", include_str!("../../templates/trouble.html")),
@@ -292,6 +294,20 @@ impl Pages {
             chart_script => self.asset_path("uPlot.iife.min.js"),
         };
         let html = self.content(language, "console.html", values);
+        Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
+    }
+
+    /// `/console/runbook`: what the console's verdict leads to.
+    pub fn runbook(&self) -> Rendered {
+        let language = self.settings.languages.find("en").unwrap_or_default();
+        let values = context! {
+            shop => self.settings.shop,
+            icon => self.asset_path(self.assets.icon()),
+            icon_type => self.assets.icon_type(),
+            style => self.asset_path("console.css"),
+            body => runbook::html(),
+        };
+        let html = self.content(language, "runbook.html", values);
         Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
     }
 

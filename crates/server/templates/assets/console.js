@@ -104,10 +104,11 @@ const receive = (latest) => {
   draw();
 };
 
-const verdict = (level, says, toDo) => {
+const verdict = (level, says, toDo, section) => {
   byId("verdict").dataset.level = level;
   set(byId("level"), level);
   set(byId("says"), says);
+  byId("runbook").href = `/console/runbook#${encodeURIComponent(section)}`;
   if (byId("do").dataset.text !== toDo) {
     byId("do").dataset.text = toDo;
     // Between backticks there is something to be typed.
@@ -118,7 +119,7 @@ const verdict = (level, says, toDo) => {
 const draw = () => {
   const { figures } = night;
   const { health, rates, order_route: route, sales, servers } = figures;
-  verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do);
+  verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook);
   document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   set(byId("server"), figures.server ?? "");
   const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
@@ -186,7 +187,7 @@ const tick = () => {
   node.classList.toggle("old", old);
   set(node, old ? `figures ${duration(age)} old` : `live, ${clockTime(serverNow())}`);
   if (old) {
-    verdict("unknown", `No figures for ${duration(age)}.`, "The server can't be reached from here: what is shown below is of before. It is asked again by itself.");
+    verdict("unknown", `No figures for ${duration(age)}.`, "The server can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
     document.title = "UNKNOWN: no figures";
   }
   for (const sale of night.figures.sales) {

@@ -1,4 +1,4 @@
-//! The console: its page, and the session that its page acts with.
+//! The console: its page, the runbook that it leads to, and the session that its page acts with.
 //!
 //! The page asks what every operator's tool asks; what it may, its session says, in place of the token.
 
@@ -16,6 +16,9 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/console", Handler::Anybody(HttpService::console_page))
         .served(Served::Operators)
         .problems(Shape::Page),
+    Route::get("/console/runbook", Handler::Anybody(HttpService::runbook_page))
+        .served(Served::Operators)
+        .problems(Shape::Page),
     Route::get("/api/v1/console/session", Handler::Anybody(HttpService::console_session))
         .served(Served::Operators),
     Route::post("/api/v1/console/session", Handler::Anybody(HttpService::begin_console))
@@ -29,6 +32,13 @@ impl HttpService {
     #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
     fn console_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.shared.pages.console.answer(&Wanted::of(&call.fields), out);
+        Ok(Answer::Ready)
+    }
+
+    /// The program's own documentation: nothing of the shop is in it.
+    #[expect(clippy::unnecessary_wraps, reason = "a route like any other")]
+    fn runbook_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.shared.pages.runbook.answer(&Wanted::of(&call.fields), out);
         Ok(Answer::Ready)
     }
 

@@ -93,6 +93,22 @@ fn a_session_ends_by_signing_out_by_time_and_with_the_token() {
 }
 
 #[test]
+fn the_runbook_is_where_operators_are_and_has_what_verdicts_name() {
+    let mut shop = Shop::new(demo_mode());
+    let page = shop.send(&Sent::get("/console/runbook"));
+    assert_eq!(page.status, 200);
+    assert!((10_000..150_000).contains(&page.body.len()), "{}", page.body.len());
+    let figures = shop.send(&Sent::get("/api/v1/figures").operator());
+    let figures: serde_json::Value = serde_json::from_slice(&figures.body).unwrap();
+    let anchor = format!(" id=\"{}\"", figures["verdict"]["runbook"].as_str().unwrap());
+    assert!(page.text().contains(&anchor), "{anchor}");
+    for (entrance, status) in [(Entrance::Public, 404), (Entrance::Operators, 200)] {
+        shop.service = shop.at(entrance);
+        assert_eq!(shop.send(&Sent::get("/console/runbook")).status, status);
+    }
+}
+
+#[test]
 fn the_page_is_where_operators_are() {
     let mut shop = Shop::new(demo_mode());
     let page = shop.send(&Sent::get("/console"));
