@@ -13,7 +13,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 41] = [
+const ROLES: [(&str, Role); 42] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -50,6 +50,7 @@ const ROLES: [(&str, Role); 41] = [
     ("POST /api/v1/sales/{sale}/items/{product}/correct", Role::Admin),
     // Served at the operators' listener, and to whoever reaches it.
     ("GET /console", Role::Viewer),
+    ("GET /console/runbook", Role::Viewer),
     ("GET /metrics", Role::Viewer),
     ("GET /api/v1/console/session", Role::Viewer),
     ("POST /api/v1/console/session/end", Role::Viewer),
@@ -58,7 +59,7 @@ const ROLES: [(&str, Role); 41] = [
     ("GET /api/v1/sales", Role::Viewer),
 ];
 /// Those of them that ask for no token.
-const OPEN: usize = 7;
+const OPEN: usize = 8;
 
 fn bearer(shop: &mut Shop, name: &str, role: Role, expires_at: Option<UnixMs>) -> String {
     let (token, by) = (new_token(name), ROOT.into());
