@@ -202,13 +202,21 @@ mod tests {
 
     use super::*;
 
-    /// A shell that has left its parent, as `dev/up` starts an engine; it says its number.
+    /// A shell that has left its parent, as `dev/up` starts an engine, once what it started is what it says.
     fn detached(owner: &str) -> u32 {
         let mut command = Command::new("setsid");
-        command.args(["--fork", "sh", "-c", "echo $$; exec >&- 2>&-; sleep 600 & wait"]);
+        let script = "sleep 600 >&- 2>&- & echo $$ $!; exec >&- 2>&-; wait";
+        command.args(["--fork", "sh", "-c", script]);
         // Marked, but not by this process.
         mark(&mut command).unwrap().env(OWNER, owner);
-        String::from_utf8(command.output().unwrap().stdout).unwrap().trim().parse().unwrap()
+        let numbers = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let (shell, child) = numbers.trim().split_once(' ').unwrap();
+        let (child, begun) = (child.parse().unwrap(), Instant::now());
+        while command_line(child).as_deref() != Some("sleep 600") {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", command_line(child));
+            sleep(POLL);
+        }
+        shell.parse().unwrap()
     }
 
     fn sleeping(command: &mut Command) -> Child {

@@ -57,8 +57,11 @@ fn check(report: &ScenarioReport, cases: usize) {
     assert_eq!(report.cases.len(), cases);
     for case in &report.cases {
         assert!(!case.metrics.is_empty(), "{}", case.name);
+        // On a machine that is busy with something else no trial may be valid, and then there is no figure.
+        let disturbed = !case.trials.is_empty() && case.valid().next().is_none();
         for metric in &case.metrics {
-            assert!(!metric.values.is_empty() && metric.values.len() <= 2, "{} {metric:?}", case.name);
+            let has_figures = !metric.values.is_empty() || disturbed;
+            assert!(has_figures && metric.values.len() <= 2, "{} {metric:?}", case.name);
         }
         assert!(
             case.metrics[0].values.iter().all(|value| *value > 0.0),
