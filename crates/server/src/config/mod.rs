@@ -161,6 +161,10 @@ pub struct Admission {
     pub(crate) sessions_per_s_per_address: u64,
 }
 
+/// Of the default burst, whatever the rate: buyers who were told to try again come in waves, by whole seconds, and what a
+/// wave can't take of its second goes to whoever asks without pause.
+const BURST_MIN: u64 = 20;
+
 impl Admission {
     /// The bounds as admission takes them, with the burst worked out: of one of so many servers, which share the
     /// rate among them.
@@ -169,7 +173,11 @@ impl Admission {
         let orders_per_s = share(self.orders_per_s);
         Limits {
             orders_per_s,
-            burst: if self.burst == 0 { (orders_per_s / 10).max(1) } else { share(self.burst) },
+            burst: match self.burst {
+                // Never more than a second's.
+                0 => (orders_per_s / 10).max(BURST_MIN).min(orders_per_s).max(1),
+                burst => share(burst),
+            },
             orders_per_s_per_buyer: self.orders_per_s_per_buyer,
             in_flight_max: self.in_flight_max,
             in_flight_per_buyer_max: self.in_flight_per_buyer_max,

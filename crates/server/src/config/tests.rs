@@ -200,7 +200,7 @@ fn variables_stand_above_the_file_and_arguments_above_both() {
     assert_eq!((config.http.threads, config.http.connections_max), (3, 9));
     assert!(config.http.metrics_token_required);
     assert_eq!(config.http.allowed_origins, ["https://a.example", "http://b.example:81"]);
-    assert_eq!((config.admission.limits(1).orders_per_s, config.admission.limits(1).burst), (55, 5));
+    assert_eq!((config.admission.limits(1).orders_per_s, config.admission.limits(1).burst), (55, 20));
     assert_eq!(config.pages.write_dir, Some(PathBuf::from("/srv/pages")));
     let config = Sources::default()
         .environment(&Environment::from_pairs(variables))
@@ -306,13 +306,13 @@ fn a_jumped_clock_is_asked_about_unless_the_system_is_trusted() {
 }
 
 #[test]
-fn servers_share_the_rate() {
+fn servers_share_the_rate_and_a_default_burst_is_a_tenth_of_a_second_or_20_or_a_second() {
     let config = load("[admission]\norders_per_s = 1001\n", &[]).unwrap();
-    let rates = [1, 2, 10].map(|servers| {
+    let rates = [1, 2, 10, 143].map(|servers| {
         let limits = config.admission.limits(servers);
         (limits.orders_per_s, limits.burst)
     });
-    assert_eq!(rates, [(1001, 100), (501, 50), (101, 10)]);
+    assert_eq!(rates, [(1001, 100), (501, 50), (101, 20), (7, 7)]);
     assert_eq!(Config::default().admission.limits(3).orders_per_s, 0);
 }
 
