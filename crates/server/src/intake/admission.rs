@@ -318,6 +318,23 @@ mod tests {
     }
 
     #[test]
+    fn a_wave_of_buyers_gets_through_beside_one_who_asks_without_pause() {
+        // Buyers who were told to try again come by whole seconds. What a wave can't take of its second, the greedy one gets.
+        let served = |burst| {
+            let admission = admission(20, burst);
+            let moment = |at| {
+                let wave = if at % 1_000 == 500 { 8 } else { 0 };
+                let served: usize = (1..=wave).map(|buyer| passed(&admission, buyer, at, 1)).sum();
+                passed(&admission, 0, at, 1);
+                served
+            };
+            (0..6_000).map(moment).sum::<usize>()
+        };
+        let [tenth_of_a_second, default] = [2, 20].map(served);
+        assert!(tenth_of_a_second <= 12 && default >= 40, "{tenth_of_a_second} and {default} of 48");
+    }
+
+    #[test]
     fn a_rate_can_change_while_orders_come() {
         let admission = admission(0, 0);
         let let_through =
