@@ -281,34 +281,32 @@ impl Pages {
         self.page(language, &frame, &self.content(language, "api.html", context! {}))
     }
 
-    /// `/console`: for operators, in English, as their tools are. A whole document: it is no page of the shop.
+    /// `/console`: the sale as it happens.
     pub fn console(&self) -> Rendered {
-        let language = self.settings.languages.find("en").unwrap_or_default();
-        let values = context! {
-            shop => self.settings.shop,
-            icon => self.asset_path(self.assets.icon()),
-            icon_type => self.assets.icon_type(),
-            style => self.asset_path("console.css"),
+        let loaded = context! {
             script => self.asset_path("console.js"),
             chart_style => self.asset_path("uPlot.min.css"),
             chart_script => self.asset_path("uPlot.iife.min.js"),
         };
-        let html = self.content(language, "console.html", values);
-        Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
+        self.for_operators("console.html", &loaded)
     }
 
     /// `/console/runbook`: what the console's verdict leads to.
     pub fn runbook(&self) -> Rendered {
+        self.for_operators("runbook.html", &context! { body => runbook::html() })
+    }
+
+    /// In English, as the operators' tools are, and a whole document: it is no page of the shop.
+    fn for_operators(&self, template: &str, values: &Value) -> Rendered {
         let language = self.settings.languages.find("en").unwrap_or_default();
         let values = context! {
             shop => self.settings.shop,
             icon => self.asset_path(self.assets.icon()),
             icon_type => self.assets.icon_type(),
             style => self.asset_path("console.css"),
-            body => runbook::html(),
+            ..values.clone()
         };
-        let html = self.content(language, "runbook.html", values);
-        Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
+        Rendered::new(HTML_CONTENT_TYPE, self.content(language, template, values).into_bytes())
     }
 
     /// What a page of the shop loads for its buy buttons: one address that stays, which leads to the script as it is now.
