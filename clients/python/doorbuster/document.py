@@ -83,7 +83,7 @@ class OperatorListed(TypedDict):
     expired: bool
 
 
-class Deed(TypedDict):
+class OperatorAction(TypedDict):
     entry: int
     at_ms: Milliseconds
     who: str
@@ -451,7 +451,7 @@ class OperatorList(TypedDict):
 
 
 class DeedList(TypedDict):
-    log: list[Deed]
+    log: list[OperatorAction]
     next_cursor: int | None
 
 

@@ -109,7 +109,7 @@ struct Page {
 }
 
 #[derive(Deserialize)]
-struct Deed {
+struct Action {
     at_ms: u64,
     who: String,
     what: String,
@@ -170,8 +170,8 @@ fn log(client: &Client, sale: Option<u64>, limit: usize, as_json: bool) -> Resul
     while left > 0 {
         let path = format!("/operators/log?limit={}{of_sale}{cursor}", left.min(500));
         let page: Page = client.get(&path)?.read()?;
-        for deed in page.log.iter().take(left) {
-            output::print(&if as_json { format!("{deed}\n") } else { line(deed)? })?;
+        for action in page.log.iter().take(left) {
+            output::print(&if as_json { format!("{action}\n") } else { line(action)? })?;
         }
         left = left.saturating_sub(page.log.len());
         let Some(next) = page.next_cursor else { break };
@@ -180,8 +180,8 @@ fn log(client: &Client, sale: Option<u64>, limit: usize, as_json: bool) -> Resul
     Ok(())
 }
 
-fn line(deed: &Value) -> Result<String, Failure> {
-    let Deed { at_ms, who, what, sale, about, why } = Deed::deserialize(deed)
+fn line(action: &Value) -> Result<String, Failure> {
+    let Action { at_ms, who, what, sale, about, why } = Action::deserialize(action)
         .map_err(|error| Failure::unavailable(format!("the server's answer is not understood ({error})")))?;
     let sale = sale.map_or_else(String::new, |sale| format!(" sale {sale}"));
     let about = if about.is_empty() { about } else { format!(" {}", plain(&about)) };

@@ -1,4 +1,4 @@
-//! What operators did: who, what and why, as the ledger keeps it after the entries of the deed itself.
+//! What operators did: who, what and why, as the ledger keeps it after the entries of what it came to.
 
 use crate::sale::limits;
 use crate::{Adjust, Command, SaleId, Sales};
@@ -12,7 +12,7 @@ pub struct By {
     pub why: Box<str>,
 }
 
-/// A deed of an operator. The entries before it, of the same time, are what it came to.
+/// What an operator did. The entries before it, of the same time, are what it came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operated {
     pub by: By,
@@ -71,6 +71,6 @@ impl Operated {
         let fits = why.chars().count() <= limits::REASON_CHARS_MAX
             && self.what.len() <= limits::KEY_BYTES_MAX
             && self.about.len() <= limits::PAYMENT_ID_BYTES_MAX;
-        if is_named && fits { Ok(()) } else { Err("an operator's deed is not named as one can be") }
+        if is_named && fits { Ok(()) } else { Err("an operator's action is not named as one can be") }
     }
 }

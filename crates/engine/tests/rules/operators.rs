@@ -44,7 +44,7 @@ fn operators_come_and_go_and_a_replay_knows_them() {
 }
 
 #[test]
-fn a_deed_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
+fn an_action_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     let mut shop = Shop::with(sale_of(5));
     shop.book.drain_journal(&mut Vec::new());
     let mut operate = |command| {

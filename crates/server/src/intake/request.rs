@@ -34,7 +34,7 @@ pub enum Request {
     Place(NewOrder),
     /// Everything else that changes the book: cancel, pay, what others report.
     Execute(Command),
-    /// The same for an operator, whose deed is noted.
+    /// The same for an operator, whose action is noted.
     Operate(Command, By),
     /// One order, for its buyer; `None` for an operator, who may read all. An order that is pending is waited
     /// for, at most so long.

@@ -9,7 +9,8 @@ use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{
-    AppendError, Audit, Batch, Changes, Deeds, DeedsAsked, EndpointChange, Events, OrderLine, Progress, Told,
+    AppendError, Audit, Batch, Changes, EndpointChange, Events, OperatorLog, OperatorLogAsked, OrderLine,
+    Progress, Told,
 };
 use crate::clock::Notes;
 
@@ -337,10 +338,10 @@ impl Source {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn deeds(&self, asked: &DeedsAsked) -> Result<Deeds, OpenError> {
+    pub fn operator_log(&self, asked: &OperatorLogAsked) -> Result<OperatorLog, OpenError> {
         match self {
-            Source::Directory(data_dir) => Ok(sqlite::deeds(&sqlite::open_reader(data_dir)?, asked)?),
-            Source::MySql(options) => Ok(mysql::deeds(options, asked)?),
+            Source::Directory(data_dir) => Ok(sqlite::operator_log(&sqlite::open_reader(data_dir)?, asked)?),
+            Source::MySql(options) => Ok(mysql::operator_log(options, asked)?),
         }
     }
 

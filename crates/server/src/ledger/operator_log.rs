@@ -10,9 +10,9 @@ use super::rows::{RowError, operated};
 /// Entries that a page may look at: a hundredth of a second of reading.
 pub(super) const LOOKED_AT_MAX: u64 = 20_000;
 
-/// A deed of an operator.
+/// What an operator did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct OperatorAction {
     pub seq: u64,
     pub at: UnixMs,
     pub operated: Operated,
@@ -20,16 +20,16 @@ pub struct Deed {
 
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
+pub struct OperatorLog {
     /// The latest first.
-    pub deeds: Vec<Deed>,
+    pub actions: Vec<OperatorAction>,
     /// Older ones, if there are any, are before this entry.
     pub older: Option<u64>,
 }
 
 /// What of them is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct DeedsAsked {
+pub struct OperatorLogAsked {
     /// Those of before this entry.
     pub before: u64,
     /// Those about this sale.
@@ -37,22 +37,22 @@ pub struct DeedsAsked {
     pub max: u64,
 }
 
-impl Deeds {
+impl OperatorLog {
     /// Of rows, at most as many as were asked for; `looked_at`: the oldest of the entries that were looked at, and how many.
     pub(super) fn of(
-        asked: &DeedsAsked,
+        asked: &OperatorLogAsked,
         rows: Vec<(u64, u64, Vec<u8>)>,
         (oldest, entries): (u64, u64),
-    ) -> Result<Deeds, RowError> {
+    ) -> Result<OperatorLog, RowError> {
         let older = match rows.last() {
             Some((seq, ..)) if rows.len() as u64 >= asked.max => Some(*seq),
             _ => (entries >= LOOKED_AT_MAX).then_some(oldest),
         };
-        let deed = |(seq, at, body): (u64, u64, Vec<u8>)| {
-            Ok(Deed { seq, at: UnixMs(at), operated: operated(&body)? })
+        let action = |(seq, at, body): (u64, u64, Vec<u8>)| {
+            Ok(OperatorAction { seq, at: UnixMs(at), operated: operated(&body)? })
         };
-        let deeds = rows.into_iter().map(deed).collect::<Result<Vec<_>, RowError>>()?;
-        let wanted = |deed: &Deed| asked.sale.is_none() || asked.sale == deed.operated.sale;
-        Ok(Deeds { deeds: deeds.into_iter().filter(wanted).collect(), older })
+        let actions = rows.into_iter().map(action).collect::<Result<Vec<_>, RowError>>()?;
+        let wanted = |action: &OperatorAction| asked.sale.is_none() || asked.sale == action.operated.sale;
+        Ok(OperatorLog { actions: actions.into_iter().filter(wanted).collect(), older })
     }
 }

@@ -1,7 +1,7 @@
-//! Operators and their deeds, on every backend: they come back as they were written, and a page is bounded.
+//! Operators and what they did, on every backend: they come back as they were written, and a page is bounded.
 
 use engine::{Book, By, Command, Operator, Role, SaleId, UnixMs};
-use server::ledger::{Batch, Deeds, DeedsAsked, Ledger};
+use server::ledger::{Batch, Ledger, OperatorLog, OperatorLogAsked};
 
 use crate::history::sale;
 use crate::ledger::commit;
@@ -22,22 +22,22 @@ fn operate(book: &mut Book, ledger: &mut Ledger, command: Command, why: &str) {
     ledger.append(&Batch { entries: &entries, addresses: &[], buyers: &[], messages: &[], at }).unwrap();
 }
 
-fn page(place: &Place, before: u64, sale: Option<SaleId>, max: u64) -> Deeds {
-    place.source().deeds(&DeedsAsked { before, sale, max }).unwrap()
+fn page(place: &Place, before: u64, sale: Option<SaleId>, max: u64) -> OperatorLog {
+    place.source().operator_log(&OperatorLogAsked { before, sale, max }).unwrap()
 }
 
-fn said(page: &Deeds) -> Vec<(&str, &str, &str)> {
-    page.deeds
+fn said(page: &OperatorLog) -> Vec<(&str, &str, &str)> {
+    page.actions
         .iter()
-        .map(|deed| (&*deed.operated.what, &*deed.operated.about, &*deed.operated.by.why))
+        .map(|action| (&*action.operated.what, &*action.operated.about, &*action.operated.by.why))
         .collect()
 }
 
 #[test]
-fn operators_and_deeds_come_back_as_they_were() {
+fn operators_and_what_they_did_come_back_as_they_were() {
     for place in Place::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
-        assert_eq!(page(&place, u64::MAX, None, 9), Deeds::default());
+        assert_eq!(page(&place, u64::MAX, None, 9), OperatorLog::default());
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
         let first = longest(Role::Operator);
         operate(&mut book, &mut ledger, Command::AddOperator(Box::new(first.clone())), "");

@@ -13,7 +13,7 @@ use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{NUMBER_MAX, Number, Object, decode_path, not_null, number_in};
 use crate::intake::Reply;
-use crate::ledger::{Deed, Deeds, DeedsAsked};
+use crate::ledger::{OperatorAction, OperatorLog, OperatorLogAsked};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
@@ -26,8 +26,8 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/operators/log", Handler::OperatorReads(Role::Support, read_log)),
 ];
 
-const DEEDS_MAX: u64 = 500;
-const DEEDS_DEFAULT: u64 = 100;
+const LOG_MAX: u64 = 500;
+const LOG_DEFAULT: u64 = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,29 +108,29 @@ fn write_operator(out: &mut Vec<u8>, operator: &Operator, now: UnixMs) {
 /// What operators did, the latest first, by the page.
 fn read_log(call: &Call<'_>) -> Result<LedgerRead, Problem> {
     let number = |name| number_in(call.request.query, name).transpose();
-    let max = number("limit")?.unwrap_or(DEEDS_DEFAULT);
-    if !(1..=DEEDS_MAX).contains(&max) {
-        return Err(Problem::invalid(format!("limit must be from 1 to {DEEDS_MAX}.")));
+    let max = number("limit")?.unwrap_or(LOG_DEFAULT);
+    if !(1..=LOG_MAX).contains(&max) {
+        return Err(Problem::invalid(format!("limit must be from 1 to {LOG_MAX}.")));
     }
     let before = number("cursor")?.unwrap_or(NUMBER_MAX);
-    let asked = DeedsAsked { before, sale: number("sale")?.map(SaleId), max };
+    let asked = OperatorLogAsked { before, sale: number("sale")?.map(SaleId), max };
     Ok(LedgerRead::new(move |ledger| {
-        let page = ledger.deeds(&asked)?;
+        let page = ledger.operator_log(&asked)?;
         Ok(ShowRead::new(move |service, out| {
             service.scratch.clear();
-            write_deeds(&mut service.scratch, &page);
+            write_log(&mut service.scratch, &page);
             out.json(200, &service.scratch);
             Ok(())
         }))
     }))
 }
 
-fn write_deeds(out: &mut Vec<u8>, page: &Deeds) {
-    let write = |out: &mut Vec<u8>, deed: &Deed| {
-        let operated = &deed.operated;
+fn write_log(out: &mut Vec<u8>, page: &OperatorLog) {
+    let write = |out: &mut Vec<u8>, action: &OperatorAction| {
+        let operated = &action.operated;
         Object::begin(out)
-            .number("entry", deed.seq)
-            .number("at_ms", deed.at.0)
+            .number("entry", action.seq)
+            .number("at_ms", action.at.0)
             .text("who", &operated.by.who)
             .text("what", &operated.what)
             .number_or_null("sale", operated.sale.map(|sale| sale.0))
@@ -138,7 +138,7 @@ fn write_deeds(out: &mut Vec<u8>, page: &Deeds) {
             .text("why", &operated.by.why)
             .end();
     };
-    Object::begin(out).list("log", &page.deeds, write).number_or_null("next_cursor", page.older).end();
+    Object::begin(out).list("log", &page.actions, write).number_or_null("next_cursor", page.older).end();
 }
 
 /// What fuzz/targets ask of a body: whether it is understood.

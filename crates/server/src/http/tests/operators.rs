@@ -1,4 +1,4 @@
-//! Operators with names: which role may call what, how tokens come and go, and what is kept of their deeds.
+//! Operators with names: which role may call what, how tokens come and go, and what is kept of what they did.
 
 use engine::{Command, Operator, ROOT, Role, UnixMs};
 
@@ -147,9 +147,12 @@ fn support_cancels_a_buyers_order_and_the_log_says_so() {
     assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &"cancelled".into()));
     assert_eq!(shop.send(&cancel().member(7)).status, 200, "its buyer is answered the same");
     let log = shop.send(&support(Sent::get("/api/v1/operators/log"))).json();
-    let deeds = log["log"].as_array().unwrap();
-    let said = ["who", "what", "about", "why"].map(|name| deeds[0][name].as_str().unwrap().to_owned());
-    assert_eq!((deeds.len(), said), (1, ["sam", "order_cancelled", &id, "moved abroad"].map(str::to_owned)));
+    let actions = log["log"].as_array().unwrap();
+    let said = ["who", "what", "about", "why"].map(|name| actions[0][name].as_str().unwrap().to_owned());
+    assert_eq!(
+        (actions.len(), said),
+        (1, ["sam", "order_cancelled", &id, "moved abroad"].map(str::to_owned))
+    );
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn a_session_of_the_console_is_the_operators_and_ends_with_the_token() {
 }
 
 #[test]
-fn deeds_are_in_the_log_with_who_and_why_and_a_reason_is_bounded() {
+fn actions_are_in_the_log_with_who_and_why_and_a_reason_is_bounded() {
     let mut setup = Setup::new(demo_mode());
     setup.ledger = true;
     let mut shop = Shop::with(setup);
@@ -236,10 +239,10 @@ fn deeds_are_in_the_log_with_who_and_why_and_a_reason_is_bounded() {
     let mut page =
         |query: &str| shop.send(&Sent::get(&format!("/api/v1/operators/log{query}")).operator()).json();
     let log = page("");
-    let deed =
+    let action =
         |at: usize| ["who", "what", "why"].map(|name| log["log"][at][name].as_str().unwrap().to_owned());
-    assert_eq!(deed(0), [ROOT, "sale_paused", ""]);
-    assert_eq!(deed(1), ["otto", "sale_paused", "zu schnell – Lager"]);
+    assert_eq!(action(0), [ROOT, "sale_paused", ""]);
+    assert_eq!(action(1), ["otto", "sale_paused", "zu schnell – Lager"]);
     assert_eq!((log["log"].as_array().unwrap().len(), &log["next_cursor"]), (2, &serde_json::Value::Null));
     let first = page("?limit=1");
     let older = page(&format!("?limit=1&cursor={}", first["next_cursor"]));

@@ -3,15 +3,18 @@
 use mysql::prelude::Queryable;
 
 use super::{OpenError, Options, open_reader};
-use crate::ledger::deeds::{Deeds, DeedsAsked, LOOKED_AT_MAX};
 use crate::ledger::mysql::sql::unsigned;
+use crate::ledger::operator_log::{LOOKED_AT_MAX, OperatorLog, OperatorLogAsked};
 use crate::ledger::rows::{OPERATED, int};
 
 /// One page, the latest first.
 ///
 /// # Errors
 /// See [`OpenError`].
-pub(in crate::ledger) fn deeds(options: &Options, asked: &DeedsAsked) -> Result<Deeds, OpenError> {
+pub(in crate::ledger) fn operator_log(
+    options: &Options,
+    asked: &OperatorLogAsked,
+) -> Result<OperatorLog, OpenError> {
     let mut connection = open_reader(options)?;
     let looked_at = format!(
         "SELECT * FROM further_entries WHERE seq < {} ORDER BY seq DESC LIMIT {LOOKED_AT_MAX}",
@@ -26,5 +29,5 @@ pub(in crate::ledger) fn deeds(options: &Options, asked: &DeedsAsked) -> Result<
     );
     let rows: Vec<(i64, i64, Vec<u8>)> = connection.query(rows)?;
     let rows = rows.into_iter().map(|(seq, at, body)| (unsigned(seq), unsigned(at), body)).collect();
-    Ok(Deeds::of(asked, rows, (unsigned(oldest), unsigned(entries)))?)
+    Ok(OperatorLog::of(asked, rows, (unsigned(oldest), unsigned(entries)))?)
 }

@@ -2,7 +2,7 @@
 
 use engine::working_set::{Executed, Operation};
 use engine::{Accepted, By, Command, Refusal, Role, SaleId, UnixMs, limits};
-use server::ledger::DeedsAsked;
+use server::ledger::OperatorLogAsked;
 use server::ledger::Source;
 
 use super::{START, asked, assert_sound, one_sku, open};
@@ -40,16 +40,17 @@ fn one_server_adds_and_revokes_and_the_others_know() {
 }
 
 #[test]
-fn a_deed_is_in_the_transaction_of_what_it_did_and_nothing_that_changed_nothing_is_one() {
+fn an_action_is_in_the_transaction_of_what_it_came_to_and_nothing_that_changed_nothing_is_one() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 100, None);
     let sale = SaleId(1);
     ledger.execute(UnixMs(START), &[by(Command::Pause(sale)), by(Command::Pause(sale))]).unwrap();
     ledger.execute(UnixMs(START), &[asked(Command::Resume(sale)), by(Command::Pause(SaleId(9)))]).unwrap();
     let source = Source::MySql(Box::new(database.options.clone()));
-    let deeds = source.deeds(&DeedsAsked { before: u64::MAX, sale: Some(sale), max: 9 }).unwrap();
+    let actions =
+        source.operator_log(&OperatorLogAsked { before: u64::MAX, sale: Some(sale), max: 9 }).unwrap();
     let said: Vec<_> =
-        deeds.deeds.iter().map(|deed| (&*deed.operated.what, &*deed.operated.by.why)).collect();
+        actions.actions.iter().map(|action| (&*action.operated.what, &*action.operated.by.why)).collect();
     assert_eq!(said, [("sale_paused", "too fast")]);
     assert_sound(&database);
 }
