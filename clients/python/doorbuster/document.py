@@ -450,7 +450,7 @@ class OperatorList(TypedDict):
     operators: list[OperatorListed]
 
 
-class DeedList(TypedDict):
+class OperatorLogPage(TypedDict):
     log: list[OperatorAction]
     next_cursor: int | None
 
