@@ -1,8 +1,8 @@
 //! What can be asked, and what it came to. Data only; a refusal is [`crate::Refusal`].
 
 use crate::{
-    Adjust, BuyerId, Notice, Operator, OrderId, OrderView, Pay, PaymentView, Placement, Refund, SaleChange,
-    SaleId, SaleSpec, SkuId,
+    Adjust, BuyerId, Notice, Operator, OrderId, OrderView, Pay, PaymentView, PlaceView, Placement, Refund,
+    SaleChange, SaleId, SaleSpec, SkuId,
 };
 
 /// Everything that can be asked.
@@ -26,6 +26,16 @@ pub enum Command {
         key: Box<str>,
     },
     Place(Placement),
+    /// Joins the line of a SKU.
+    Join {
+        sku: SkuId,
+        buyer: BuyerId,
+    },
+    /// A buyer who was called does not want the units.
+    GiveTurnBack {
+        sku: SkuId,
+        buyer: BuyerId,
+    },
     Cancel {
         order: OrderId,
         buyer: BuyerId,
@@ -67,6 +77,12 @@ pub enum Accepted {
     },
     Payment {
         payment: PaymentView,
+        replayed: bool,
+    },
+    /// A place in the line of a SKU; `replayed`: it was the buyer's before.
+    Place {
+        sku: SkuId,
+        place: PlaceView,
         replayed: bool,
     },
     BuyerErased,

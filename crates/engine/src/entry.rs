@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId, Pay, Refusal,
-    SaleChange, SaleId, SaleSpec, Seq, SkuId, UnixMs,
+    Adjust, Borders, BuyerId, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId, Pay,
+    Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, TurnEnd, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -66,6 +66,26 @@ pub enum Event {
     OperatorRevoked(Box<str>),
     /// An operator asked for what the entries before it say. Nothing is changed by it.
     Operated(Box<Operated>),
+    /// A buyer has the next place in the line of a SKU.
+    LineJoined {
+        sku: SkuId,
+        buyer: BuyerId,
+    },
+    LineMoved {
+        sku: SkuId,
+        to: Borders,
+    },
+    /// Whoever has this place was called: units are set aside.
+    TurnOpened {
+        sku: SkuId,
+        place: u32,
+    },
+    /// Without an order: one that uses the turn is an event of its own.
+    TurnEnded {
+        sku: SkuId,
+        place: u32,
+        how: TurnEnd,
+    },
     /// The clock was wrong: it said `from` when it should have said `to`. The times of the entries from this one on are a new
     /// run, which begins at `to`; deadlines that were open move with it.
     ClockCorrected {

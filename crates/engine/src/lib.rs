@@ -14,6 +14,7 @@ mod cool_down;
 mod entry;
 pub mod handover;
 mod id;
+mod line;
 mod notice;
 mod operated;
 mod operator;
@@ -34,6 +35,7 @@ pub use entry::{Entry, Event, Inconsistent};
 pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
+pub use line::{Borders, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Standing, TurnEnd};
 pub use notice::Notice;
 pub use operated::{By, Operated};
 pub use operator::{Operator, Operators, ROOT, Role};

@@ -54,6 +54,8 @@ impl Operated {
             Command::AddOperator(operator) => ("operator_added", None, operator.name.to_string()),
             Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
             Command::Place(_)
+            | Command::Join { .. }
+            | Command::GiveTurnBack { .. }
             | Command::Cancel { .. }
             | Command::Address { .. }
             | Command::Pay(_)

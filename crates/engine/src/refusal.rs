@@ -16,6 +16,14 @@ pub enum Refusal {
     Ended,
     /// No unit is available.
     SoldOut,
+    /// The item is sold to its line, and the buyer was not called.
+    TurnRequired,
+    /// The item has no line.
+    NoLine,
+    /// The buyer has no place in the line.
+    NotInLine,
+    /// As many have joined as a line takes.
+    LineFull,
     /// Some units are available, but fewer than were asked for.
     NotEnoughLeft,
     /// The buyer would hold and own more units of the SKU than the limit.
@@ -67,6 +75,10 @@ impl Refusal {
             Refusal::Paused => "paused",
             Refusal::Ended => "ended",
             Refusal::SoldOut => "sold_out",
+            Refusal::TurnRequired => "turn_required",
+            Refusal::NoLine => "no_line",
+            Refusal::NotInLine => "not_in_line",
+            Refusal::LineFull => "line_full",
             Refusal::NotEnoughLeft => "not_enough_left",
             Refusal::OverLimit => "over_limit",
             Refusal::TooManyHolds => "too_many_holds",
@@ -100,6 +112,12 @@ impl fmt::Display for Refusal {
             Refusal::Paused => "the sale is paused; try again later",
             Refusal::Ended => "the sale is over",
             Refusal::SoldOut => "sold out; units come back if orders are not paid in time",
+            Refusal::TurnRequired => {
+                "this product is sold to its line: join it, and order when you are called"
+            }
+            Refusal::NoLine => "this product has no line: order it",
+            Refusal::NotInLine => "you have no place in this line: join it",
+            Refusal::LineFull => "the line is full",
             Refusal::NotEnoughLeft => "fewer units are left than you ask for",
             Refusal::OverLimit => "this is more than one buyer may have of this product",
             Refusal::TooManyHolds => "pay or cancel your open orders of this sale first",

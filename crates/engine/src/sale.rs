@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
+use crate::{LineTerms, ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 
 /// Bounds of what an operator may describe; each is checked when a sale is created or changed.
 pub mod limits {
@@ -14,6 +14,11 @@ pub mod limits {
     /// Minor units of the currency.
     pub const PRICE_MAX: u64 = 1_000_000_000_000;
     pub const TOTAL_MAX: u64 = 1_000_000_000_000;
+    /// Places in the line of one item.
+    pub const LINE_PLACES_MAX: u32 = 5_000_000;
+    /// Milliseconds: of a turn, and of the grace for who is not there.
+    pub const TURN_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
+    pub const GRACE_MS_MAX: u64 = 600_000;
     pub const QUANTITY_MAX: u32 = 1_000_000;
     /// Milliseconds since 1970: the latest time that a clock can be corrected from or to.
     pub const TIME_MS_MAX: u64 = 1 << 52;
@@ -53,6 +58,8 @@ pub struct ItemSpec {
     pub limit: Option<u32>,
     /// What its page shows; `None`: nothing of its own.
     pub image: Option<ItemImage>,
+    /// It is sold to a line; `None`: to whoever comes first.
+    pub line: Option<LineTerms>,
 }
 
 /// An image that is kept elsewhere, by its name there. Nothing follows from it but what a page shows.
@@ -162,6 +169,21 @@ impl ItemSpec {
         }
         if self.limit.is_some_and(|limit| limit == 0 || limit > limits::QUANTITY_MAX) {
             return invalid("the limit per buyer must be 1 to 1,000,000 units");
+        }
+        self.line.map_or(Ok(()), |line| self.check_line(line))
+    }
+    fn check_line(&self, line: LineTerms) -> Result<(), Refusal> {
+        let invalid = |why| Err(Refusal::InvalidSale(why));
+        if line.units == 0 || self.limit.is_none_or(|limit| line.units > limit) {
+            return invalid(
+                "a turn must be for at least 1 unit, and an item with a line needs a limit of no less",
+            );
+        }
+        if !limits::TURN_MS.contains(&line.turn_ms) {
+            return invalid("a turn must last 10 s to 1 h");
+        }
+        if line.grace_ms > limits::GRACE_MS_MAX {
+            return invalid("the grace of a line may be at most 10 minutes");
         }
         Ok(())
     }

@@ -91,6 +91,8 @@ pub struct Terms {
     pub price: u64,
     /// Units that one buyer may hold and own.
     pub limit: Option<u32>,
+    /// It is sold to a line.
+    pub has_line: bool,
     /// Position in `Sales::sales`.
     pub(crate) sale: u32,
 }
@@ -288,7 +290,12 @@ impl Sales {
         let first_sku = self.next_sku();
         for item in &spec.items {
             self.by_product.insert((spec.id, item.product), self.next_sku());
-            self.terms.push(Terms { price: item.price, limit: item.limit, sale: number });
+            self.terms.push(Terms {
+                price: item.price,
+                limit: item.limit,
+                has_line: item.line.is_some(),
+                sale: number,
+            });
         }
         self.by_id.insert(spec.id, number);
         self.sales.push(Sale {

@@ -1,4 +1,4 @@
-//! The units of one SKU. Every move keeps `available + held + sold = total`; nothing else may write them.
+//! The units of one SKU. Every move keeps `available + turns + held + sold = total`; nothing else may write them.
 
 use crate::Closing;
 
@@ -16,19 +16,20 @@ pub enum Adjust {
 pub struct Stock {
     total: u64,
     available: u64,
+    turns: u64,
     held: u64,
     sold: u64,
 }
 
 impl Stock {
     pub fn new(total: u64) -> Stock {
-        Stock { total, available: total, held: 0, sold: 0 }
+        Stock { total, available: total, turns: 0, held: 0, sold: 0 }
     }
 
     /// A stock as a ledger has kept it; `None` if more is held and sold than there is.
     pub fn of(total: u64, held: u64, sold: u64) -> Option<Stock> {
         let available = total.checked_sub(held)?.checked_sub(sold)?;
-        Some(Stock { total, available, held, sold })
+        Some(Stock { total, available, turns: 0, held, sold })
     }
 
     pub fn total(&self) -> u64 {
@@ -40,6 +41,11 @@ impl Stock {
         self.available
     }
 
+    /// Units that are set aside for those who were called from a line.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
     /// Units of orders that await payment.
     pub fn held(&self) -> u64 {
         self.held
@@ -48,6 +54,20 @@ impl Stock {
     /// Units of paid orders.
     pub fn sold(&self) -> u64 {
         self.sold
+    }
+
+    /// available -> turns. Panics if there are not enough: the caller has looked.
+    pub(crate) fn set_aside(&mut self, units: u64) {
+        self.available = self.available.checked_sub(units).expect("a turn takes available units only");
+        self.turns += units;
+        self.assert_sum();
+    }
+
+    /// turns -> available. Panics if fewer are set aside.
+    pub(crate) fn put_back(&mut self, units: u64) {
+        self.turns = self.turns.checked_sub(units).expect("only units of turns are put back");
+        self.available += units;
+        self.assert_sum();
     }
 
     /// available -> held. Panics if there are not enough: the caller has looked.
@@ -114,6 +134,10 @@ impl Stock {
     }
 
     fn assert_sum(&self) {
-        assert_eq!(self.available + self.held + self.sold, self.total, "units appeared or vanished");
+        assert_eq!(
+            self.available + self.turns + self.held + self.sold,
+            self.total,
+            "units appeared or vanished"
+        );
     }
 }

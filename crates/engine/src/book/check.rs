@@ -21,7 +21,7 @@ impl Book {
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
 
-    /// available + held + sold = total, and held and sold are what the orders say; each order stands once.
+    /// available + turns + held + sold = total, and held and sold are what the orders say; each order stands once.
     fn check_units(&self, broken: &mut Vec<String>) {
         let mut held = vec![0u64; self.skus.len()];
         let mut sold = vec![0u64; self.skus.len()];
@@ -43,8 +43,25 @@ impl Book {
         }
         for (number, sku) in self.skus.iter().enumerate() {
             let stock = sku.row.stock;
-            if stock.available() + stock.held() + stock.sold() != stock.total() {
-                broken.push(format!("SKU {number}: available + held + sold is not the total: {stock:?}"));
+            let turns = sku.line.as_ref().map_or(0, |line| line.turn_units());
+            if stock.turns() != turns {
+                broken.push(format!(
+                    "SKU {number}: turns are open for {turns} units, the stock says {stock:?}"
+                ));
+            }
+            if let Some(line) = &sku.line {
+                broken.extend(line.check().err().map(|why| format!("SKU {number}: its line: {why}")));
+                if line.promised() > stock.available() {
+                    broken.push(format!(
+                        "SKU {number}: its line promised {} units: {stock:?}",
+                        line.promised()
+                    ));
+                }
+            }
+            if stock.available() + stock.turns() + stock.held() + stock.sold() != stock.total() {
+                broken.push(format!(
+                    "SKU {number}: available + turns + held + sold is not the total: {stock:?}"
+                ));
             }
             if (stock.held(), stock.sold()) != (held[number], sold[number]) {
                 broken.push(format!(
@@ -186,6 +203,7 @@ mod tests {
             total: 9,
             limit: Some(3),
             image: None,
+            line: None,
         };
         let spec = SaleSpec {
             id: SaleId(1),

@@ -50,6 +50,11 @@ impl Book {
         let shift = to.0.cast_signed() - from.0.cast_signed();
         let before = self.corrections.last().map_or(0, |(_, total)| *total);
         self.corrections.push((seq, before.saturating_add(shift)));
+        for sku in self.sku_numbers() {
+            if let Some(line) = self.line_mut(sku) {
+                line.shift(shift);
+            }
+        }
         let waiting = std::mem::take(&mut self.deadlines).into_vec();
         let held = waiting.into_iter().map(|Reverse((_, index))| index);
         let held = held.filter(|index| self.orders[*index as usize].status == Status::Held);

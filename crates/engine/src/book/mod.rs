@@ -12,6 +12,7 @@
 
 mod check;
 mod correct;
+mod line;
 mod place;
 mod replay;
 mod rows;
@@ -21,6 +22,7 @@ use std::collections::BinaryHeap;
 
 use crate::buyers::Counts;
 use crate::handover::Grant;
+use crate::line::Line;
 use crate::order::Order;
 use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
@@ -41,6 +43,9 @@ struct Sku {
     row: SkuRow,
     /// In `Book::touched`.
     touched: bool,
+    line: Option<Box<Line>>,
+    /// In `Book::stirred`.
+    stirred: bool,
 }
 
 /// The whole state of all sales.
@@ -62,6 +67,10 @@ pub struct Book {
     cooling: FixedMap<(SkuId, BuyerId), (Seq, UnixMs)>,
     cool_down: CoolDown,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    /// Whose lines may have somebody to call.
+    stirred: Vec<SkuId>,
+    /// When they may have next, though nothing happens.
+    line_times: BinaryHeap<Reverse<(UnixMs, SkuId)>>,
     /// The clock's corrections, with how far they have moved it altogether. Nearly always none.
     corrections: Vec<(Seq, i64)>,
     payments: Vec<PaymentView>,
@@ -102,6 +111,8 @@ impl Book {
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
+            stirred: Vec::new(),
+            line_times: BinaryHeap::new(),
             corrections: Vec::new(),
             payments: Vec::new(),
             payment_by_id: Sharded::default(),
@@ -132,6 +143,11 @@ impl Book {
         self.assert_not_past(now);
         if let Command::Place(placement) = command {
             return self.place(now, &placement).map(|(order, replayed)| Accepted::Order { order, replayed });
+        }
+        match command {
+            Command::Join { sku, buyer } => return self.join(now, sku, buyer),
+            Command::GiveTurnBack { sku, buyer } => return self.give_turn_back(now, sku, buyer),
+            _ => {}
         }
         operate::execute(self, now, command, Grant::NotAsked).map_err(|why| match why {
             Declined::Refused(refusal) => refusal,
@@ -271,9 +287,14 @@ impl Book {
             .cloned()
     }
 
-    /// No hold expires before this time; `None`: there is none.
+    /// No hold expires before this time, and nobody is called unless something happens; `None`: there is nothing to wait for.
     pub fn next_deadline(&self) -> Option<UnixMs> {
-        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+        if !self.stirred.is_empty() {
+            return Some(self.end.last_at);
+        }
+        let hold = self.deadlines.peek().map(|Reverse((deadline, _))| *deadline);
+        let line = self.line_times.peek().map(|Reverse((at, _))| *at);
+        hold.into_iter().chain(line).min()
     }
 
     /// The clock never runs backwards but by a correction; every way in asserts it, before it looks at anything.

@@ -6,7 +6,7 @@ use super::Book;
 use crate::rules::OpenHolds;
 use crate::rules::place::{expire, lookup, place};
 use crate::rules::rows::Rows;
-use crate::{OrderView, Placement, Refusal, UnixMs};
+use crate::{OrderView, Phase, Placement, Refusal, UnixMs};
 
 impl Book {
     /// Places an order, or answers again what was answered under this id: the order as it was placed.
@@ -20,7 +20,9 @@ impl Book {
         self.assert_not_past(now);
         place(self, now, placement, |book| {
             let open_holds = book.judge_window(now, placement)?;
-            book.judge_returned_holds(now, placement)?;
+            if !book.has_turn(placement) {
+                book.judge_returned_holds(now, placement)?;
+            }
             Ok(open_holds)
         })
     }
@@ -38,11 +40,24 @@ impl Book {
     ) -> Result<Option<OpenHolds>, Refusal> {
         let terms = self.sales.terms(placement.id.sku).ok_or(Refusal::UnknownSku)?;
         let sale = self.sales.of(terms);
-        if let Some(refusal) = sale.phase(now).refusal() {
+        let phase = sale.phase(now);
+        if self.has_turn(placement) && phase != Phase::Paused {
+            // Called within the window, or promised in it: all else was judged then.
+            return Ok(None);
+        }
+        if let Some(refusal) = phase.refusal() {
             return Err(refusal);
+        }
+        if terms.has_line {
+            return Err(Refusal::TurnRequired);
         }
         let has = |max| OpenHolds { has: self.holds.get(terms.sale, placement.buyer), max };
         Ok(sale.spec.open_holds_per_buyer_max.map(has))
+    }
+
+    /// Whether the order is of somebody who was called.
+    fn has_turn(&self, placement: &Placement) -> bool {
+        self.line(placement.id.sku).is_some_and(|line| line.turn_of(placement.buyer).is_some())
     }
 
     /// Whether the buyer need not wait. Costs nothing as long as nobody has to.

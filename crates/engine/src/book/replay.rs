@@ -81,6 +81,13 @@ impl Book {
             Event::OperatorRevoked(name) => self.operators.judge_revoke(name).map_err(why_not_possible),
             Event::Operated(operated) => operated.check(),
             Event::Noticed(notice) => operate::judge_notice(&self.sales, *notice).map_err(why_not_possible),
+            Event::LineJoined { .. }
+            | Event::LineMoved { .. }
+            | Event::TurnOpened { .. }
+            | Event::TurnEnded { .. } => {
+                ensure(kind == LedgerKind::Book, "a ledger that many servers share has no lines")?;
+                self.check_line_event(at, &entry.event)
+            }
             Event::ClockCorrected { from, to, who } => {
                 ensure(kind == LedgerKind::Book, "the clock of a shared ledger was corrected")?;
                 self.check_correction(at, (*from, *to), who)
@@ -188,6 +195,7 @@ fn why_not_possible(refusal: Refusal) -> &'static str {
         Refusal::InvalidQuantity => "the order has a quantity that none can have",
         Refusal::OverLimit => "the buyer is over the limit",
         Refusal::TooManyHolds => "the buyer has too many open holds",
+        Refusal::TurnRequired => "the buyer was not called",
         Refusal::SoldOut | Refusal::NotEnoughLeft => "the order was oversold",
         Refusal::SaleStarted => "it had orders",
         Refusal::CorrectionTooLarge => "a correction below held + sold",

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 
 use super::{Book, Sku};
 use crate::handover::Grant;
+use crate::line::Line;
 use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView,
+    Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
     RETURNED_HOLDS_FREE, RefundReason, Refunded, Seq, SkuId, Status, UnixMs,
 };
 
@@ -49,12 +50,35 @@ impl Rows for Book {
             entry.touched = true;
             self.touched.push(sku);
         }
+        if entry.line.is_some() && !entry.stirred {
+            entry.stirred = true;
+            self.stirred.push(sku);
+        }
         &mut entry.row
+    }
+
+    fn line(&self, sku: SkuId) -> Option<&Line> {
+        self.skus[sku.0 as usize].line.as_deref()
+    }
+
+    /// Whatever becomes of a line may be for somebody to be called.
+    fn line_mut(&mut self, sku: SkuId) -> Option<&mut Line> {
+        let entry = &mut self.skus[sku.0 as usize];
+        if entry.line.is_some() && !entry.stirred {
+            entry.stirred = true;
+            self.stirred.push(sku);
+        }
+        entry.line.as_deref_mut()
+    }
+
+    fn insert_line(&mut self, sku: SkuId, terms: LineTerms) {
+        self.skus[sku.0 as usize].line = Some(Box::new(Line::new(terms)));
+        self.line_mut(sku);
     }
 
     fn insert_sku(&mut self, sku: SkuId, row: SkuRow) {
         assert_eq!(sku.0 as usize, self.skus.len(), "SKUs come in the order of their numbers");
-        self.skus.push(Sku { row, touched: true });
+        self.skus.push(Sku { row, touched: true, line: None, stirred: false });
         self.touched.push(sku);
     }
 

@@ -3,10 +3,11 @@
 //! Must not: judge. An event that comes here is right, and what is asserted is a bug, never input.
 
 use super::rows::{Moved, Rows, SkuRow};
+use crate::line::Line;
 use crate::order::Order;
 use crate::{
-    Adjust, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleSpec, Seq, SkuId,
-    Status, Stock, UnixMs,
+    Adjust, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleId, SaleSpec, Seq,
+    SkuId, Status, Stock, UnixMs,
 };
 
 /// Appends an event and carries it out.
@@ -27,11 +28,19 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             rows.registry_mut().apply(entry);
             created(rows, spec);
         }
-        Event::SaleChanged { .. }
-        | Event::SalePaused(_)
-        | Event::SaleResumed(_)
-        | Event::SaleEnded(_)
-        | Event::SaleDeleted(_) => rows.registry_mut().apply(entry),
+        Event::SaleChanged { sale, .. } | Event::SaleEnded(sale) => {
+            rows.registry_mut().apply(entry);
+            each_line(rows, *sale, |_line| {});
+        }
+        Event::SalePaused(sale) => {
+            rows.registry_mut().apply(entry);
+            each_line(rows, *sale, |line| line.pause(at));
+        }
+        Event::SaleResumed(sale) => {
+            rows.registry_mut().apply(entry);
+            each_line(rows, *sale, |line| line.resume(at));
+        }
+        Event::SaleDeleted(_) => rows.registry_mut().apply(entry),
         Event::StockAdjusted { sku, how, units, key } => adjusted(rows, *sku, *how, *units, key),
         Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
             let (buyer, quantity, fingerprint) = (*buyer, *quantity, *fingerprint);
@@ -57,6 +66,15 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         Event::OperatorAdded(operator) => rows.operators().add(operator),
         Event::OperatorRevoked(name) => rows.operators().revoke(name),
         Event::Operated(_) => {}
+        Event::LineJoined { sku, buyer } => line(rows, *sku).join(*buyer),
+        Event::LineMoved { sku, to } => line(rows, *sku).move_to(at, *to),
+        Event::TurnOpened { sku, place } => {
+            let line = line(rows, *sku);
+            line.open_turn(at, *place);
+            let units = line.terms().units;
+            rows.sku_mut(*sku).stock.set_aside(units.into());
+        }
+        Event::TurnEnded { sku, place, .. } => end_turn(rows, *sku, *place),
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }
@@ -65,7 +83,30 @@ fn created<R: Rows>(rows: &mut R, spec: &SaleSpec) {
     let skus = rows.registry().get(spec.id).expect("it was just created").skus();
     for (sku, item) in skus.zip(&spec.items) {
         rows.insert_sku(sku, SkuRow { stock: Stock::new(item.total), orders: 0 });
+        if let Some(terms) = item.line {
+            rows.insert_line(sku, terms);
+        }
     }
+}
+
+fn line<R: Rows>(rows: &mut R, sku: SkuId) -> &mut Line {
+    rows.line_mut(sku).expect("only an item that is sold to a line has events of one")
+}
+
+/// What changes in a sale may be for its lines to hear.
+fn each_line<R: Rows>(rows: &mut R, sale: SaleId, change: impl Fn(&mut Line)) {
+    let skus = rows.registry().get(sale).expect("only sales that exist change").skus();
+    for sku in skus {
+        rows.line_mut(sku).map(&change);
+    }
+}
+
+/// The units are available again: to the next in the line, or to the order that uses the turn.
+fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, place: u32) {
+    let line = line(rows, sku);
+    line.end_turn(place);
+    let units = line.terms().units;
+    rows.sku_mut(sku).stock.put_back(units.into());
 }
 
 fn adjusted<R: Rows>(rows: &mut R, sku: SkuId, how: Adjust, units: u64, key: &str) {
@@ -83,6 +124,10 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
         Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
         Payment::OnPlacing => (0, Status::Paid),
     };
+    if terms.has_line {
+        let place = line(rows, id.sku).turn_of(buyer).expect("only who was called orders from a line");
+        end_turn(rows, id.sku, place);
+    }
     let sku = rows.sku_mut(id.sku);
     sku.orders += 1;
     if status == Status::Held {

@@ -201,18 +201,19 @@ pub fn settle(disposition: Disposition) -> Result<bool, Refusal> {
     }
 }
 
-/// Whether the total of a SKU may be moved so, under a key that was not used yet.
+/// Whether the total of a SKU may be moved so, under a key that was not used yet. `spare`: available units that nobody was
+/// promised.
 ///
 /// # Errors
 /// [`Refusal::InvalidChange`], [`Refusal::CorrectionTooLarge`].
-pub fn adjust(stock: Stock, how: Adjust, units: u64, key: &str) -> Result<(), Refusal> {
+pub fn adjust((stock, spare): (Stock, u64), (how, units): (Adjust, u64), key: &str) -> Result<(), Refusal> {
     if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
         return Err(Refusal::InvalidChange("the idempotency key must have 1 to 64 bytes"));
     }
     if units == 0 {
         return Err(Refusal::InvalidChange("the number of units must be at least 1"));
     }
-    if how == Adjust::Correct && units > stock.available() {
+    if how == Adjust::Correct && units > spare {
         return Err(Refusal::CorrectionTooLarge);
     }
     if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {

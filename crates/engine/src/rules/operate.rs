@@ -51,7 +51,9 @@ pub(crate) fn execute<R: Rows>(
             record(rows, now, Event::Noticed(notice));
             return Ok(Accepted::Noticed);
         }
-        Command::Place(_) | Command::Address { .. } => unreachable!("these have ways of their own"),
+        Command::Place(_) | Command::Address { .. } | Command::Join { .. } | Command::GiveTurnBack { .. } => {
+            unreachable!("these have ways of their own")
+        }
     };
     let event = judged?;
     if let Some(event) = &event {
@@ -123,5 +125,5 @@ pub(crate) fn judge_adjust<R: Rows>(
     key: &str,
 ) -> Result<(), Refusal> {
     rows.registry().known_sku(sku)?;
-    super::adjust(rows.sku(sku).stock, how, units, key)
+    super::adjust((rows.sku(sku).stock, rows.spare(sku)), (how, units), key)
 }

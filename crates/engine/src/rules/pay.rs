@@ -62,7 +62,7 @@ fn late<R: Rows>(rows: &R, order: &Placement, grant: Grant) -> Result<Result<(),
     }
     let terms = rows.registry().terms(sku).expect("an order has a SKU");
     let units = units_of(rows, sku, terms, order.buyer);
-    let possible = super::pay_late(rows.sku(sku).stock.available(), terms.limit, units, order.quantity);
+    let possible = super::pay_late(rows.spare(sku), terms.limit, units, order.quantity);
     Ok(possible.and(match grant {
         Grant::OverLimit => Err(RefundReason::ExpiredOverLimit),
         Grant::SoldOut => Err(RefundReason::ExpiredSoldOut),

@@ -51,7 +51,7 @@ pub(crate) fn judge<R: Rows>(
         limit: terms.limit,
         units: units_of(rows, sku, terms, asked.buyer),
         open_holds,
-        available: rows.sku(sku).stock.available(),
+        available: rows.available_to(sku, asked.buyer),
     })?;
     Ok(terms)
 }

@@ -6,11 +6,12 @@
 //! what an event means.
 
 use crate::handover::Grant;
+use crate::line::Line;
 use crate::order::Order;
 use crate::sales::Sales;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView, Refunded,
-    Seq, SkuId, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
+    Refunded, Seq, SkuId, Stock, UnixMs,
 };
 
 /// A SKU's units, and how many orders it had, whatever became of them.
@@ -50,6 +51,27 @@ pub(crate) trait Rows {
     fn sku(&self, sku: SkuId) -> &SkuRow;
     /// Of a SKU that has terms, to be changed.
     fn sku_mut(&mut self, sku: SkuId) -> &mut SkuRow;
+    /// The line of a SKU, if it has one.
+    fn line(&self, sku: SkuId) -> Option<&Line>;
+    fn line_mut(&mut self, sku: SkuId) -> Option<&mut Line>;
+    /// Of a new SKU that is sold to a line.
+    fn insert_line(&mut self, sku: SkuId, terms: LineTerms);
+
+    /// Available units that nobody was promised who waits for them: what a late payment or a correction may take.
+    fn spare(&self, sku: SkuId) -> u64 {
+        let promised = self.line(sku).map_or(0, Line::promised);
+        let available = self.sku(sku).stock.available();
+        available.checked_sub(promised).expect("a line promises units that there are")
+    }
+
+    /// Units that a buyer may order now.
+    fn available_to(&self, sku: SkuId, buyer: BuyerId) -> u64 {
+        match self.line(sku) {
+            Some(line) => line.turn_of(buyer).map_or(0, |_place| line.terms().units.into()),
+            None => self.sku(sku).stock.available(),
+        }
+    }
+
     /// Of a new sale; SKUs come in the order of their numbers.
     fn insert_sku(&mut self, sku: SkuId, row: SkuRow);
 

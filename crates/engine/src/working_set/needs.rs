@@ -60,6 +60,8 @@ impl Needs {
                 | Command::AddOperator(_)
                 | Command::RevokeOperator(_)
                 | Command::Notice(_)
+                | Command::Join { .. }
+                | Command::GiveTurnBack { .. }
                 | Command::Place(_) => {}
             }
         }

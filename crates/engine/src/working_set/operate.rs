@@ -12,6 +12,8 @@ use crate::{
 const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded where several servers sell: leave \
                              open_holds_per_buyer_max (sale create --open-holds) out";
 
+const NO_LINES: &str = "an item can't be sold to a line where several servers sell: leave line out";
+
 /// A command that places nothing, with what the gate said if it needs units of the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -71,6 +73,13 @@ impl WorkingSet<'_> {
             if is_new && spec.open_holds_per_buyer_max.is_some() {
                 return Executed::Refused(Refusal::InvalidSale(NO_OPEN_HOLDS));
             }
+            if spec.items.iter().any(|item| item.line.is_some()) {
+                return Executed::Refused(Refusal::InvalidSale(NO_LINES));
+            }
+        }
+        if let Command::Join { sku, .. } | Command::GiveTurnBack { sku, .. } = command {
+            let known = self.sales.known_sku(sku);
+            return Executed::Refused(known.err().unwrap_or(Refusal::NoLine));
         }
         if let Command::Address { order, buyer, address } = command {
             return self.give_address((order, buyer), address);

@@ -3,10 +3,11 @@
 
 use super::{Sku, WorkingSet};
 use crate::handover::{Change, Grant};
+use crate::line::Line;
 use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Operators, OrderId, OrderView, Pay, PaymentView,
+    Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
     RefundReason, Refunded, Sales, Seq, SkuId, Status, UnixMs,
 };
 
@@ -44,6 +45,18 @@ impl Rows for WorkingSet<'_> {
         let sku = self.skus.get_mut(&sku).expect("the transaction has read the SKUs of all that it moves");
         sku.changed = true;
         &mut sku.row
+    }
+
+    fn line(&self, _sku: SkuId) -> Option<&Line> {
+        None
+    }
+
+    fn line_mut(&mut self, _sku: SkuId) -> Option<&mut Line> {
+        None
+    }
+
+    fn insert_line(&mut self, _sku: SkuId, _terms: LineTerms) {
+        unreachable!("a sale with a line is refused where several servers sell")
     }
 
     fn insert_sku(&mut self, sku: SkuId, row: SkuRow) {

@@ -34,6 +34,7 @@ pub(crate) fn sale_of(total: u64) -> SaleSpec {
             total,
             limit: None,
             image: None,
+            line: None,
         }],
     }
 }
@@ -241,6 +242,7 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             },
             replayed,
         ),
+        Ok(Accepted::Place { .. }) => unreachable!("no item here has a line"),
         Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),
         Ok(Accepted::Operators) => ("operators".to_owned(), false),
         Ok(Accepted::Noticed) => ("noticed".to_owned(), false),

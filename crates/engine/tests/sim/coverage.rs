@@ -136,6 +136,10 @@ impl Coverage {
             Event::OperatorAdded(_) | Event::OperatorRevoked(_) | Event::Operated(_) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
+            Event::LineJoined { .. }
+            | Event::LineMoved { .. }
+            | Event::TurnOpened { .. }
+            | Event::TurnEnded { .. } => unreachable!("no item of these histories has a line"),
             Event::ClockCorrected { .. } => "event: corrected",
         });
     }

@@ -174,6 +174,7 @@ impl Draw {
                     total: random.below(8),
                     limit: random.percent(60).then(|| 1 + random.small(4)),
                     image: None,
+                    line: None,
                 })
                 .collect(),
         }

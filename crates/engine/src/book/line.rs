@@ -1,0 +1,208 @@
+//! The lines of the book: joining, showing oneself, and calling those whose turn it is.
+
+use std::cmp::Reverse;
+
+use super::Book;
+use crate::line::{AFTER_START_MS, Call, Line, Moment};
+use crate::rules::apply::record;
+use crate::rules::rows::Rows;
+use crate::{
+    Accepted, Borders, BuyerId, Event, LineTerms, Phase, PlaceView, Refusal, SkuId, Standing, Stock, TurnEnd,
+    UnixMs,
+};
+
+/// The line of a SKU, to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineView {
+    pub terms: LineTerms,
+    pub borders: Borders,
+    pub joined: u32,
+    /// Of the units that are available the line has promised so many.
+    pub promised: u64,
+    pub stock: Stock,
+}
+
+impl Book {
+    /// The line of a SKU; `None`: it has none.
+    pub fn line_of(&self, sku: SkuId) -> Option<LineView> {
+        let entry = self.skus.get(sku.0 as usize)?;
+        let line = entry.line.as_deref()?;
+        Some(LineView {
+            terms: line.terms(),
+            borders: line.borders(),
+            joined: line.joined(),
+            promised: line.promised(),
+            stock: entry.row.stock,
+        })
+    }
+
+    /// A buyer's place in the line of a SKU.
+    ///
+    /// # Errors
+    /// If there is no such SKU, no line, or no place.
+    pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
+        let line = self.known_line(sku)?;
+        line.place_of(buyer).map(|place| line.view(place)).ok_or(Refusal::NotInLine)
+    }
+
+    /// The same, of a buyer who shows to be there. No ledger keeps it.
+    ///
+    /// # Errors
+    /// As [`Book::place_in_line`].
+    pub fn show_presence(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
+        let known = self.place_in_line(sku, buyer)?;
+        self.line_mut(sku).expect("the buyer has a place in it").see(known.place, now);
+        Ok(known)
+    }
+
+    /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps. Returns how many.
+    ///
+    /// # Panics
+    /// If `now` is before the latest event, as [`Book::execute`].
+    pub fn call_due(&mut self, now: UnixMs, max: usize) -> usize {
+        self.assert_not_past(now);
+        while self.line_times.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Reverse((_, sku)) = self.line_times.pop().expect("it was peeked at");
+            self.line_mut(sku);
+        }
+        let mut steps = 0;
+        while let Some(sku) = self.stirred.last().copied() {
+            while let Some(event) = self.next_call(now, sku) {
+                if steps == max {
+                    return steps;
+                }
+                record(self, now, event);
+                steps += 1;
+            }
+            self.stirred.pop();
+            self.skus[sku.0 as usize].stirred = false;
+            self.line_times.extend(self.next_line_time(now, sku).map(|at| Reverse((at, sku))));
+        }
+        steps
+    }
+
+    /// From now on the book serves, maybe after a time in which nobody could show presence or order: nobody loses a turn or a
+    /// grace for that time at once.
+    pub fn open_lines(&mut self, now: UnixMs) {
+        let until = UnixMs(now.0.saturating_add(AFTER_START_MS));
+        for sku in self.sku_numbers() {
+            if let Some(line) = self.line_mut(sku) {
+                line.keep_until(until);
+            }
+        }
+    }
+
+    pub(super) fn sku_numbers(&self) -> impl Iterator<Item = SkuId> + use<> {
+        (0..u32::try_from(self.skus.len()).expect("SKUs have 32 bits")).map(SkuId)
+    }
+
+    pub(super) fn join(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<Accepted, Refusal> {
+        let line = self.known_line(sku)?;
+        let replayed = line.place_of(buyer).is_some();
+        if !replayed {
+            self.judge_join(now, sku, buyer)?;
+            record(self, now, Event::LineJoined { sku, buyer });
+        }
+        let place = self.place_in_line(sku, buyer).expect("the buyer has a place");
+        Ok(Accepted::Place { sku, place, replayed })
+    }
+
+    pub(super) fn give_turn_back(
+        &mut self,
+        now: UnixMs,
+        sku: SkuId,
+        buyer: BuyerId,
+    ) -> Result<Accepted, Refusal> {
+        let known = self.place_in_line(sku, buyer)?;
+        let place = known.place;
+        let has_turn = self.known_line(sku)?.turn_of(buyer).is_some();
+        if has_turn {
+            record(self, now, Event::TurnEnded { sku, place, how: TurnEnd::GivenBack });
+        } else if self.known_line(sku)?.view(place).standing != Standing::Over {
+            return Err(Refusal::TurnRequired);
+        }
+        let place = self.place_in_line(sku, buyer)?;
+        Ok(Accepted::Place { sku, place, replayed: !has_turn })
+    }
+
+    fn known_line(&self, sku: SkuId) -> Result<&Line, Refusal> {
+        self.sales.known_sku(sku)?;
+        self.line(sku).ok_or(Refusal::NoLine)
+    }
+
+    /// Whoever comes after the end could not be called any more.
+    fn judge_join(&self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<(), Refusal> {
+        let line = self.known_line(sku)?;
+        if self.phase_of(now, sku) == Phase::Ended {
+            return Err(Refusal::Ended);
+        }
+        line.judge_join(buyer)
+    }
+
+    fn phase_of(&self, now: UnixMs, sku: SkuId) -> Phase {
+        self.sales.of_sku(sku).expect("a line is of a SKU").phase(now)
+    }
+
+    fn next_call(&mut self, now: UnixMs, sku: SkuId) -> Option<Event> {
+        // Of a deleted sale nobody is called.
+        self.sales.known_sku(sku).ok()?;
+        let phase = self.phase_of(now, sku);
+        let entry = &mut self.skus[sku.0 as usize];
+        let available = entry.row.stock.available();
+        let call = entry.line.as_mut()?.next_call(Moment { now, phase, available })?;
+        Some(match call {
+            Call::End { place, how } => Event::TurnEnded { sku, place, how },
+            Call::Move(to) => Event::LineMoved { sku, to },
+            Call::Open { place } => Event::TurnOpened { sku, place },
+        })
+    }
+
+    fn next_line_time(&self, now: UnixMs, sku: SkuId) -> Option<UnixMs> {
+        let sale = self.sales.of_sku(sku)?;
+        match self.phase_of(now, sku) {
+            Phase::NotStarted => Some(sale.spec.starts_at),
+            // An end ends a pause.
+            Phase::Paused => Some(sale.spec.ends_at),
+            Phase::Live | Phase::Ended => self.line(sku)?.next_time(),
+        }
+    }
+
+    /// Whether a line's event can come to the book as it is.
+    pub(super) fn check_line_event(&self, at: UnixMs, event: &Event) -> Result<(), &'static str> {
+        let line = |sku: SkuId| self.known_line(sku).map_err(|_refusal| "the SKU has no line");
+        let available = |sku: SkuId| self.skus[sku.0 as usize].row.stock.available();
+        match event {
+            Event::LineJoined { sku, buyer } => {
+                if line(*sku)?.place_of(*buyer).is_some() {
+                    return Err("the buyer has a place in the line already");
+                }
+                self.judge_join(at, *sku, *buyer).map_err(|_refusal| "nobody could join the line")
+            }
+            Event::LineMoved { sku, to } => {
+                let line = line(*sku)?;
+                line.check_move(at, *to, available(*sku))?;
+                match self.phase_of(at, *sku) {
+                    Phase::Paused => Err("a line moved in a pause"),
+                    Phase::NotStarted if to.reached > 0 => Err("somebody was reached before the start"),
+                    Phase::Ended if to.sure_to > line.borders().sure_to => {
+                        Err("somebody was promised a unit after the end")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Event::TurnOpened { sku, place } => {
+                if matches!(self.phase_of(at, *sku), Phase::Paused | Phase::NotStarted) {
+                    return Err("somebody was called before the start, or in a pause");
+                }
+                line(*sku)?.check_open(*place, available(*sku))
+            }
+            Event::TurnEnded { sku, place, how } => {
+                if *how == TurnEnd::Expired && self.phase_of(at, *sku) == Phase::Paused {
+                    return Err("a turn expired in a pause");
+                }
+                line(*sku)?.check_end(at, *place, *how)
+            }
+            _ => unreachable!("the other events are not about a line"),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Who is called next. One step at a time, so that each is an event before the next is decided.
+
+use std::ops::RangeInclusive;
+
+use super::{Borders, Line, TurnEnd};
+use crate::{Phase, UnixMs};
+
+/// What a step is decided by, beside the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: UnixMs,
+    pub(crate) phase: Phase,
+    /// Units of the SKU, those that the line has promised among them.
+    pub(crate) available: u64,
+}
+
+/// A step of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    End { place: u32, how: TurnEnd },
+    Move(Borders),
+    Open { place: u32 },
+}
+
+impl Line {
+    /// The next step; `None`: there is nothing to do before something happens, or before [`Line::next_time`].
+    ///
+    /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
+    /// else becomes so.
+    pub(crate) fn next_call(&mut self, moment: Moment) -> Option<Call> {
+        let Moment { now, phase, available } = moment;
+        if phase == Phase::Paused {
+            return None;
+        }
+        let over_at = if now < self.kept_until { UnixMs(0) } else { now };
+        if let Some(place) = self.turn_over(over_at) {
+            return Some(Call::End { place, how: TurnEnd::Expired });
+        }
+        let mut to = self.borders;
+        if let Some((place, _)) = self.graces.iter().take_while(|(_, until)| *until <= over_at).last() {
+            to.away_to = *place;
+            return Some(Call::Move(to));
+        }
+        let (units, spare) = (u64::from(self.terms.units), available - self.promised());
+        let open = |place| Some(Call::Open { place });
+        if let Some(place) = self.first_present(to.away_to + 1..=to.reached, now) {
+            return open(place);
+        }
+        if phase == Phase::Live
+            && spare >= units
+            && let Some(place) = self.first_present(1..=to.away_to, now)
+        {
+            return open(place);
+        }
+        if phase != Phase::Ended {
+            let more = u32::try_from(spare / units).unwrap_or(u32::MAX);
+            to.sure_to = to.sure_to.saturating_add(more).min(self.joined());
+        }
+        if phase != Phase::NotStarted {
+            to.reached = to.sure_to;
+        }
+        (to != self.borders).then_some(Call::Move(to))
+    }
+
+    /// When something is to be done though nothing happens.
+    pub(crate) fn next_time(&self) -> Option<UnixMs> {
+        let grace = self.graces.front().map(|(_, until)| *until);
+        let turn = self.expiring.front().map(|(_, until)| *until);
+        let first = grace.into_iter().chain(turn).min()?;
+        Some(first.max(self.kept_until))
+    }
+
+    /// A turn whose time is over, the oldest first.
+    fn turn_over(&mut self, now: UnixMs) -> Option<u32> {
+        while let Some((place, until)) = self.expiring.front().copied() {
+            if self.turns.contains_key(&place) {
+                return (until <= now).then_some(place);
+            }
+            self.expiring.pop_front();
+        }
+        None
+    }
+
+    /// The first in these places who is there. Forgets who was and is no more.
+    fn first_present(&mut self, places: RangeInclusive<u32>, now: UnixMs) -> Option<u32> {
+        if places.is_empty() {
+            return None;
+        }
+        while let Some((place, _)) = self.present.range(places.clone()).next() {
+            let place = *place;
+            if self.is_present(place, now) {
+                return Some(place);
+            }
+            self.present.remove(&place);
+        }
+        None
+    }
+}

@@ -1,0 +1,342 @@
+//! The line of one SKU: who waits in which place, and what a place is worth.
+//!
+//! Data structures first. A line is a list of buyers, a place for each in the order of joining, and three borders that
+//! only move forward:
+//!
+//! ```text
+//! 1 ......... away_to ........... reached ........... sure_to ........... joined
+//!   their grace    called, or in      will be called,     may be called
+//!   is over        their grace        a unit is kept
+//! ```
+//!
+//! Units are kept for everybody in grace and everybody who is sure; a *turn* is a unit set aside for one who was called. Who
+//! was not called in the grace stands by, and is called before those behind, as long as there are units that nobody was
+//! promised. Presence is the one thing here that no ledger has: it is proven again after a restart.
+//!
+//! Must not: move units. [`call`] decides, events move.
+
+mod call;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::sharded::{Sharded, hash_of};
+use crate::{BuyerId, Refusal, UnixMs};
+
+pub(crate) use call::{Call, Moment};
+
+/// How long somebody counts as present after the last sign.
+pub const PRESENT_MS: u64 = 15_000;
+/// After a start nobody loses a turn or a grace before: who could not reach the server finds it again.
+pub(crate) const AFTER_START_MS: u64 = 30_000;
+/// Only so many places behind those who were reached may show themselves: whoever is farther back has nothing to tell.
+pub const PRESENT_AHEAD: u32 = 10_000;
+
+/// How an item with a line is sold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineTerms {
+    /// Units that a turn is for, at most.
+    pub units: u32,
+    /// How long a turn lasts.
+    pub turn_ms: u64,
+    /// How long a unit is kept for one who is not there when reached.
+    pub grace_ms: u64,
+}
+
+/// The borders of a line. They only move forward; a place counts from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Borders {
+    /// The grace of these places is over.
+    pub away_to: u32,
+    /// These were called, or their grace has begun.
+    pub reached: u32,
+    /// These get a unit, unless they are away when reached.
+    pub sure_to: u32,
+}
+
+/// How a turn came to its end without an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TurnEnd {
+    Expired,
+    GivenBack,
+}
+
+/// What becomes of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not reached yet.
+    Waiting,
+    /// Reached, and not seen yet.
+    Grace,
+    /// Was not there in the grace, and is called if units are left.
+    Away,
+    /// Called; the turn is over at this time.
+    Called { until: UnixMs },
+    /// Called, and the turn was used or is over.
+    Over,
+}
+
+/// A place in a line, to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceView {
+    pub place: u32,
+    pub standing: Standing,
+}
+
+/// See above. Per person who joined: 16 bytes and a hash table's entry of 4; while not called 4 more.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    terms: LineTerms,
+    /// By place.
+    buyers: Vec<BuyerId>,
+    /// Not before somebody has joined: it is large when it is empty.
+    place_of: Option<Sharded<u32>>,
+    borders: Borders,
+    /// Whose grace ends when: up to a place, in order.
+    graces: VecDeque<(u32, UnixMs)>,
+    /// Reached and not called yet.
+    uncalled: BTreeSet<u32>,
+    /// Of `uncalled`, those behind `away_to`.
+    in_grace: u32,
+    /// The places whose turns are open, and until when.
+    turns: BTreeMap<u32, UnixMs>,
+    /// The same in the order of their ends, and those that ended before.
+    expiring: VecDeque<(u32, UnixMs)>,
+    /// When they were last seen. Of those that can be called soon, and were not.
+    present: BTreeMap<u32, UnixMs>,
+    /// Since when the sale is paused.
+    paused_at: Option<UnixMs>,
+    /// No turn and no grace is over before. No ledger has it.
+    kept_until: UnixMs,
+}
+
+impl Line {
+    pub(crate) fn new(terms: LineTerms) -> Line {
+        Line {
+            terms,
+            buyers: Vec::new(),
+            place_of: None,
+            borders: Borders::default(),
+            graces: VecDeque::new(),
+            uncalled: BTreeSet::new(),
+            in_grace: 0,
+            turns: BTreeMap::new(),
+            expiring: VecDeque::new(),
+            present: BTreeMap::new(),
+            paused_at: None,
+            kept_until: UnixMs(0),
+        }
+    }
+
+    pub(crate) fn terms(&self) -> LineTerms {
+        self.terms
+    }
+
+    pub(crate) fn borders(&self) -> Borders {
+        self.borders
+    }
+
+    pub(crate) fn joined(&self) -> u32 {
+        u32::try_from(self.buyers.len()).expect("bounded when somebody joins")
+    }
+
+    pub(crate) fn place_of(&self, buyer: BuyerId) -> Option<u32> {
+        self.place_of.as_ref()?.find(hash_of(buyer), |place| self.buyer(*place) == buyer).copied()
+    }
+
+    pub(crate) fn view(&self, place: u32) -> PlaceView {
+        let standing = if let Some(until) = self.turns.get(&place) {
+            Standing::Called { until: (*until).max(self.kept_until) }
+        } else if place > self.borders.reached {
+            Standing::Waiting
+        } else if !self.uncalled.contains(&place) {
+            Standing::Over
+        } else if place > self.borders.away_to {
+            Standing::Grace
+        } else {
+            Standing::Away
+        };
+        PlaceView { place, standing }
+    }
+
+    /// The place whose turn a buyer has.
+    pub(crate) fn turn_of(&self, buyer: BuyerId) -> Option<u32> {
+        self.place_of(buyer).filter(|place| self.turns.contains_key(place))
+    }
+
+    /// Units of the turns that are open.
+    pub(crate) fn turn_units(&self) -> u64 {
+        self.turns.len() as u64 * u64::from(self.terms.units)
+    }
+
+    /// Units that are kept for those who were not called yet: nobody else gets them.
+    pub(crate) fn promised(&self) -> u64 {
+        let Borders { reached, sure_to, .. } = self.borders;
+        u64::from(self.in_grace + sure_to.saturating_sub(reached)) * u64::from(self.terms.units)
+    }
+
+    /// Notes that somebody is there; `false`: so far back that it means nothing.
+    pub(crate) fn see(&mut self, place: u32, now: UnixMs) -> bool {
+        let Borders { reached, sure_to, .. } = self.borders;
+        let counts = place <= reached.max(sure_to).saturating_add(PRESENT_AHEAD);
+        if counts && (place > reached || self.uncalled.contains(&place)) {
+            self.present.insert(place, now);
+        }
+        counts
+    }
+
+    pub(crate) fn keep_until(&mut self, at: UnixMs) {
+        self.kept_until = at;
+    }
+
+    pub(crate) fn is_present(&self, place: u32, now: UnixMs) -> bool {
+        self.present.get(&place).is_some_and(|seen| now.0 <= seen.0.saturating_add(PRESENT_MS))
+    }
+
+    /// How many behind one place, up to another, were reached and not called yet.
+    fn uncalled_in(&self, from: u32, to: u32) -> u32 {
+        let count = if from < to { self.uncalled.range(from + 1..=to).count() } else { 0 };
+        u32::try_from(count).expect("places have 32 bits")
+    }
+
+    fn buyer(&self, place: u32) -> BuyerId {
+        self.buyers[place as usize - 1]
+    }
+}
+
+/// What events do to a line.
+impl Line {
+    pub(crate) fn join(&mut self, buyer: BuyerId) {
+        self.buyers.push(buyer);
+        let (place, buyers) = (self.joined(), &self.buyers);
+        let place_of = self.place_of.get_or_insert_default();
+        place_of.insert(hash_of(buyer), place, |place| hash_of(buyers[*place as usize - 1]));
+    }
+
+    /// Whose grace begins now has it until `at` and the grace.
+    pub(crate) fn move_to(&mut self, at: UnixMs, to: Borders) {
+        if to.reached > self.borders.reached {
+            let newly = self.borders.reached + 1..=to.reached;
+            self.in_grace += to.reached - self.borders.reached;
+            self.uncalled.extend(newly);
+            self.graces.push_back((to.reached, UnixMs(at.0.saturating_add(self.terms.grace_ms))));
+        }
+        if to.away_to > self.borders.away_to {
+            self.in_grace -= self.uncalled_in(self.borders.away_to, to.away_to);
+            while self.graces.front().is_some_and(|(place, _)| *place <= to.away_to) {
+                self.graces.pop_front();
+            }
+        }
+        self.borders = to;
+    }
+
+    pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {
+        assert!(self.uncalled.remove(&place), "only who was reached and not called yet is called");
+        if place > self.borders.away_to {
+            self.in_grace -= 1;
+        }
+        self.present.remove(&place);
+        let until = UnixMs(at.0.saturating_add(self.terms.turn_ms));
+        self.turns.insert(place, until);
+        self.expiring.push_back((place, until));
+    }
+
+    /// The turn is over, or an order has used it.
+    pub(crate) fn end_turn(&mut self, place: u32) {
+        self.turns.remove(&place).expect("only an open turn ends");
+    }
+
+    /// The clock was wrong by so much: what is to come moves with it.
+    pub(crate) fn shift(&mut self, by_ms: i64) {
+        let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
+        self.kept_until = self.kept_until.shifted(by_ms);
+        for time in graces.chain(self.turns.values_mut()).chain(self.present.values_mut()) {
+            *time = time.shifted(by_ms);
+        }
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
+    }
+
+    pub(crate) fn pause(&mut self, at: UnixMs) {
+        self.paused_at = Some(at);
+    }
+
+    /// Turns and graces get back the time of the pause.
+    pub(crate) fn resume(&mut self, at: UnixMs) {
+        let paused_at = self.paused_at.take().unwrap_or(at);
+        self.shift(at.0.saturating_sub(paused_at.0).cast_signed());
+    }
+}
+
+/// Whether events may come to a line as it is: what a ledger is judged by.
+impl Line {
+    pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
+        assert!(self.place_of(buyer).is_none(), "a second join is answered as the first");
+        if self.joined() >= crate::limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
+    }
+
+    /// Borders move forward, in their order, when it is time, and promise no more units than there are.
+    pub(crate) fn check_move(&self, at: UnixMs, to: Borders, available: u64) -> Result<(), &'static str> {
+        let from = self.borders;
+        if to == from || to.away_to < from.away_to || to.reached < from.reached || to.sure_to < from.sure_to {
+            return Err("a border of a line moved back, or none moved");
+        }
+        if to.away_to > from.reached || to.reached > to.sure_to || to.sure_to > self.joined() {
+            return Err("the borders of a line are out of their order");
+        }
+        let over =
+            self.graces.iter().take_while(|(_, until)| *until <= at).last().map_or(0, |(place, _)| *place);
+        if to.away_to > from.away_to.max(over) {
+            return Err("a grace was over before its time");
+        }
+        let gone = self.uncalled_in(from.away_to, to.away_to);
+        let kept_for = u64::from(self.in_grace - gone) + u64::from(to.sure_to - from.reached);
+        if kept_for * u64::from(self.terms.units) > available {
+            return Err("a line promised more units than there are");
+        }
+        Ok(())
+    }
+
+    /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
+    pub(crate) fn check_open(&self, place: u32, available: u64) -> Result<(), &'static str> {
+        if !self.uncalled.contains(&place) {
+            return Err("somebody was called who was not reached, or was called before");
+        }
+        let kept = if place > self.borders.away_to { u64::from(self.terms.units) } else { 0 };
+        let needed = self.promised() - kept + u64::from(self.terms.units);
+        if needed > available {
+            Err("somebody was called for a unit that another was promised")
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn check_end(&self, at: UnixMs, place: u32, how: TurnEnd) -> Result<(), &'static str> {
+        let until = *self.turns.get(&place).ok_or("no turn of this place is open")?;
+        if how == TurnEnd::Expired && until > at { Err("a turn expired before its time") } else { Ok(()) }
+    }
+
+    /// Every invariant that a line has by itself.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Borders { away_to, reached, sure_to } = self.borders;
+        if !(away_to <= reached && reached <= sure_to && sure_to <= self.joined()) {
+            return Err(format!(
+                "the borders are out of their order: {:?} of {}",
+                self.borders,
+                self.joined()
+            ));
+        }
+        let in_grace = self.uncalled_in(away_to, reached);
+        if in_grace != self.in_grace {
+            return Err(format!("{in_grace} are in grace, but counted {}", self.in_grace));
+        }
+        let last = self.graces.back().map_or(away_to, |(place, _)| *place);
+        if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {
+            return Err("somebody was reached and has no end of the grace".to_owned());
+        }
+        for place in 1..=self.joined() {
+            if self.place_of(self.buyer(place)) != Some(place) {
+                return Err(format!("place {place} is another's"));
+            }
+        }
+        Ok(())
+    }
+}

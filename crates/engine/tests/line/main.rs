@@ -1,0 +1,100 @@
+//! The line: its rules one by one, and seeded histories against a naive model that keeps a list of people and looks at all
+//! of them each time.
+
+mod model;
+mod rules;
+mod shop;
+
+use engine::{Command, Event, UnixMs};
+
+use crate::model::Model;
+use crate::shop::{PAYMENT_MS, Random, SKU, Shop, buyer, item, place};
+
+const STEPS: u64 = 150;
+const BUYERS: u64 = 14;
+
+#[test]
+fn histories_follow_the_model_in_every_step() {
+    let mut seen = [0_u64; 8];
+    for seed in 0..1_000 {
+        one_history(seed, &mut seen);
+    }
+    assert!(seen.iter().all(|count| *count > 100), "each kind of event is to occur: {seen:?}");
+}
+
+/// Says which history it was, whatever assertion has failed in it.
+struct Witness(u64, u64);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed: seed {}, step {}", self.0, self.1);
+        }
+    }
+}
+
+fn one_history(seed: u64, seen: &mut [u64; 8]) {
+    let mut random = Random(seed);
+    let total = random.below(6);
+    let spec = item(total, 1 + random.below(2));
+    let mut model = Model::new(&spec);
+    let mut shop = Shop::new(spec);
+    let mut witness = Witness(seed, 0);
+    for step in 0..STEPS {
+        witness.1 = step;
+        shop.now += [0, 1, 700, 3_000, 12_000][random.index(5)];
+        let who = buyer(random.below(BUYERS));
+        let key = u128::from(random.below(40));
+        match random.below(100) {
+            0..25 => {
+                let answer = shop.run(Command::Join { sku: SKU, buyer: who });
+                assert_eq!(answer.is_ok(), model.join(shop.now, who));
+            }
+            25..55 => {
+                let answer = shop.book.show_presence(UnixMs(shop.now), SKU, who);
+                assert_eq!(answer.is_ok(), model.see(shop.now, who));
+            }
+            55..75 => {
+                let asked = place(key, who, 1 + u32::try_from(random.below(2)).unwrap());
+                let answer = shop.book.place(UnixMs(shop.now), &asked);
+                model.place(shop.now, &asked, answer.map(|(_, replayed)| replayed));
+            }
+            75..80 => {
+                let answer = shop.run(Command::GiveTurnBack { sku: SKU, buyer: who });
+                assert_eq!(answer.is_ok(), model.give_back(who));
+            }
+            80..86 => {
+                let order = place(key, who, 1).id;
+                let answer = shop.run(Command::Cancel { order, buyer: who });
+                model.cancel(order.hash, answer.is_ok());
+            }
+            86..90 => model.restock(shop.restock(1 + random.below(2))),
+            90..93 => {
+                let units = 1 + random.below(3);
+                assert_eq!(shop.correct(units).is_ok(), model.correct(units), "{units} units are taken away");
+            }
+            93..95 => model.pause(shop.now, shop.pause()),
+            95..99 => model.resume(shop.now, shop.resume()),
+            _ => model.end(shop.end()),
+        }
+        let expired = shop.book.expire_due(UnixMs(shop.now), usize::MAX);
+        assert_eq!(expired, model.expire(shop.now, PAYMENT_MS));
+        shop.book.call_due(UnixMs(shop.now), usize::MAX);
+        model.call(shop.now);
+        model.assert_same(&shop);
+        shop.book.check_invariants().expect("no invariant is broken");
+    }
+    for entry in shop.assert_replays() {
+        let kind = match entry.event {
+            Event::LineJoined { .. } => 0,
+            Event::LineMoved { .. } => 1,
+            Event::TurnOpened { .. } => 2,
+            Event::TurnEnded { how: engine::TurnEnd::Expired, .. } => 3,
+            Event::TurnEnded { how: engine::TurnEnd::GivenBack, .. } => 4,
+            Event::OrderPlaced { .. } => 5,
+            Event::OrderClosed { .. } => 6,
+            _ => 7,
+        };
+        seen[kind] += 1;
+    }
+}

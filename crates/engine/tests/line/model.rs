@@ -1,0 +1,253 @@
+//! The rules again, over a list of people: slow, and with nothing that could be out of step.
+
+use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, UnixMs};
+
+use crate::shop::{END, GRACE_MS, SKU, START, Shop, TURN_MS};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Reached { until: u64 },
+    Called { until: u64 },
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Person {
+    buyer: BuyerId,
+    state: State,
+    seen: Option<u64>,
+    /// Was told: you will get one.
+    sure: bool,
+    /// The grace was over.
+    away: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    key: u128,
+    quantity: u64,
+    at: u64,
+    open: bool,
+}
+
+pub(crate) struct Model {
+    people: Vec<Person>,
+    holds: Vec<Hold>,
+    free: u64,
+    units: u64,
+    paused_at: Option<u64>,
+    ended: bool,
+}
+
+impl Model {
+    pub(crate) fn new(item: &ItemSpec) -> Model {
+        let units = item.line.expect("it is sold to a line").units.into();
+        Model {
+            people: Vec::new(),
+            holds: Vec::new(),
+            free: item.total,
+            units,
+            paused_at: None,
+            ended: false,
+        }
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        self.ended || now >= END
+    }
+
+    fn is_paused(&self, now: u64) -> bool {
+        self.paused_at.is_some() && !self.is_over(now)
+    }
+
+    fn person(&mut self, buyer: BuyerId) -> Option<&mut Person> {
+        self.people.iter_mut().find(|person| person.buyer == buyer)
+    }
+
+    pub(crate) fn join(&mut self, now: u64, buyer: BuyerId) -> bool {
+        if self.person(buyer).is_some() {
+            return true;
+        }
+        if self.is_over(now) {
+            return false;
+        }
+        self.people.push(Person { buyer, state: State::Waiting, seen: None, sure: false, away: false });
+        true
+    }
+
+    pub(crate) fn see(&mut self, now: u64, buyer: BuyerId) -> bool {
+        self.person(buyer).map(|person| person.seen = Some(now)).is_some()
+    }
+
+    pub(crate) fn place(&mut self, now: u64, asked: &Placement, answer: Result<bool, Refusal>) {
+        let (units, paused) = (self.units, self.is_paused(now));
+        if let Some(hold) = self.holds.iter().find(|hold| hold.key == asked.id.hash) {
+            let same = hold.quantity == u64::from(asked.quantity);
+            assert_eq!(answer, if same { Ok(true) } else { Err(Refusal::KeyConflict) });
+            return;
+        }
+        let started = now >= START && !self.is_over(now);
+        let called = self.person(asked.buyer).filter(|person| matches!(person.state, State::Called { .. }));
+        let expected = match called {
+            _ if paused => Err(Refusal::Paused),
+            Some(_) if u64::from(asked.quantity) > units => Err(Refusal::NotEnoughLeft),
+            Some(person) => {
+                person.state = State::Over;
+                let quantity = u64::from(asked.quantity);
+                self.free += units - quantity;
+                self.holds.push(Hold { key: asked.id.hash, quantity, at: now, open: true });
+                Ok(false)
+            }
+            None if started => Err(Refusal::TurnRequired),
+            None if now < START => Err(Refusal::NotStarted),
+            None => Err(Refusal::Ended),
+        };
+        let expected =
+            if self.ended && expected == Err(Refusal::NotStarted) { Err(Refusal::Ended) } else { expected };
+        assert_eq!(answer, expected);
+    }
+
+    pub(crate) fn give_back(&mut self, buyer: BuyerId) -> bool {
+        let units = self.units;
+        let Some(person) = self.person(buyer) else { return false };
+        let gives = matches!(person.state, State::Called { .. });
+        if gives {
+            person.state = State::Over;
+            self.free += units;
+        }
+        gives || self.person(buyer).expect("just found").state == State::Over
+    }
+
+    pub(crate) fn cancel(&mut self, key: u128, accepted: bool) {
+        let hold = self.holds.iter_mut().find(|hold| hold.key == key);
+        // Cancelling again is answered as the first time.
+        if let Some(hold) = hold.filter(|hold| accepted && hold.open) {
+            hold.open = false;
+            self.free += hold.quantity;
+        }
+    }
+
+    pub(crate) fn restock(&mut self, units: u64) {
+        self.free += units;
+    }
+
+    /// Only what nobody was promised.
+    pub(crate) fn correct(&mut self, units: u64) -> bool {
+        let can = units <= self.free - self.promised();
+        if can {
+            self.free -= units;
+        }
+        can
+    }
+
+    pub(crate) fn pause(&mut self, now: u64, pauses: bool) {
+        if pauses {
+            self.paused_at = Some(now);
+        }
+    }
+
+    pub(crate) fn resume(&mut self, now: u64, resumes: bool) {
+        if !resumes {
+            return;
+        }
+        let pause = now - self.paused_at.take().expect("it was paused");
+        for person in &mut self.people {
+            match &mut person.state {
+                State::Reached { until } | State::Called { until } => *until += pause,
+                State::Waiting | State::Over => {}
+            }
+            person.seen = person.seen.map(|seen| seen + pause);
+        }
+    }
+
+    pub(crate) fn end(&mut self, ends: bool) {
+        self.ended |= ends;
+    }
+
+    pub(crate) fn expire(&mut self, now: u64, payment_ms: u64) -> usize {
+        let due = self.holds.iter_mut().filter(|hold| hold.open && hold.at + payment_ms <= now);
+        due.map(|hold| {
+            hold.open = false;
+            self.free += hold.quantity;
+        })
+        .count()
+    }
+
+    fn promised(&self) -> u64 {
+        let kept = |person: &&Person| match person.state {
+            State::Waiting => person.sure,
+            State::Reached { .. } => !person.away,
+            State::Called { .. } | State::Over => false,
+        };
+        self.people.iter().filter(kept).count() as u64 * self.units
+    }
+
+    pub(crate) fn call(&mut self, now: u64) {
+        while !self.is_paused(now) && self.step(now) {}
+    }
+
+    /// One change by the rules; `false`: there is none to be made.
+    fn step(&mut self, now: u64) -> bool {
+        let spare = self.free - self.promised();
+        let (is_over, has_started) = (self.is_over(now), now >= START || self.ended);
+        let is_there = |person: &Person| person.seen.is_some_and(|seen| now <= seen + PRESENT_MS);
+        // What is over is over.
+        for person in &mut self.people {
+            match person.state {
+                State::Called { until } if until <= now => {
+                    person.state = State::Over;
+                    self.free += self.units;
+                    return true;
+                }
+                State::Reached { until } if until <= now && !person.away => {
+                    person.away = true;
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        // Those in grace, then those who stand by.
+        for in_grace in [true, false] {
+            for person in &mut self.people {
+                let waits = matches!(person.state, State::Reached { .. }) && person.away != in_grace;
+                let may = in_grace || (spare >= self.units && !is_over);
+                if waits && may && is_there(person) {
+                    person.state = State::Called { until: now + TURN_MS };
+                    self.free -= self.units;
+                    return true;
+                }
+            }
+        }
+        // The next becomes sure, and whoever is sure is reached.
+        for person in &mut self.people {
+            if person.state == State::Waiting && !person.sure && spare >= self.units && !is_over {
+                person.sure = true;
+                return true;
+            }
+            if person.state == State::Waiting && person.sure && has_started {
+                person.state = State::Reached { until: now + GRACE_MS };
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn assert_same(&self, shop: &Shop) {
+        let line = shop.book.line_of(SKU).expect("the item has a line");
+        let sure = self.people.iter().filter(|person| person.sure).count();
+        assert_eq!((line.joined as usize, line.borders.sure_to as usize), (self.people.len(), sure));
+        assert_eq!((line.stock.available(), line.promised), (self.free, self.promised()));
+        for (place, person) in (1..).zip(&self.people) {
+            let found = shop.book.place_in_line(SKU, person.buyer).expect("the buyer has joined");
+            let standing = match person.state {
+                State::Waiting => Standing::Waiting,
+                State::Reached { .. } if person.away => Standing::Away,
+                State::Reached { .. } => Standing::Grace,
+                State::Called { until } => Standing::Called { until: UnixMs(until) },
+                State::Over => Standing::Over,
+            };
+            assert_eq!((found.place, found.standing), (place, standing));
+        }
+    }
+}

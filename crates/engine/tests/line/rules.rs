@@ -1,0 +1,235 @@
+//! One rule each.
+
+use engine::{
+    Accepted, Book, Borders, Command, Entry, Event, ItemChange, LedgerKind, ProductId, Refusal, SaleChange,
+    Standing, TurnEnd, UnixMs,
+};
+
+use crate::shop::{GRACE_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale};
+
+fn joined(total: u64, people: u64) -> Shop {
+    let mut shop = Shop::new(item(total, 1));
+    for number in 0..people {
+        let answer = shop.run(Command::Join { sku: SKU, buyer: buyer(number) });
+        assert!(matches!(answer, Ok(Accepted::Place { replayed: false, .. })), "{answer:?}");
+    }
+    shop
+}
+
+impl Shop {
+    /// These show that they are there, and whoever can be called is.
+    fn at(&mut self, now: u64, present: &[u64]) {
+        self.now = now;
+        for number in present {
+            self.book.show_presence(UnixMs(now), SKU, buyer(*number)).expect("they have joined");
+        }
+        self.book.expire_due(UnixMs(now), usize::MAX);
+        self.book.call_due(UnixMs(now), usize::MAX);
+        self.book.check_invariants().expect("no invariant is broken");
+    }
+
+    fn standing(&self, number: u64) -> Standing {
+        self.book.place_in_line(SKU, buyer(number)).expect("they have joined").standing
+    }
+
+    fn sure_to(&self) -> u32 {
+        self.book.line_of(SKU).expect("it has a line").borders.sure_to
+    }
+}
+
+#[test]
+fn a_second_join_returns_the_first() {
+    let mut shop = joined(1, 3);
+    let Ok(Accepted::Place { place, replayed, .. }) = shop.run(Command::Join { sku: SKU, buyer: buyer(1) })
+    else {
+        panic!("a second join is answered")
+    };
+    assert_eq!((place.place, replayed), (2, true));
+    assert_eq!(shop.book.line_of(SKU).unwrap().joined, 3);
+}
+
+#[test]
+fn who_is_called_has_a_unit_and_nobody_else_orders() {
+    let mut shop = joined(2, 4);
+    shop.at(START, &[0, 1, 2, 3]);
+    let until = UnixMs(START + TURN_MS);
+    assert_eq!(
+        [0, 1, 2, 3].map(|number| shop.standing(number)),
+        [Standing::Called { until }, Standing::Called { until }, Standing::Waiting, Standing::Waiting]
+    );
+    let order = |shop: &mut Shop, number| shop.book.place(UnixMs(shop.now), &place(1, buyer(number), 1));
+    assert_eq!(order(&mut shop, 2), Err(Refusal::TurnRequired));
+    assert_eq!(order(&mut shop, 9), Err(Refusal::TurnRequired), "who has not joined needs one too");
+    let placed = order(&mut shop, 0).expect("who was called is never too late");
+    assert_eq!(order(&mut shop, 0), Ok((placed.0, true)), "a retry is the same order");
+    let second = shop.book.place(UnixMs(shop.now), &place(2, buyer(0), 1));
+    assert_eq!(second, Err(Refusal::TurnRequired), "a turn works once");
+    let stock = shop.book.stock(SKU).unwrap();
+    assert_eq!([stock.available(), stock.turns(), stock.held(), stock.sold()], [0, 1, 1, 0]);
+}
+
+#[test]
+fn what_was_not_used_goes_to_the_next_who_is_there() {
+    let mut shop = joined(1, 4);
+    shop.at(START, &[0]);
+    // The turn is over; the next is not there and has the grace.
+    shop.at(START + TURN_MS, &[2, 3]);
+    assert_eq!([shop.standing(0), shop.standing(1)], [Standing::Over, Standing::Grace]);
+    shop.at(START + TURN_MS + GRACE_MS, &[2, 3]);
+    assert_eq!(shop.standing(1), Standing::Away);
+    assert!(matches!(shop.standing(2), Standing::Called { .. }));
+    // Given back: who stands by and is there again comes before those behind.
+    shop.at(shop.now, &[1]);
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(2) }).expect("a turn can be given back");
+    shop.at(shop.now, &[3]);
+    assert!(matches!(shop.standing(1), Standing::Called { .. }), "{:?}", shop.standing(1));
+    assert_eq!(shop.standing(3), Standing::Waiting);
+}
+
+#[test]
+fn an_expired_hold_goes_to_the_line_and_not_to_everybody() {
+    let mut shop = joined(1, 2);
+    shop.at(START, &[0]);
+    shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("the buyer was called");
+    shop.at(START + crate::shop::PAYMENT_MS, &[1]);
+    assert!(matches!(shop.standing(1), Standing::Called { .. }));
+    let other = shop.book.place(UnixMs(shop.now), &place(1, buyer(7), 1));
+    assert_eq!(other, Err(Refusal::TurnRequired));
+}
+
+#[test]
+fn sure_never_falls_and_binds_corrections_and_late_payments() {
+    let mut shop = joined(3, 5);
+    shop.at(shop.now, &[]);
+    assert_eq!(shop.sure_to(), 3);
+    assert_eq!(shop.correct(1), Err(Refusal::CorrectionTooLarge));
+    shop.restock(1);
+    shop.at(shop.now, &[]);
+    assert_eq!((shop.sure_to(), shop.correct(1)), (4, Err(Refusal::CorrectionTooLarge)));
+    shop.restock(3);
+    shop.at(shop.now, &[]);
+    // Five have joined: two units are left over.
+    assert_eq!((shop.sure_to(), shop.correct(2).is_ok()), (5, true));
+}
+
+#[test]
+fn who_is_sure_is_called_after_the_end_and_nobody_becomes_sure() {
+    let mut shop = joined(1, 2);
+    shop.at(shop.now, &[]);
+    assert!(shop.end());
+    shop.at(START + 1, &[0, 1]);
+    assert!(matches!(shop.standing(0), Standing::Called { .. }));
+    shop.restock(5);
+    shop.at(START + 2, &[0, 1]);
+    assert_eq!((shop.standing(1), shop.sure_to()), (Standing::Waiting, 1));
+    shop.book.place(UnixMs(shop.now), &place(1, buyer(0), 1)).expect("a turn holds after the end");
+    assert_eq!(shop.run(Command::Join { sku: SKU, buyer: buyer(8) }), Err(Refusal::Ended));
+}
+
+#[test]
+fn a_pause_stops_a_lines_time() {
+    let mut shop = joined(1, 1);
+    shop.at(START, &[0]);
+    assert!(shop.pause());
+    shop.at(START + 10 * TURN_MS, &[0]);
+    assert_eq!(shop.book.next_deadline(), Some(UnixMs(crate::shop::END)), "nothing is looked for in a pause");
+    assert!(matches!(shop.standing(0), Standing::Called { .. }));
+    let paused = shop.book.place(UnixMs(shop.now), &place(1, buyer(0), 1));
+    assert_eq!(paused, Err(Refusal::Paused));
+    assert!(shop.resume());
+    shop.at(shop.now + TURN_MS - 1, &[0]);
+    assert!(matches!(shop.standing(0), Standing::Called { .. }));
+    shop.at(shop.now + 1, &[0]);
+    assert_eq!(shop.standing(0), Standing::Over);
+}
+
+#[test]
+fn a_start_gives_turns_and_graces_time() {
+    let mut shop = joined(1, 2);
+    shop.at(START, &[0]);
+    let down = START + 50 * TURN_MS;
+    shop.book.open_lines(UnixMs(down));
+    shop.at(down, &[]);
+    assert!(matches!(shop.standing(0), Standing::Called { until } if until.0 > down));
+    shop.at(down + 60_000, &[]);
+    assert_eq!(shop.standing(0), Standing::Over);
+}
+
+#[test]
+fn steps_are_bounded_and_the_rest_follows() {
+    let mut shop = joined(5, 5);
+    shop.now = START;
+    for number in 0..5 {
+        shop.book.show_presence(UnixMs(START), SKU, buyer(number)).unwrap();
+    }
+    assert_eq!(shop.book.call_due(UnixMs(START), 2), 2);
+    assert!(shop.book.next_deadline().is_some_and(|at| at.0 <= START), "it is to be asked again at once");
+    assert_eq!(shop.book.call_due(UnixMs(START), 100), 4);
+    assert_eq!(shop.book.stock(SKU).unwrap().turns(), 5);
+}
+
+#[test]
+fn terms_of_a_line_are_bounded() {
+    type Change = fn(&mut engine::ItemSpec);
+    let line =
+        |item: &mut engine::ItemSpec, change: fn(&mut engine::LineTerms)| change(item.line.as_mut().unwrap());
+    let _ = line;
+    let rows: [(&str, Change); 6] = [
+        ("no units", |item| item.line.as_mut().unwrap().units = 0),
+        ("more than the limit", |item| item.line.as_mut().unwrap().units = 3),
+        ("no limit", |item| item.limit = None),
+        ("too short", |item| item.line.as_mut().unwrap().turn_ms = 9_999),
+        ("too long", |item| item.line.as_mut().unwrap().turn_ms = 3_600_001),
+        ("grace too long", |item| item.line.as_mut().unwrap().grace_ms = 600_001),
+    ];
+    for (name, change) in rows {
+        let mut changed = item(1, 1);
+        change(&mut changed);
+        let answer = Book::new().execute(UnixMs(0), Command::CreateSale(sale(changed)));
+        assert!(matches!(answer, Err(Refusal::InvalidSale(_))), "{name}: {answer:?}");
+    }
+    let mut shop = Shop::new(item(1, 2));
+    let product = ProductId(31);
+    let limit = ItemChange {
+        product,
+        title: None,
+        description: None,
+        price: None,
+        list_price: None,
+        limit: Some(Some(1)),
+    };
+    let change = SaleChange { items: vec![limit], ..SaleChange::default() };
+    let answer = shop.run(Command::ChangeSale { sale: SALE, change });
+    assert!(
+        matches!(answer, Err(Refusal::InvalidSale(_))),
+        "a turn would be for more than the limit: {answer:?}"
+    );
+}
+
+/// A ledger in which the line did what it must not is not believed.
+#[test]
+fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
+    let open = |place| Event::TurnOpened { sku: SKU, place };
+    let end = |place, how| Event::TurnEnded { sku: SKU, place, how };
+    let move_to =
+        |away_to, reached, sure_to| Event::LineMoved { sku: SKU, to: Borders { away_to, reached, sure_to } };
+    let rows = [
+        ("calls who was not reached", 0, open(2), "not reached"),
+        ("calls twice", 0, open(1), "called before"),
+        ("promises more than there is", 0, move_to(0, 2, 2), "more units than there are"),
+        ("takes a promise back", 0, move_to(0, 0, 0), "moved back"),
+        ("reaches who is not sure", 0, move_to(0, 2, 1), "out of their order"),
+        ("ends a grace before its time", 0, move_to(1, 1, 1), "before its time"),
+        ("ends a turn before its time", 0, end(1, TurnEnd::Expired), "before its time"),
+        ("ends a turn that is not open", 0, end(2, TurnEnd::GivenBack), "no turn"),
+        ("gives two places", 0, Event::LineJoined { sku: SKU, buyer: buyer(0) }, "already"),
+    ];
+    for (name, after_ms, event, why) in rows {
+        let mut shop = joined(1, 3);
+        shop.at(START, &[0]);
+        let seq = shop.book.next_seq();
+        let entry = Entry { seq, at: UnixMs(START + after_ms), event };
+        let found = shop.book.replay(LedgerKind::Book, &entry).expect_err(name);
+        assert!(found.why.contains(why), "{name}: {found}");
+    }
+}
