@@ -31,6 +31,11 @@ pub enum Command {
         sku: SkuId,
         buyer: BuyerId,
     },
+    /// A buyer who has joined is there. No ledger keeps it.
+    ShowPresence {
+        sku: SkuId,
+        buyer: BuyerId,
+    },
     /// A buyer who was called does not want the units.
     GiveTurnBack {
         sku: SkuId,

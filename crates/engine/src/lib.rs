@@ -28,7 +28,7 @@ mod sharded;
 mod stock;
 pub mod working_set;
 
-pub use book::{Book, LedgerKind};
+pub use book::{Book, LedgerKind, LineView};
 pub use command::{Accepted, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};

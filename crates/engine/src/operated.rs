@@ -55,6 +55,7 @@ impl Operated {
             Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
             Command::Place(_)
             | Command::Join { .. }
+            | Command::ShowPresence { .. }
             | Command::GiveTurnBack { .. }
             | Command::Cancel { .. }
             | Command::Address { .. }

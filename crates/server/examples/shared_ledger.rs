@@ -68,6 +68,7 @@ fn create(ledger: &mut SharedLedger, skus: u32, limited: bool) {
         total: 1_000_000_000,
         limit: limited.then_some(1_000),
         image: None,
+        line: None,
     };
     let spec = SaleSpec {
         id: SaleId(1),

@@ -44,6 +44,7 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 total: 10_000_000,
                 limit: None,
                 image: None,
+                line: None,
             },
             ItemSpec {
                 product: ProductId(30),
@@ -55,6 +56,7 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 total: 100,
                 limit: Some(1),
                 image: None,
+                line: None,
             },
         ],
     }
@@ -71,6 +73,7 @@ fn shop(now: UnixMs) -> SaleSpec {
         total: SHOP_BALANCE,
         limit: None,
         image: None,
+        line: None,
     };
     SaleSpec {
         id: SHOP_SALE,

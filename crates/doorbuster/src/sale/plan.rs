@@ -220,6 +220,7 @@ impl NewItem {
                 .image
                 .as_ref()
                 .map(|image| ItemImage { name: "-".to_owned(), alt: image.alt.clone() }),
+            line: None,
         }
     }
 }

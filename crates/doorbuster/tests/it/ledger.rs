@@ -73,6 +73,7 @@ fn sale() -> SaleSpec {
             total: 100,
             limit: Some(1),
             image: None,
+            line: None,
         }],
     }
 }

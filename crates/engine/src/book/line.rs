@@ -36,6 +36,14 @@ impl Book {
         })
     }
 
+    /// Takes the lines that may have changed since the last call, each once.
+    pub fn drain_moved_lines(&mut self, mut each: impl FnMut(SkuId, LineView)) {
+        for sku in std::mem::take(&mut self.moved) {
+            self.skus[sku.0 as usize].moved = false;
+            each(sku, self.line_of(sku).expect("only lines move"));
+        }
+    }
+
     /// A buyer's place in the line of a SKU.
     ///
     /// # Errors
@@ -43,16 +51,6 @@ impl Book {
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
         let line = self.known_line(sku)?;
         line.place_of(buyer).map(|place| line.view(place)).ok_or(Refusal::NotInLine)
-    }
-
-    /// The same, of a buyer who shows to be there. No ledger keeps it.
-    ///
-    /// # Errors
-    /// As [`Book::place_in_line`].
-    pub fn show_presence(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
-        let known = self.place_in_line(sku, buyer)?;
-        self.line_mut(sku).expect("the buyer has a place in it").see(known.place, now);
-        Ok(known)
     }
 
     /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps. Returns how many.
@@ -105,6 +103,18 @@ impl Book {
         }
         let place = self.place_in_line(sku, buyer).expect("the buyer has a place");
         Ok(Accepted::Place { sku, place, replayed })
+    }
+
+    /// Who is so far back that it means nothing is answered the same.
+    pub(super) fn show_presence(
+        &mut self,
+        now: UnixMs,
+        sku: SkuId,
+        buyer: BuyerId,
+    ) -> Result<Accepted, Refusal> {
+        let place = self.place_in_line(sku, buyer)?;
+        self.line_mut(sku).expect("the buyer has a place in it").see(place.place, now);
+        Ok(Accepted::Place { sku, place, replayed: true })
     }
 
     pub(super) fn give_turn_back(

@@ -35,6 +35,7 @@ use crate::{
     Status, Stock, UnixMs,
 };
 
+pub use line::LineView;
 pub use replay::LedgerKind;
 
 /// A SKU in the book.
@@ -46,6 +47,8 @@ struct Sku {
     line: Option<Box<Line>>,
     /// In `Book::stirred`.
     stirred: bool,
+    /// In `Book::moved`.
+    moved: bool,
 }
 
 /// The whole state of all sales.
@@ -67,6 +70,8 @@ pub struct Book {
     cooling: FixedMap<(SkuId, BuyerId), (Seq, UnixMs)>,
     cool_down: CoolDown,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    /// Whose lines are others than those who look at them know.
+    moved: Vec<SkuId>,
     /// Whose lines may have somebody to call.
     stirred: Vec<SkuId>,
     /// When they may have next, though nothing happens.
@@ -111,6 +116,7 @@ impl Book {
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
+            moved: Vec::new(),
             stirred: Vec::new(),
             line_times: BinaryHeap::new(),
             corrections: Vec::new(),
@@ -146,6 +152,7 @@ impl Book {
         }
         match command {
             Command::Join { sku, buyer } => return self.join(now, sku, buyer),
+            Command::ShowPresence { sku, buyer } => return self.show_presence(now, sku, buyer),
             Command::GiveTurnBack { sku, buyer } => return self.give_turn_back(now, sku, buyer),
             _ => {}
         }

@@ -50,11 +50,8 @@ impl Rows for Book {
             entry.touched = true;
             self.touched.push(sku);
         }
-        if entry.line.is_some() && !entry.stirred {
-            entry.stirred = true;
-            self.stirred.push(sku);
-        }
-        &mut entry.row
+        self.stir(sku);
+        &mut self.skus[sku.0 as usize].row
     }
 
     fn line(&self, sku: SkuId) -> Option<&Line> {
@@ -63,12 +60,8 @@ impl Rows for Book {
 
     /// Whatever becomes of a line may be for somebody to be called.
     fn line_mut(&mut self, sku: SkuId) -> Option<&mut Line> {
-        let entry = &mut self.skus[sku.0 as usize];
-        if entry.line.is_some() && !entry.stirred {
-            entry.stirred = true;
-            self.stirred.push(sku);
-        }
-        entry.line.as_deref_mut()
+        self.stir(sku);
+        self.skus[sku.0 as usize].line.as_deref_mut()
     }
 
     fn insert_line(&mut self, sku: SkuId, terms: LineTerms) {
@@ -78,7 +71,7 @@ impl Rows for Book {
 
     fn insert_sku(&mut self, sku: SkuId, row: SkuRow) {
         assert_eq!(sku.0 as usize, self.skus.len(), "SKUs come in the order of their numbers");
-        self.skus.push(Sku { row, touched: true, line: None, stirred: false });
+        self.skus.push(Sku { row, touched: true, line: None, stirred: false, moved: false });
         self.touched.push(sku);
     }
 
@@ -254,6 +247,22 @@ impl Book {
         self.orders.reserve(additional);
         let orders = &self.orders;
         self.order_by_id.reserve(additional, |index| table_hash(orders[*index as usize].hash));
+    }
+
+    /// A line is to be looked at, if the SKU has one.
+    fn stir(&mut self, sku: SkuId) {
+        let entry = &mut self.skus[sku.0 as usize];
+        if entry.line.is_none() {
+            return;
+        }
+        if !entry.stirred {
+            entry.stirred = true;
+            self.stirred.push(sku);
+        }
+        if !entry.moved {
+            entry.moved = true;
+            self.moved.push(sku);
+        }
     }
 
     /// The position of a SKU's sale, if that bounds the open holds per buyer.

@@ -174,14 +174,13 @@ impl Line {
         u64::from(self.in_grace + sure_to.saturating_sub(reached)) * u64::from(self.terms.units)
     }
 
-    /// Notes that somebody is there; `false`: so far back that it means nothing.
-    pub(crate) fn see(&mut self, place: u32, now: UnixMs) -> bool {
+    /// Notes that somebody is there, if they can be called soon, and were not.
+    pub(crate) fn see(&mut self, place: u32, now: UnixMs) {
         let Borders { reached, sure_to, .. } = self.borders;
-        let counts = place <= reached.max(sure_to).saturating_add(PRESENT_AHEAD);
-        if counts && (place > reached || self.uncalled.contains(&place)) {
+        let is_near = place > reached && place <= sure_to.saturating_add(PRESENT_AHEAD);
+        if is_near || self.uncalled.contains(&place) {
             self.present.insert(place, now);
         }
-        counts
     }
 
     pub(crate) fn keep_until(&mut self, at: UnixMs) {

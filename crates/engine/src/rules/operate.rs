@@ -51,7 +51,11 @@ pub(crate) fn execute<R: Rows>(
             record(rows, now, Event::Noticed(notice));
             return Ok(Accepted::Noticed);
         }
-        Command::Place(_) | Command::Address { .. } | Command::Join { .. } | Command::GiveTurnBack { .. } => {
+        Command::Place(_)
+        | Command::Address { .. }
+        | Command::Join { .. }
+        | Command::ShowPresence { .. }
+        | Command::GiveTurnBack { .. } => {
             unreachable!("these have ways of their own")
         }
     };

@@ -61,6 +61,7 @@ impl Needs {
                 | Command::RevokeOperator(_)
                 | Command::Notice(_)
                 | Command::Join { .. }
+                | Command::ShowPresence { .. }
                 | Command::GiveTurnBack { .. }
                 | Command::Place(_) => {}
             }

@@ -77,7 +77,10 @@ impl WorkingSet<'_> {
                 return Executed::Refused(Refusal::InvalidSale(NO_LINES));
             }
         }
-        if let Command::Join { sku, .. } | Command::GiveTurnBack { sku, .. } = command {
+        if let Command::Join { sku, .. }
+        | Command::ShowPresence { sku, .. }
+        | Command::GiveTurnBack { sku, .. } = command
+        {
             let known = self.sales.known_sku(sku);
             return Executed::Refused(known.err().unwrap_or(Refusal::NoLine));
         }

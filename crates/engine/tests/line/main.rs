@@ -51,7 +51,7 @@ fn one_history(seed: u64, seen: &mut [u64; 8]) {
                 assert_eq!(answer.is_ok(), model.join(shop.now, who));
             }
             25..55 => {
-                let answer = shop.book.show_presence(UnixMs(shop.now), SKU, who);
+                let answer = shop.run(Command::ShowPresence { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.see(shop.now, who));
             }
             55..75 => {

@@ -21,7 +21,7 @@ impl Shop {
     fn at(&mut self, now: u64, present: &[u64]) {
         self.now = now;
         for number in present {
-            self.book.show_presence(UnixMs(now), SKU, buyer(*number)).expect("they have joined");
+            self.run(Command::ShowPresence { sku: SKU, buyer: buyer(*number) }).expect("they have joined");
         }
         self.book.expire_due(UnixMs(now), usize::MAX);
         self.book.call_due(UnixMs(now), usize::MAX);
@@ -160,7 +160,7 @@ fn steps_are_bounded_and_the_rest_follows() {
     let mut shop = joined(5, 5);
     shop.now = START;
     for number in 0..5 {
-        shop.book.show_presence(UnixMs(START), SKU, buyer(number)).unwrap();
+        shop.run(Command::ShowPresence { sku: SKU, buyer: buyer(number) }).unwrap();
     }
     assert_eq!(shop.book.call_due(UnixMs(START), 2), 2);
     assert!(shop.book.next_deadline().is_some_and(|at| at.0 <= START), "it is to be asked again at once");

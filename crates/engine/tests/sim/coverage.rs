@@ -94,6 +94,7 @@ impl Coverage {
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
             Ok(Accepted::Operators) => unreachable!("not of a sale: tests/rules has them"),
+            Ok(Accepted::Place { .. }) => unreachable!("no item of these histories has a line"),
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
@@ -193,6 +194,9 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::Paused => "refused: paused",
         Refusal::Ended => "refused: ended",
         Refusal::SoldOut => "refused: sold_out",
+        Refusal::TurnRequired | Refusal::NoLine | Refusal::NotInLine | Refusal::LineFull => {
+            unreachable!("no item of these histories has a line")
+        }
         Refusal::NotEnoughLeft => "refused: not_enough_left",
         Refusal::OverLimit => "refused: over_limit",
         Refusal::TooManyHolds => "refused: too_many_holds",

@@ -149,6 +149,10 @@ impl Tables {
                     self.gate.insert(sku, item.total);
                 }
             }
+            Event::LineJoined { .. }
+            | Event::LineMoved { .. }
+            | Event::TurnOpened { .. }
+            | Event::TurnEnded { .. } => unreachable!("a shared ledger has no lines"),
             Event::SaleChanged { .. }
             | Event::SalePaused(_)
             | Event::SaleResumed(_)

@@ -91,6 +91,7 @@ fn sale(id: u64, starts_at_ms: u64, items: usize) -> SaleSpec {
         total: 10,
         limit: None,
         image: None,
+        line: None,
     };
     SaleSpec {
         id: SaleId(id),

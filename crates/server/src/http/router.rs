@@ -14,9 +14,10 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 17] = [
+const TABLES: [&[Route]; 18] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
+    routes::line::ROUTES,
     routes::session::ROUTES,
     routes::payments::ROUTES,
     routes::stripe::ROUTES,

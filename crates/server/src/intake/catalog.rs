@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
+use engine::{ItemSpec, LineView, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
 #[derive(Debug, Default)]
@@ -128,6 +128,23 @@ pub struct Sku {
     /// Position in the sale's items.
     pub item: usize,
     pub counters: Arc<Counters>,
+    /// Of an item that is sold to a line.
+    pub board: Option<Arc<Board>>,
+}
+
+/// What a waiting page reads of a line: as last committed.
+#[derive(Debug, Default)]
+pub struct Board(Mutex<Option<LineView>>);
+
+impl Board {
+    pub fn publish(&self, line: LineView) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+
+    /// `None`: nobody has said yet.
+    pub fn read(&self) -> Option<LineView> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// All sales as last committed. Immutable; a change makes a new one, which shares with it what did not change. It costs a
@@ -180,7 +197,8 @@ impl Catalog {
                 newest_by_product.insert(spec.product, id);
             }
             let counters = Counters { all_held: Arc::clone(&self.all_held), ..Counters::default() };
-            self.skus.push(Sku { sale: position, item, counters: Arc::new(counters) });
+            let board = spec.line.map(|_terms| Arc::default());
+            self.skus.push(Sku { sale: position, item, counters: Arc::new(counters), board });
         }
         Arc::make_mut(&mut self.by_sale).insert(view.spec.id, position);
         self.highest_id = self.highest_id.max(Some(view.spec.id));
@@ -313,6 +331,7 @@ mod tests {
             total: 10,
             limit: None,
             image: None,
+            line: None,
         };
         SaleSpec {
             id: SaleId(id),

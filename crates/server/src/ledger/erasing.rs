@@ -6,7 +6,7 @@
 
 use engine::{BuyerId, Seq};
 
-use super::rows::{RowError, erased_buyer, int};
+use super::rows::{RowError, buyer_of, int};
 
 /// Bounds between which the names of the waiting erasures are.
 pub(super) const WAITING_FROM: &str = "erase:";
@@ -37,7 +37,7 @@ impl Pass {
             let seq = name.strip_prefix(WAITING_FROM).and_then(|seq| seq.parse().ok());
             let seq = int(seq.ok_or_else(|| RowError::Unknown(name.clone()))?);
             if begun_to.is_none_or(|to| seq <= to) {
-                pass.buyers.push(erased_buyer(buyer)?);
+                pass.buyers.push(buyer_of(buyer)?);
                 pass.to = seq;
             }
         }

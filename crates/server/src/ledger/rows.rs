@@ -10,8 +10,8 @@ use engine::{
 };
 
 use super::record::{
-    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, OperatedRecord,
-    OperatorRecord, RejectionRecord, RevocationRecord, SaleRecord,
+    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, JoinRecord, MoveRecord, NoticeRecord,
+    OperatedRecord, OperatorRecord, RejectionRecord, RevocationRecord, SaleRecord, TurnRecord,
 };
 
 /// A row that no version of this program wrote, or a newer one.
@@ -49,7 +49,12 @@ pub(super) const ADDRESSES_PURGED_TO: &str = "addresses_purged_to";
 pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, String)> {
     let empty = || "{}".to_owned();
     Some(match event {
-        Event::SaleCreated(spec) => (spec.id, "created", json(&SaleRecord::of(spec))),
+        // Another kind, too: who knows no lines would sell to whoever comes first.
+        Event::SaleCreated(spec) => {
+            let has_line = spec.items.iter().any(|item| item.line.is_some());
+            let kind = if has_line { CREATED_WITH_LINE } else { "created" };
+            (spec.id, kind, json(&SaleRecord::of(spec)))
+        }
         // Another kind: a program that knows no changes of items must refuse what it would half understand.
         Event::SaleChanged { sale, change } => {
             let kind = if change.items.is_empty() { "changed" } else { "items_changed" };
@@ -69,7 +74,7 @@ fn json(record: &impl serde::Serialize) -> String {
 
 pub(super) fn sale_event(sale: SaleId, kind: &str, body: &str) -> Result<Event, RowError> {
     match kind {
-        "created" => {
+        "created" | CREATED_WITH_LINE => {
             let record: SaleRecord = serde_json::from_str(body)?;
             Ok(Event::SaleCreated(Box::new(record.into_spec(sale))))
         }
@@ -131,7 +136,7 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 8] = [
+pub(super) const FURTHER_KINDS: [&str; 11] = [
     CLOCK_CORRECTED,
     BUYER_ERASED,
     ORDER_REJECTED,
@@ -140,6 +145,9 @@ pub(super) const FURTHER_KINDS: [&str; 8] = [
     OPERATOR_ADDED,
     OPERATOR_REVOKED,
     OPERATED,
+    LINE_JOINED,
+    LINE_MOVED,
+    LINE_TURN,
 ];
 const CLOCK_CORRECTED: &str = "clock_corrected";
 const BUYER_ERASED: &str = "buyer_erased";
@@ -150,6 +158,11 @@ const OPERATOR_ADDED: &str = "operator_added";
 const OPERATOR_REVOKED: &str = "operator_revoked";
 /// Of what an operator did.
 pub(super) const OPERATED: &str = "operated";
+const LINE_JOINED: &str = "line_joined";
+const LINE_MOVED: &str = "line_moved";
+const LINE_TURN: &str = "line_turn";
+/// Of `sale_events`.
+const CREATED_WITH_LINE: &str = "created_with_line";
 
 /// Kind and body of a row of `further_entries`; `None` if the event is of another table.
 pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
@@ -167,6 +180,14 @@ pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
             Some((OPERATOR_REVOKED, json(&RevocationRecord { name: name.clone() })))
         }
         Event::Operated(operated) => Some((OPERATED, json(&OperatedRecord::of(operated)))),
+        Event::LineJoined { sku, buyer } => {
+            Some((LINE_JOINED, json(&JoinRecord { sku: sku.0, buyer: buyer.to_string() })))
+        }
+        Event::LineMoved { sku, to } => Some((LINE_MOVED, json(&MoveRecord::of(*sku, *to)))),
+        Event::TurnOpened { sku, place } => Some((LINE_TURN, json(&TurnRecord::of(*sku, *place, None)))),
+        Event::TurnEnded { sku, place, how } => {
+            Some((LINE_TURN, json(&TurnRecord::of(*sku, *place, Some(*how)))))
+        }
         Event::Noticed(notice) => Some((NOTICE, json(&NoticeRecord::of(*notice)))),
         _ => None,
     }
@@ -177,12 +198,18 @@ pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowErr
         CLOCK_CORRECTED => Ok(serde_json::from_slice::<CorrectionRecord>(body)?.into_event()),
         BUYER_ERASED => {
             let buyer = serde_json::from_slice::<ErasureRecord>(body)?.buyer;
-            erased_buyer(&buyer).map(Event::BuyerErased)
+            buyer_of(&buyer).map(Event::BuyerErased)
         }
         ORDER_REJECTED => {
             let (order, reason) = rejected_order(body)?;
             Ok(Event::OrderRejected { order, reason })
         }
+        LINE_JOINED => {
+            let JoinRecord { sku, buyer } = serde_json::from_slice(body)?;
+            Ok(Event::LineJoined { sku: SkuId(sku), buyer: buyer_of(&buyer)? })
+        }
+        LINE_MOVED => Ok(serde_json::from_slice::<MoveRecord>(body)?.into_event()),
+        LINE_TURN => Ok(serde_json::from_slice::<TurnRecord>(body)?.into_event()),
         NOTICE => Ok(Event::Noticed(notice(body)?)),
         OPERATOR_ADDED => Ok(Event::OperatorAdded(Box::new(operator(body)?))),
         OPERATOR_REVOKED => {
@@ -235,8 +262,8 @@ pub(super) fn notice(body: &[u8]) -> Result<Notice, RowError> {
     Ok(serde_json::from_slice::<NoticeRecord>(body)?.into_notice())
 }
 
-/// A buyer as an erasure names it: a number in digits, or a hash in 32 hexadecimal ones.
-pub(super) fn erased_buyer(text: &str) -> Result<BuyerId, RowError> {
+/// A buyer as an entry's JSON names it: a number in digits, or a hash in 32 hexadecimal ones.
+pub(super) fn buyer_of(text: &str) -> Result<BuyerId, RowError> {
     let hash = |text| u128::from_str_radix(text, 16).ok().map(BuyerId).filter(|buyer| buyer.is_hash());
     let buyer = if text.len() == 32 { hash(text) } else { BuyerId::of_digits(text) };
     buyer.ok_or_else(|| unknown(&format!("buyer {text}")))

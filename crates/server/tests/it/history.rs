@@ -35,6 +35,7 @@ pub(crate) fn sale(id: u64) -> SaleSpec {
         total,
         limit,
         image: None,
+        line: None,
     };
     SaleSpec {
         id: SaleId(id),

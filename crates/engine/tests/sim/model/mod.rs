@@ -94,6 +94,9 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
+            Command::Join { .. } | Command::ShowPresence { .. } | Command::GiveTurnBack { .. } => {
+                unreachable!("no item of these histories has a line")
+            }
             Command::CancelFor(_) | Command::AddOperator(_) | Command::RevokeOperator(_) => {
                 unreachable!("not of a sale: tests/rules has them")
             }

@@ -6,13 +6,15 @@ mod timekeeping;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
+use engine::{
+    Accepted, Book, BuyerId, Command, Entry, Event, LineView, OrderId, Placement, Refusal, Seq, UnixMs,
+};
 
 use super::balance::set_balance;
 use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::clock::{Checks, Notes};
 use crate::intake::admission::Permitted;
-use crate::intake::catalog::Catalog;
+use crate::intake::catalog::{Catalog, Sku};
 use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
@@ -24,6 +26,8 @@ use timekeeping::Timekeeper;
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
 /// Holds that expire with one batch: bounds the batch, the rest follow with the next.
 const EXPIRIES_PER_BATCH: usize = 10_000;
+/// Steps of all lines together with one batch, for the same reason.
+const CALLS_PER_BATCH: usize = 1_000;
 /// Between two times that it is stored how far the shop was told: each costs a sync.
 const TOLD_INTERVAL: Duration = Duration::from_millis(500);
 /// Between two tries to load the book while the disk refuses even reads.
@@ -143,6 +147,7 @@ impl Writer {
             writer.mailbox.set_read_only(true);
         }
         writer.publish_all();
+        writer.open_lines();
         writer
     }
 
@@ -228,7 +233,11 @@ impl Writer {
                 if self.read_only.is_some() { self.look_up(request) } else { self.carry_out(now, request) };
             self.replies[event_loop].push((ticket, reply));
         }
-        let expired = if self.expires() { self.book.expire_due(now, EXPIRIES_PER_BATCH) } else { 0 };
+        let mut expired = 0;
+        if self.expires() {
+            expired = self.book.expire_due(now, EXPIRIES_PER_BATCH);
+            self.book.call_due(now, CALLS_PER_BATCH);
+        }
         self.notice(now);
         let corrections = self.book.corrections_len();
         self.correct_clock();
@@ -360,6 +369,7 @@ impl Writer {
         match self.ledger.settle_rolled_back() {
             Ok(()) => {
                 self.read_only = None;
+                self.open_lines();
                 self.writable_since = Instant::now();
                 self.mailbox.set_read_only(false);
                 tracing::info!("the ledger takes writes again");
@@ -372,6 +382,12 @@ impl Writer {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// From now on it serves, maybe after a time in which it did not.
+    fn open_lines(&mut self) {
+        let now = self.shared.clock.now().max(self.book.last_at());
+        self.book.open_lines(now);
     }
 
     /// What can be answered without a change. What is not in the book may still be in the log, complete but
@@ -407,6 +423,7 @@ impl Writer {
         let catalog = sales_changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
+        self.book.drain_moved_lines(|sku, line| publish_line(&skus[sku.0 as usize], line));
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
@@ -429,11 +446,15 @@ impl Writer {
     /// Publishes the stock of every SKU and the sales: at start and after a reload.
     fn publish_all(&mut self) {
         self.book.drain_touched(|_, _| {});
+        self.book.drain_moved_lines(|_, _| {});
         self.shared.operators.publish(self.book.operators());
         self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
             sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
+            if let Some(line) = self.book.line_of(id) {
+                publish_line(sku, line);
+            }
         }
         self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));
         let due = self.book.refunds_due_len();
@@ -569,6 +590,10 @@ struct Kept {
     place: Placement,
     buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
+}
+
+fn publish_line(sku: &Sku, line: LineView) {
+    sku.board.as_ref().expect("the catalog is made from the book").publish(line);
 }
 
 fn answer(result: Result<Accepted, Refusal>) -> Reply {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use engine::{Payment, UnixMs};
+use engine::{LineTerms, Payment, UnixMs};
 
 use super::page::SIZE_DEFAULT;
 use crate::http::wire::{NUMBER_MAX, Object};
@@ -162,6 +162,13 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
                 .text("url", &url)
                 .end();
         }
+    }
+    if let Some(LineTerms { units, turn_ms, grace_ms }) = item.line {
+        Object::begin(object.value("line"))
+            .number("units", units.into())
+            .number("turn_s", turn_ms / 1000)
+            .number("grace_s", grace_ms / 1000)
+            .end();
     }
     object.end();
 }

@@ -5,6 +5,7 @@ pub(super) mod console;
 pub(super) mod demo;
 pub(super) mod figures;
 pub(super) mod images;
+pub(super) mod line;
 pub(super) mod operating;
 pub(super) mod operators;
 pub(super) mod orders;

@@ -1,8 +1,8 @@
 //! Sales: what everybody may read, and what operators do to them.
 
 use engine::{
-    Adjust, Command, ItemChange, ItemImage, ItemSpec, Payment, ProductId, Refusal, Role, SaleChange, SaleId,
-    SaleSpec, UnixMs,
+    Adjust, Command, ItemChange, ItemImage, ItemSpec, LineTerms, Payment, ProductId, Refusal, Role,
+    SaleChange, SaleId, SaleSpec, UnixMs,
 };
 use serde::Deserialize;
 
@@ -77,6 +77,31 @@ struct NewItem {
     limit: Option<Quantity>,
     #[serde(default)]
     image: Option<NewImage>,
+    #[serde(default)]
+    line: Option<NewLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewLine {
+    #[serde(default = "one")]
+    units: Quantity,
+    #[serde(default = "turn_s")]
+    turn_s: Number,
+    #[serde(default = "grace_s")]
+    grace_s: Number,
+}
+
+fn one() -> Quantity {
+    Quantity(1)
+}
+
+fn turn_s() -> Number {
+    Number(120)
+}
+
+fn grace_s() -> Number {
+    Number(20)
 }
 
 #[derive(Deserialize)]
@@ -307,6 +332,11 @@ impl NewItem {
             total: self.total.0,
             limit: self.limit.map(|limit| limit.0),
             image: self.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
+            line: self.line.map(|NewLine { units, turn_s, grace_s }| LineTerms {
+                units: units.0,
+                turn_ms: turn_s.0.saturating_mul(MS_PER_S),
+                grace_ms: grace_s.0.saturating_mul(MS_PER_S),
+            }),
         }
     }
 }

@@ -9,6 +9,7 @@ mod forms;
 mod fuzz;
 mod giving_addresses;
 mod images;
+mod line;
 mod lists;
 mod numbers;
 mod operating;

@@ -309,6 +309,7 @@ impl Shop {
         self.shared.clock.advance_to(self.shared.clock.now().plus(ms));
         let now = self.shared.clock.now();
         self.book.expire_due(now, 1000);
+        self.book.call_due(now, 1000);
         self.publish();
     }
 
@@ -330,6 +331,8 @@ impl Shop {
         let catalog = changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
+        let board = |sku: engine::SkuId| skus[sku.0 as usize].board.as_ref().unwrap();
+        self.book.drain_moved_lines(|sku, line| board(sku).publish(line));
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
@@ -520,6 +523,7 @@ pub(super) fn item(product: u64, total: u64, limit: Option<u32>) -> ItemSpec {
         total,
         limit,
         image: None,
+        line: None,
     }
 }
 

@@ -135,6 +135,10 @@ impl Tally {
             | Event::Noticed(Notice::SaleStarted(sale) | Notice::SaleEnded(sale)) => *sale == self.sale,
             Event::Noticed(Notice::SoldOut(sku) | Notice::BackInStock(sku))
             | Event::StockAdjusted { sku, .. } => self.index(*sku).is_some(),
+            Event::LineJoined { sku, .. }
+            | Event::LineMoved { sku, .. }
+            | Event::TurnOpened { sku, .. }
+            | Event::TurnEnded { sku, .. } => self.index(*sku).is_some(),
             Event::OrderPlaced { id, .. } => self.index(id.sku).is_some(),
             Event::OrderRejected { order, .. } => self.index(order.sku).is_some(),
             Event::PaymentRecorded { pay, .. } => self.index(pay.order.sku).is_some(),

@@ -19,6 +19,7 @@ fn item(product: u64, total: u64) -> ItemSpec {
         total,
         limit: None,
         image: None,
+        line: None,
     }
 }
 

@@ -242,6 +242,10 @@ fn insert_beside(
         | Event::Noticed(_)
         | Event::OperatorAdded(_)
         | Event::OperatorRevoked(_)
+        | Event::LineJoined { .. }
+        | Event::LineMoved { .. }
+        | Event::TurnOpened { .. }
+        | Event::TurnEnded { .. }
         | Event::Operated(_) => {}
         _ => unreachable!("the other events have tables of their own"),
     }

@@ -39,6 +39,7 @@ fn item(product: u64, total: u64, limit: Option<u32>) -> ItemSpec {
         total,
         limit,
         image: None,
+        line: None,
     }
 }
 

@@ -65,6 +65,7 @@ impl Shop {
             total,
             limit,
             image: None,
+            line: None,
         };
         let spec = SaleSpec {
             id: SALE,

@@ -1,0 +1,128 @@
+//! An item that is sold to its line: joined, called, ordered, by the API.
+
+use serde_json::{Value, json};
+
+use super::problem;
+use super::shop::{NOW, Sent, Setup, Shop};
+use crate::http::AuthMode;
+
+const LINE: &str = "/api/v1/sales/77/items/5/line";
+/// Of the server, if the sale says nothing.
+const TURN_MS: u64 = 120_000;
+const GRACE_MS: u64 = 20_000;
+
+/// A sale that starts in a minute, with so many units.
+fn shop(total: u64, line: &Value) -> Shop {
+    let mut shop = Shop::with(Setup::new(AuthMode::MemberId));
+    let sale = json!({
+        "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
+        "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000,
+        "items": [{ "product": 5, "title": "Shoe", "price": 100, "total": total, "limit": 2, "line": line }],
+    });
+    let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
+    assert_eq!(made.status, 201, "{}", made.text());
+    let terms = made.json()["items"][0]["line"].clone();
+    assert_eq!(terms["turn_s"], line.get("turn_s").cloned().unwrap_or(json!(TURN_MS / 1000)));
+    shop
+}
+
+fn ask(shop: &mut Shop, path: &str, buyer: u64) -> Value {
+    let answer = shop.send(&Sent::post(&format!("{LINE}{path}"), "").member(buyer));
+    assert!(answer.status < 300, "{path}: {}", answer.text());
+    // As the writer does with each batch.
+    shop.advance(0);
+    answer.json()
+}
+
+fn standing(shop: &mut Shop, buyer: u64) -> String {
+    ask(shop, "/presence", buyer);
+    ask(shop, "/presence", buyer)["standing"].as_str().unwrap().to_owned()
+}
+
+fn board(shop: &mut Shop) -> Value {
+    let answer = shop.send(&Sent::get(LINE));
+    assert_eq!(answer.header("cache-control"), Some("public, max-age=1"));
+    answer.json()
+}
+
+fn order(shop: &mut Shop, buyer: u64, key: &str, quantity: u32) -> super::Response {
+    let body = format!(r#"{{"sale":77,"product":5,"quantity":{quantity}}}"#);
+    shop.send(&Sent::post("/api/v1/orders", &body).member(buyer).key(key))
+}
+
+#[test]
+fn who_joins_waits_is_called_and_orders() {
+    let mut shop = shop(1, &json!({}));
+    for buyer in 1..=3 {
+        let place = ask(&mut shop, "", buyer);
+        assert_eq!((&place["place"], &place["standing"]), (&json!(buyer), &json!("waiting")));
+    }
+    let again = shop.send(&Sent::post(LINE, "").member(2));
+    assert_eq!((again.status, &again.json()["place"]), (200, &json!(2)), "one place per buyer");
+    let before = board(&mut shop);
+    assert_eq!(
+        (&before["state"], &before["sure_to"], &before["served"]),
+        (&json!("not_started"), &json!(1), &json!(0))
+    );
+    assert_eq!(order(&mut shop, 1, "a", 1).problem(), problem(409, "not_started"));
+
+    shop.advance(60_000);
+    let called = [1, 2, 3].map(|buyer| standing(&mut shop, buyer));
+    assert_eq!(called, ["called", "waiting", "waiting"]);
+    assert_eq!(order(&mut shop, 2, "a", 1).problem(), problem(409, "turn_required"));
+    assert_eq!(
+        order(&mut shop, 1, "a", 2).problem(),
+        problem(409, "not_enough_left"),
+        "a turn is for one unit"
+    );
+    // Nothing is free, and who was called is not sold out.
+    assert_eq!(board(&mut shop)["free"], 0);
+    assert_eq!(order(&mut shop, 1, "b", 1).status, 201);
+    assert_eq!(order(&mut shop, 1, "b", 1).header("idempotency-replayed"), Some("true"));
+    assert_eq!(order(&mut shop, 1, "c", 1).problem(), problem(409, "turn_required"), "a turn works once");
+    // Nobody pays: the unit goes down the line.
+    shop.advance(60_000);
+    assert_eq!([2, 3].map(|buyer| standing(&mut shop, buyer)), ["called", "waiting"]);
+    assert_eq!(ask(&mut shop, "/leave", 2)["standing"], "over");
+    assert_eq!(standing(&mut shop, 3), "called");
+    let at_last = board(&mut shop);
+    let units = ["free", "turns", "held", "sold"].map(|name| at_last[name].as_u64().unwrap());
+    assert_eq!(units, [0, 1, 0, 0]);
+}
+
+#[test]
+fn who_is_away_has_a_grace_and_stands_by_after_it() {
+    let mut shop = shop(1, &json!({ "turn_s": 60, "units": 2 }));
+    shop.send(&Sent::post("/api/v1/sales/77/items/5/restock", r#"{"units":1}"#).operator().key("r"));
+    ask(&mut shop, "", 1);
+    ask(&mut shop, "", 2);
+    shop.advance(60_000);
+    assert_eq!(standing(&mut shop, 2), "waiting");
+    shop.advance(GRACE_MS);
+    assert_eq!(standing(&mut shop, 2), "called");
+    assert_eq!(order(&mut shop, 2, "a", 2).status, 201, "a turn for two");
+    assert_eq!(standing(&mut shop, 1), "away");
+}
+
+#[test]
+fn what_is_asked_of_no_line_is_refused() {
+    let mut shop = shop(1, &json!({}));
+    for (path, expected) in [
+        ("/api/v1/sales/3/items/29/line", problem(404, "no_line")),
+        ("/api/v1/sales/3/items/999/line", problem(404, "unknown_sku")),
+        (&format!("{LINE}/presence"), problem(404, "not_in_line")),
+        (&format!("{LINE}/leave"), problem(404, "not_in_line")),
+    ] {
+        assert_eq!(shop.send(&Sent::post(path, "").member(1)).problem(), expected, "{path}");
+        assert_eq!(shop.send(&Sent::post(path, "")).problem(), problem(401, "unauthorized"), "{path}");
+    }
+    assert_eq!(shop.send(&Sent::get("/api/v1/sales/3/items/29/line")).problem(), problem(404, "no_line"));
+    ask(&mut shop, "", 1);
+    let early = shop.send(&Sent::post(&format!("{LINE}/leave"), "").member(1));
+    assert_eq!(early.problem(), problem(409, "turn_required"));
+    // The published route, too.
+    shop.advance(60_000);
+    let body = r#"{"flashPromotionId":77,"productId":5,"payType":3,"orderId":1,"orderItemId":1,"memberReceiveAddress":{}}"#;
+    let published = shop.send(&Sent::post("/seckillOrder/generateOrder", body).member(9));
+    assert!(published.text().contains("line"), "{}", published.text());
+}
