@@ -97,6 +97,7 @@ fn rows_of_item(server: &Item, file: &NewItem, terms: Change) -> Vec<Row> {
         ("list", json!(server.list_price), json!(file.list_price), terms),
         ("total", json!(server.total), json!(file.total), total),
         ("limit", json!(server.limit), json!(file.limit), terms),
+        ("line", json!(server.line), json!(file.line), for_good),
     ];
     let images = (server.image.as_ref(), file.image.as_ref());
     if !images.1.is_some_and(|image| is_address(&image.name)) {

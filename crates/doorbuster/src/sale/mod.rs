@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use engine::limits;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use server::config::Environment;
 
@@ -152,6 +152,15 @@ struct Item {
     sold: Option<u64>,
     limit: Option<u64>,
     image: Option<Image>,
+    line: Option<Line>,
+}
+
+/// How an item is sold to its line, as the API gives and takes it.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+struct Line {
+    units: u64,
+    turn_s: u64,
+    grace_s: u64,
 }
 
 #[derive(Clone, Deserialize)]

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{Book, Command, ItemImage, ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
+use engine::{Book, Command, ItemImage, ItemSpec, LineTerms, Payment, ProductId, SaleId, SaleSpec, UnixMs};
 use serde::Serialize;
 use server::pages::is_image_name;
 
-use super::Sale;
+use super::{Line, Sale};
 use crate::failure::Failure;
 use crate::images::is_address;
 use crate::time::Moment;
@@ -96,6 +96,8 @@ pub(super) struct NewItem {
     pub(super) limit: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image: Option<NewImage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<Line>,
 }
 
 #[derive(Clone, Serialize)]
@@ -117,6 +119,7 @@ impl Plan {
             total: item.total,
             limit: item.limit,
             image: item.image.map(|image| NewImage { name: image.name, alt: image.alt }),
+            line: item.line,
         };
         Plan {
             title: title.unwrap_or(sale.title),
@@ -220,7 +223,11 @@ impl NewItem {
                 .image
                 .as_ref()
                 .map(|image| ItemImage { name: "-".to_owned(), alt: image.alt.clone() }),
-            line: None,
+            line: self.line.map(|Line { units, turn_s, grace_s }| LineTerms {
+                units: u32::try_from(units).unwrap_or(u32::MAX),
+                turn_ms: turn_s.saturating_mul(1000),
+                grace_ms: grace_s.saturating_mul(1000),
+            }),
         }
     }
 }

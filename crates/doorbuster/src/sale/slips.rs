@@ -125,6 +125,7 @@ mod tests {
             total,
             limit: None,
             image: None,
+            line: None,
         }
     }
 

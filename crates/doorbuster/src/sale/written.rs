@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::Line;
 use super::plan::{End, NewImage, NewItem, Plan, Times};
 use crate::failure::Failure;
 use crate::time::{parse_duration, parse_moment};
@@ -42,6 +43,30 @@ pub(super) struct WrittenItem {
     limit: Option<u64>,
     image: Option<String>,
     alt: Option<String>,
+    line: Option<WrittenLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenLine {
+    #[serde(default = "one")]
+    units: u64,
+    #[serde(default = "turn")]
+    turn: String,
+    #[serde(default = "grace")]
+    grace: String,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn turn() -> String {
+    "2m".to_owned()
+}
+
+fn grace() -> String {
+    "20s".to_owned()
 }
 
 impl Written {
@@ -106,7 +131,20 @@ impl WrittenItem {
             total: self.total,
             limit: self.limit,
             image: self.image.map(|name| NewImage { name, alt: self.alt.unwrap_or_default() }),
+            line: self.line.map(WrittenLine::check).transpose()?,
         })
+    }
+}
+
+impl WrittenLine {
+    fn check(self) -> Result<Line, Failure> {
+        let seconds = |name: &str, text: &str| {
+            let duration =
+                parse_duration(text).map_err(|why| Failure::usage(format!("{name} of a line: {why}")))?;
+            Ok::<_, Failure>(duration.as_secs())
+        };
+        let (turn_s, grace_s) = (seconds("turn", &self.turn)?, seconds("grace", &self.grace)?);
+        Ok(Line { units: self.units, turn_s, grace_s })
     }
 }
 
@@ -136,7 +174,18 @@ pub(super) fn parse_item(text: &str) -> Result<WrittenItem, String> {
     let (Some(product), Some(price), Some(total)) = (product, price, total) else {
         return Err("product, price and total are needed".to_owned());
     };
-    Ok(WrittenItem { product, title, description: None, price, list, total, limit, image: None, alt: None })
+    Ok(WrittenItem {
+        product,
+        title,
+        description: None,
+        price,
+        list,
+        total,
+        limit,
+        image: None,
+        alt: None,
+        line: None,
+    })
 }
 
 fn parts_of_item(text: &str) -> Vec<String> {
@@ -170,6 +219,7 @@ mod tests {
                 limit: Some(1),
                 image: None,
                 alt: None,
+                line: None,
             })
         );
         for (text, title) in [
