@@ -22,11 +22,13 @@ const LOAD_MAX: Duration = Duration::from_secs(60);
 /// Measure this program beside what other teams build: the same buyers, the same stock
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The peers: this program, embedded, on its default settings (each order synced before its answer); and nginx with Lua and one
-Redis script, what a team writes in a day, with Redis' appendfsync everysec, as most run it, and always. They get the same
-bytes, but check neither tokens nor idempotency keys: they have less to do. Their sources are in crates/bench/peers.
+The peers: this program, embedded, on its default settings (each order synced before its answer); nginx with Lua and one
+Redis script, what a team writes in a day, with Redis' appendfsync everysec, as most run it, and always; a program in Go that
+subtracts the stock and inserts the order in one transaction of MariaDB; and the same on PostgreSQL, a row for each unit, taken
+by SELECT ... FOR UPDATE SKIP LOCKED. They get the same bytes, but check neither tokens nor idempotency keys: they have less to
+do. Their sources are in crates/bench/peers; Go fetches the drivers the first time.
 
-Each round plays every peer, each time in another order: a sale that sells out at a stated rate of requests (its p99, and the
+Each round plays every peer, each time in another order: a sale that sells out at a stated rate of requests (its p50 and p99, and the
 processor time of all of a peer's processes), a closed loop (the most that it carries), and a sale in whose middle all of its
 processes are killed (SIGKILL); it starts again and sells the rest. After each the rows of its store are compared with
 what the buyers were answered. A kill takes nothing that the system has: what a power cut would take is not measured.
