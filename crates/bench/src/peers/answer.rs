@@ -6,6 +6,7 @@ use super::{Books, Compared, Kind, PeersOptions, Played};
 use crate::load::Trial;
 use crate::load::trial::Flag;
 use crate::report::format::figure;
+use crate::report::page::picture;
 use crate::report::statistics::median;
 
 /// The generator's name among the processes of a trial.
@@ -85,6 +86,20 @@ pub fn text(options: &PeersOptions, compared: &Compared) -> String {
         lines.push(format!("\n{}: {why}", kind.name()));
     }
     lines.join("\n") + "\n"
+}
+
+/// The most orders per second of each, as an SVG; none if nothing may be quoted.
+pub fn chart(options: &PeersOptions, compared: &Compared) -> Option<String> {
+    if !is_valid(compared) {
+        return None;
+    }
+    let peaks: Vec<(&str, Vec<f64>)> =
+        measured(compared).map(|kind| (kind.name(), of(compared, kind, peak))).collect();
+    let note = format!(
+        "Medians and ranges of {} rounds; {} users, on the same machine",
+        options.rounds, options.users
+    );
+    picture("Orders per second, at the most", "1/s", &peaks, &note)
 }
 
 /// Times in microseconds, rates per second; a row for each peer and round.
@@ -253,8 +268,14 @@ mod tests {
                 && said.contains("as root: apt-get install --no-install-recommends x"),
             "{said}"
         );
+        let drawn = chart(&options, &compared(0, 0)).unwrap();
+        assert!(
+            drawn.contains("<title>Orders per second, at the most: Doorbuster, embedded 1,000/s; nginx"),
+            "{drawn}"
+        );
         let mut disturbed = compared(0, 0);
         disturbed.played[0].sale.flags.push(Flag::Disturbed { processors: 1.0, most: 0.5 });
         assert!(!is_valid(&disturbed) && text(&options, &disturbed).starts_with("INVALID"));
+        assert_eq!(chart(&options, &disturbed), None);
     }
 }

@@ -40,7 +40,7 @@ sentence says why); 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peers
-  doorbuster bench peers --rounds 5 --rate 5000 --json peers.json")]
+  doorbuster bench peers --rounds 5 --rate 5000 --json peers.json --chart peers.svg")]
 pub(super) struct PeersArguments {
     /// How often each is measured
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(ROUNDS_MAX)))]
@@ -60,6 +60,9 @@ pub(super) struct PeersArguments {
     /// Write every round to FILE, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw the most orders per second of each to FILE, an SVG, if the figures may be quoted
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
     // Last: its heading is over whatever follows.
     #[command(flatten)]
     place: PlaceArguments,
@@ -92,6 +95,9 @@ pub(super) fn run(arguments: &PeersArguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.json {
         let text = format!("{:#}\n", answer::json(&options, &compared));
         json::write_text(&text, file).map_err(|error| Failure::usage(format!("{error:#}")))?;
+    }
+    if let Some((file, chart)) = arguments.chart.as_ref().zip(answer::chart(&options, &compared)) {
+        json::write_text(&chart, file).map_err(|error| Failure::usage(format!("{error:#}")))?;
     }
     output::print(&answer::text(&options, &compared))?;
     if !answer::holds(&compared) {
