@@ -27,7 +27,7 @@ check_seconds_max=5 # one ready check
 
 members_all=(redis redis-cluster-{0..5} mariadb rocketmq-namesrv rocketmq-broker redis-edge nginx)
 # Started by name only.
-members_more=(valkey sentinel-redis-{0..2} sentinel-{0..2} rocketmq-broker-b rocketmq-broker-{a,b}-slave)
+members_more=(postgresql valkey sentinel-redis-{0..2} sentinel-{0..2} rocketmq-broker-b rocketmq-broker-{a,b}-slave)
 members_known=("${members_all[@]}" "${members_more[@]}")
 servers_all=(server-1 server-2) # only dev/run-cluster starts them
 
@@ -65,7 +65,7 @@ members_of() {
 		for member in "${members_known[@]}"; do
 			[ "$member" = "$1" ] && echo "$member" && return 0
 		done
-		echo "error: no engine is called '$1': redis, redis-cluster, sentinel, valkey, rocketmq, rocketmq-pairs, mariadb, nginx, all, or one of" \
+		echo "error: no engine is called '$1': redis, redis-cluster, sentinel, valkey, rocketmq, rocketmq-pairs, mariadb, postgresql, nginx, all, or one of" \
 			"${members_known[*]}" >&2
 		return 1
 		;;
@@ -241,11 +241,11 @@ end_rest() {
 }
 
 # Stops a member by its pid, then what it left running. RocketMQ gets SIGKILL: a SIGTERM takes it 18 to 40 s, and its store
-# is thrown away.
+# is thrown away. PostgreSQL waits at a SIGTERM for its clients to go.
 stop_member() {
 	local member=$1 pid signal=TERM
 	if pid=$(member_pid "$member"); then
-		case $member in rocketmq-*) signal=KILL ;; esac
+		case $member in rocketmq-*) signal=KILL ;; postgresql) signal=INT ;; esac
 		kill "-$signal" "$pid" 2>/dev/null || true
 		kill -CONT "$pid" 2>/dev/null || true # a stopped process gets SIGTERM only after this
 		if ! is_gone_within "$stop_seconds_max" "$pid"; then
@@ -275,7 +275,7 @@ for_all() { # for_all COMMAND MEMBER...
 	return "$failed"
 }
 
-for engine in redis mariadb rocketmq nginx; do
+for engine in redis mariadb postgresql rocketmq nginx; do
 	# shellcheck source=engines/redis.sh
 	. "$repo/dev/engines/$engine.sh"
 done

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,6 +17,10 @@ use crate::host::leftovers;
 /// A child that ignores SIGTERM for this long is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 const LOG_TAIL_BYTES: usize = 2000;
+const LISTEN_PATIENCE: Duration = Duration::from_secs(10);
+const LISTEN_POLL: Duration = Duration::from_millis(5);
+/// Another process may take the port between our choosing it and a server binding it.
+const PORT_ATTEMPTS: usize = 5;
 /// How often it is looked whether a tool has ended: it must not take part in what it measures.
 const TOOL_POLL: Duration = Duration::from_millis(20);
 /// What a tool may take to begin and to end, beside the time that its work takes.
@@ -149,6 +154,30 @@ pub(crate) fn run_tool(
     let said = String::from_utf8_lossy(&said).into_owned();
     ensure!(status.success(), "{name} failed with {status}: {said}");
     Ok(said)
+}
+
+/// Starts a server on a free port of this host, and waits until it listens.
+///
+/// # Errors
+/// If it can't be started, ends again and again, or does not listen in time.
+pub(crate) fn start_listening(
+    name: &str,
+    log: &Path,
+    mut start: impl FnMut(SocketAddr) -> anyhow::Result<Guard>,
+) -> anyhow::Result<(Guard, SocketAddr)> {
+    for _ in 0..PORT_ATTEMPTS {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let mut guard = start(address)?;
+        let begun = Instant::now();
+        while guard.ended()?.is_none() {
+            if TcpStream::connect(address).is_ok() {
+                return Ok((guard, address));
+            }
+            ensure!(begun.elapsed() < LISTEN_PATIENCE, "{name} neither ends nor listens on {address}");
+            sleep(LISTEN_POLL);
+        }
+    }
+    bail!("{name} did not start: {}", log_tail(log));
 }
 
 /// The end of a child's log, for error messages.

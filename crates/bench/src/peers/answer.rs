@@ -6,6 +6,7 @@ use super::{Books, Compared, Kind, PeersOptions, Played};
 use crate::load::Trial;
 use crate::load::trial::Flag;
 use crate::report::format::figure;
+use crate::report::page::picture;
 use crate::report::statistics::median;
 
 /// The generator's name among the processes of a trial.
@@ -44,7 +45,15 @@ pub fn text(options: &PeersOptions, compared: &Compared) -> String {
         let sum = |of: fn(Books) -> u64| killed.iter().copied().map(of).sum::<u64>();
         lines.push(format!("\n{}", kind.name()));
         let rows = [
-            ("p99", format!("{} at {} requests/s", cell(&of(compared, kind, p99), "us"), options.rate)),
+            (
+                "times",
+                format!(
+                    "p50 {}, p99 {} at {} requests/s",
+                    cell(&of(compared, kind, |played| response_us(played, 0.5)), "us"),
+                    cell(&of(compared, kind, |played| response_us(played, 0.99)), "us"),
+                    options.rate
+                ),
+            ),
             ("peak", format!("{} with {} users", cell(&of(compared, kind, peak), "1/s"), options.users)),
             (
                 "processors",
@@ -73,10 +82,24 @@ pub fn text(options: &PeersOptions, compared: &Compared) -> String {
         ];
         lines.extend(rows.map(|(name, value)| format!("  {name:<13}{value}")));
     }
-    for (kind, install) in &compared.missing {
-        lines.push(format!("\n{}: not installed; as root: {install}", kind.name()));
+    for (kind, why) in &compared.missing {
+        lines.push(format!("\n{}: {why}", kind.name()));
     }
     lines.join("\n") + "\n"
+}
+
+/// The most orders per second of each, as an SVG; none if nothing may be quoted.
+pub fn chart(options: &PeersOptions, compared: &Compared) -> Option<String> {
+    if !is_valid(compared) {
+        return None;
+    }
+    let peaks: Vec<(&str, Vec<f64>)> =
+        measured(compared).map(|kind| (kind.name(), of(compared, kind, peak))).collect();
+    let note = format!(
+        "Medians and ranges of {} rounds; {} users, on the same machine",
+        options.rounds, options.users
+    );
+    picture("Orders per second, at the most", "1/s", &peaks, &note)
 }
 
 /// Times in microseconds, rates per second; a row for each peer and round.
@@ -84,7 +107,8 @@ pub fn json(options: &PeersOptions, compared: &Compared) -> Value {
     let round = |played: &Played| {
         json!({
             "peer": played.kind.name(),
-            "p99_us": p99(played),
+            "p50_us": response_us(played, 0.5),
+            "p99_us": response_us(played, 0.99),
             "peak_orders_per_s": peak(played),
             "cpu_us_per_order": cpu_us(&played.sale, played.sale.outcomes.won),
             "cpu_us_per_request": cpu_us(&played.sale, played.sale.outcomes.total()),
@@ -140,8 +164,8 @@ fn of(compared: &Compared, kind: Kind, figure: impl Fn(&Played) -> Option<f64>) 
     rounds(compared, kind).filter_map(figure).collect()
 }
 
-fn p99(played: &Played) -> Option<f64> {
-    played.sale.is_valid().then(|| played.sale.response.at(0.99) as f64)
+fn response_us(played: &Played, part: f64) -> Option<f64> {
+    played.sale.is_valid().then(|| played.sale.response.at(part) as f64)
 }
 
 fn peak(played: &Played) -> Option<f64> {
@@ -201,7 +225,7 @@ mod tests {
         assert_eq!(cpu_us(&trial(&[(LOAD, 0.9)]), 1000), None);
         let mut spoiled = played(Kind::Doorbuster, 0);
         spoiled.sale.flags.push(Flag::Unsent { requests: 1 });
-        assert_eq!((p99(&spoiled), cpu_us(&spoiled.sale, 1000)), (None, None));
+        assert_eq!((response_us(&spoiled, 0.99), cpu_us(&spoiled.sale, 1000)), (None, None));
         assert!(peak(&spoiled).is_some());
         assert_eq!(cell(&[3.0, 1.0, 2.0], "us"), "2 us (1 us to 3 us)");
     }
@@ -234,17 +258,24 @@ mod tests {
         };
         let compared = |ours, theirs| Compared {
             played: vec![played(Kind::Doorbuster, ours), played(Kind::RedisEverySecond, theirs)],
-            missing: vec![(Kind::RedisAlways, "apt-get install x".to_owned())],
+            missing: vec![(Kind::RedisAlways, super::super::to_install("x"))],
         };
         assert!(holds(&compared(0, 3)) && !holds(&compared(1, 0)));
         assert!(sentence(&options, &compared(1, 0)).starts_with("Doorbuster's own books are wrong."));
         let said = text(&options, &compared(0, 3));
         assert!(
-            said.contains("3 of 5 accepted orders lost") && said.contains("as root: apt-get install x"),
+            said.contains("3 of 5 accepted orders lost")
+                && said.contains("as root: apt-get install --no-install-recommends x"),
             "{said}"
+        );
+        let drawn = chart(&options, &compared(0, 0)).unwrap();
+        assert!(
+            drawn.contains("<title>Orders per second, at the most: Doorbuster, embedded 1,000/s; nginx"),
+            "{drawn}"
         );
         let mut disturbed = compared(0, 0);
         disturbed.played[0].sale.flags.push(Flag::Disturbed { processors: 1.0, most: 0.5 });
         assert!(!is_valid(&disturbed) && text(&options, &disturbed).starts_with("INVALID"));
+        assert_eq!(chart(&options, &disturbed), None);
     }
 }

@@ -9,16 +9,18 @@ mod doorbuster;
 mod orders;
 mod play;
 mod redis;
+mod shop;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 
 use self::play::Stage;
+use self::shop::{Shop, Store};
 use crate::host::usage::Watched;
 use crate::load::Trial;
 use crate::load::choice::Random;
@@ -38,36 +40,57 @@ pub enum Kind {
     Doorbuster,
     RedisEverySecond,
     RedisAlways,
+    MariaDb,
+    PostgreSql,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Doorbuster, Self::RedisEverySecond, Self::RedisAlways];
+    pub const ALL: [Self; 5] =
+        [Self::Doorbuster, Self::RedisEverySecond, Self::RedisAlways, Self::MariaDb, Self::PostgreSql];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Doorbuster => "Doorbuster, embedded",
             Self::RedisEverySecond => "nginx + Lua + Redis, appendfsync everysec",
             Self::RedisAlways => "nginx + Lua + Redis, appendfsync always",
+            Self::MariaDb => "Go + MariaDB, one transaction",
+            Self::PostgreSql => "Go + PostgreSQL, a row for each unit",
         }
     }
 
-    /// How what is not installed is installed.
-    fn missing(self) -> Option<String> {
-        match self {
-            Self::Doorbuster => None,
-            Self::RedisEverySecond | Self::RedisAlways => redis::missing(),
-        }
+    /// Why it can't be measured here.
+    fn missing(self, shop: &BuiltShop) -> Option<String> {
+        let store = match self {
+            Self::Doorbuster => return None,
+            Self::RedisEverySecond | Self::RedisAlways => return redis::missing(),
+            Self::MariaDb => Store::MariaDb,
+            Self::PostgreSql => Store::PostgreSql,
+        };
+        store.missing().or_else(|| shop.as_ref().err().cloned())
     }
 
-    fn start(self, site: &Site, folder: &Path) -> anyhow::Result<Box<dyn Peer>> {
+    fn start(self, site: &Site, folder: &Path, shop: &BuiltShop) -> anyhow::Result<Box<dyn Peer>> {
+        let start_shop = |store| {
+            let program = shop.as_ref().map_err(|why| anyhow!("{why}"))?;
+            Shop::start(site, folder, program, store)
+        };
         Ok(match self {
             Self::Doorbuster => Box::new(doorbuster::Doorbuster::start(site, folder)?),
             Self::RedisEverySecond => {
                 Box::new(redis::NginxRedis::start(site, folder, RedisLog::EverySecond)?)
             }
             Self::RedisAlways => Box::new(redis::NginxRedis::start(site, folder, RedisLog::Always)?),
+            Self::MariaDb => Box::new(start_shop(Store::MariaDb)?),
+            Self::PostgreSql => Box::new(start_shop(Store::PostgreSql)?),
         })
     }
+}
+
+/// Where the program of the shops in Go is, or why there is none.
+type BuiltShop = Result<PathBuf, String>;
+
+fn to_install(packages: &str) -> String {
+    format!("not installed; as root: apt-get install --no-install-recommends {packages}")
 }
 
 /// A shop that sells: its processes, and the orders in its store.
@@ -120,7 +143,7 @@ pub struct Played {
 #[derive(Debug, Default)]
 pub struct Compared {
     pub played: Vec<Played>,
-    /// With the command that installs it.
+    /// And why not.
     pub missing: Vec<(Kind, String)>,
 }
 
@@ -132,9 +155,13 @@ impl PeersOptions {
             self.rounds > 0 && self.rate > 0 && self.users > 0 && !self.load.is_zero(),
             "nothing to measure"
         );
-        let missing: Vec<_> = Kind::ALL.iter().filter_map(|kind| Some((*kind, kind.missing()?))).collect();
-        let mut kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.missing().is_none()).collect();
         let folder = self.site.temporary_folder()?;
+        self.site.progress.doing("compiling the shop in Go; the first time its modules are fetched");
+        let shop = shop::build(folder.path(), &self.site.stop);
+        let missing: Vec<_> =
+            Kind::ALL.iter().filter_map(|kind| Some((*kind, kind.missing(&shop)?))).collect();
+        let is_there = |kind: &Kind| !missing.iter().any(|(missing, _)| missing == kind);
+        let mut kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_there).collect();
         let mut random = Random::new(self.seed);
         let mut played = Vec::new();
         for round in 1..=self.rounds {
@@ -142,7 +169,8 @@ impl PeersOptions {
                 ensure!(!self.site.stop.load(Ordering::Relaxed), "stopped by a signal");
                 self.site.progress.doing(&format!("round {round} of {}: {}", self.rounds, kind.name()));
                 let folder = tempfile::tempdir_in(folder.path()).context("a peer's folder")?;
-                played.push(self.play(*kind, folder.path(), &mut random).with_context(|| kind.name())?);
+                played
+                    .push(self.play(*kind, folder.path(), &shop, &mut random).with_context(|| kind.name())?);
             }
             // The next one has another order.
             kinds.rotate_left(1);
@@ -156,8 +184,14 @@ impl PeersOptions {
         ms.saturating_mul(self.rate.into()) / 1000
     }
 
-    fn play(&self, kind: Kind, folder: &Path, random: &mut Random) -> anyhow::Result<Played> {
-        let peer = kind.start(&self.site, folder)?;
+    fn play(
+        &self,
+        kind: Kind,
+        folder: &Path,
+        shop: &BuiltShop,
+        random: &mut Random,
+    ) -> anyhow::Result<Played> {
+        let peer = kind.start(&self.site, folder, shop)?;
         let mut stage = Stage { options: self, folder, peer };
         let (sale, sold) = stage.sale(random)?;
         let (peak, peak_sold) = stage.peak()?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::{Order, Peer};
+use super::{Order, Peer, to_install};
 use crate::host::process::{Guard, run_tool};
 use crate::host::procfs;
 use crate::host::usage::Watched;
@@ -42,12 +42,10 @@ pub(super) struct NginxRedis {
     stop: Arc<AtomicBool>,
 }
 
-/// What is not installed, and the command that installs it.
 pub(super) fn missing() -> Option<String> {
     let packages: Vec<&str> =
         NEEDS.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
-    let packages = packages.join(" ");
-    (!packages.is_empty()).then(|| format!("apt-get install --no-install-recommends {packages}"))
+    (!packages.is_empty()).then(|| to_install(&packages.join(" ")))
 }
 
 impl NginxRedis {

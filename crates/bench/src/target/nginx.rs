@@ -8,8 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -21,9 +20,6 @@ const PROGRAMS: [&str; 3] = ["nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"
 const LUA: &str = "load_module /usr/lib/nginx/modules/ndk_http_module.so;
 load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 ";
-const START_PATIENCE: Duration = Duration::from_secs(10);
-/// Another process may take the port between our choosing it and nginx binding it.
-const PORT_ATTEMPTS: usize = 5;
 
 #[derive(Debug)]
 pub struct Nginx {
@@ -79,16 +75,10 @@ pub(crate) fn start_with(
     configuration: impl Fn(u16) -> String,
 ) -> anyhow::Result<(Guard, SocketAddr)> {
     let (file, log) = (folder.join("nginx.conf"), folder.join("log"));
-    for _ in 0..PORT_ATTEMPTS {
-        let port = process::free_port()?;
-        std::fs::write(&file, configuration(port)).context("nginx's configuration")?;
-        let mut guard = spawn(folder, &file, &log)?;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if answers(&mut guard, address)? {
-            return Ok((guard, address));
-        }
-    }
-    bail!("nginx did not start: {}", process::log_tail(&log));
+    process::start_listening("nginx", &log, |address| {
+        std::fs::write(&file, configuration(address.port())).context("nginx's configuration")?;
+        spawn(folder, &file, &log)
+    })
 }
 
 /// `nginx/1.22.1`, or why it can't be said.
@@ -136,19 +126,4 @@ fn spawn(folder: &Path, configuration: &Path, log: &Path) -> anyhow::Result<Guar
     bail!(
         "nginx is not installed: it is the reference that everything is divided by (Debian: apt-get install nginx)"
     );
-}
-
-/// `false` if it ended instead.
-fn answers(guard: &mut Guard, address: SocketAddr) -> anyhow::Result<bool> {
-    let begun = Instant::now();
-    while guard.ended()?.is_none() {
-        if std::net::TcpStream::connect(address).is_ok() {
-            return Ok(true);
-        }
-        if begun.elapsed() > START_PATIENCE {
-            bail!("nginx neither ends nor listens on {address}");
-        }
-        sleep(Duration::from_millis(5));
-    }
-    Ok(false)
 }

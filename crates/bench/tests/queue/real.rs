@@ -24,7 +24,7 @@ fn the_drivers_on_real_servers() {
     let (port_base, _ports) = free_ports();
     let site = EngineSite { scripts, folder: folder.path().join("set"), port_base };
     let members = ["rocketmq", "mariadb"];
-    let set = EngineSet::start_some(site, &members, &GO_ON).expect("engines");
+    let set = EngineSet::start_some(site, &members, &[], &GO_ON).expect("engines");
     let name_server = set.address("rocketmq-namesrv").expect("a name server");
     messages_are_sent_and_consumed(name_server);
     refusals_of_a_broker_are_reported(name_server);

@@ -36,7 +36,7 @@ Start here:
   doorbuster bench run order-embedded        this program's orders beside nginx
   doorbuster bench peak --quick              the load that this machine carries within 50 ms
   doorbuster bench durability --quick        what each flush setting costs, and what a crash loses under it
-  doorbuster bench peers                     this program beside nginx, Lua and Redis
+  doorbuster bench peers                     this program beside what others build
 
 Exit codes: 0 measured, and every threshold is met; 1 a threshold is missed, a figure got worse, an audit failed or a
 signal came; 2 a measurement is invalid (the report says why); 64 wrong arguments; 69 something can't be started.

@@ -22,11 +22,13 @@ const LOAD_MAX: Duration = Duration::from_secs(60);
 /// Measure this program beside what other teams build: the same buyers, the same stock
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The peers: this program, embedded, on its default settings (each order synced before its answer); and nginx with Lua and one
-Redis script, what a team writes in a day, with Redis' appendfsync everysec, as most run it, and always. They get the same
-bytes, but check neither tokens nor idempotency keys: they have less to do. Their sources are in crates/bench/peers.
+The peers: this program, embedded, on its default settings (each order synced before its answer); nginx with Lua and one
+Redis script, what a team writes in a day, with Redis' appendfsync everysec, as most run it, and always; a program in Go that
+subtracts the stock and inserts the order in one transaction of MariaDB; and the same on PostgreSQL, a row for each unit, taken
+by SELECT ... FOR UPDATE SKIP LOCKED. They get the same bytes, but check neither tokens nor idempotency keys: they have less to
+do. Their sources are in crates/bench/peers; Go fetches the drivers the first time.
 
-Each round plays every peer, each time in another order: a sale that sells out at a stated rate of requests (its p99, and the
+Each round plays every peer, each time in another order: a sale that sells out at a stated rate of requests (its p50 and p99, and the
 processor time of all of a peer's processes), a closed loop (the most that it carries), and a sale in whose middle all of its
 processes are killed (SIGKILL); it starts again and sells the rest. After each the rows of its store are compared with
 what the buyers were answered. A kill takes nothing that the system has: what a power cut would take is not measured.
@@ -38,7 +40,7 @@ sentence says why); 64 wrong arguments; 69 something can't be started.
 
 Examples:
   doorbuster bench peers
-  doorbuster bench peers --rounds 5 --rate 5000 --json peers.json")]
+  doorbuster bench peers --rounds 5 --rate 5000 --json peers.json --chart peers.svg")]
 pub(super) struct PeersArguments {
     /// How often each is measured
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(ROUNDS_MAX)))]
@@ -58,6 +60,9 @@ pub(super) struct PeersArguments {
     /// Write every round to FILE, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw the most orders per second of each to FILE, an SVG, if the figures may be quoted
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
     // Last: its heading is over whatever follows.
     #[command(flatten)]
     place: PlaceArguments,
@@ -90,6 +95,9 @@ pub(super) fn run(arguments: &PeersArguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.json {
         let text = format!("{:#}\n", answer::json(&options, &compared));
         json::write_text(&text, file).map_err(|error| Failure::usage(format!("{error:#}")))?;
+    }
+    if let Some((file, chart)) = arguments.chart.as_ref().zip(answer::chart(&options, &compared)) {
+        json::write_text(&chart, file).map_err(|error| Failure::usage(format!("{error:#}")))?;
     }
     output::print(&answer::text(&options, &compared))?;
     if !answer::holds(&compared) {

@@ -93,7 +93,7 @@ impl Flush {
 /// A MariaDB of our own.
 fn start(context: &ScenarioContext) -> anyhow::Result<EngineSet> {
     context.progress.doing("starting MariaDB");
-    EngineSet::start_some(context.engine_site(0), &["mariadb"], &context.stop)
+    EngineSet::start_some(context.engine_site(0), &["mariadb"], &[], &context.stop)
 }
 
 /// As the server says itself.

@@ -57,7 +57,7 @@ impl Brokers {
         let (set, name_server) = match &context.target {
             Target::Spawn => {
                 context.progress.doing("starting RocketMQ");
-                let set = EngineSet::start_some(context.engine_site(0), &["rocketmq"], &context.stop)?;
+                let set = EngineSet::start_some(context.engine_site(0), &["rocketmq"], &[], &context.stop)?;
                 let name_server = set.address("rocketmq-namesrv")?;
                 (Some(set), name_server)
             }

@@ -7,6 +7,7 @@ use self::draw::{Axis, Line, Point, Row, Scale};
 use super::figures::Figure;
 use super::format::{bytes, figure, number, time_us, times};
 use super::model::{Case, ScenarioReport, Second, Trial, Verdict};
+use super::statistics::median;
 
 /// On a chart of all cases; more lines can't be distinguished.
 const LATENCY_LINES_MAX: usize = 6;
@@ -42,6 +43,28 @@ fn row(of: &Figure) -> Row {
         published: of.published.as_ref().map(|published| published.value),
         label: of.median().map(|median| figure(median, &of.unit)).unwrap_or_default(),
     }
+}
+
+/// A row for each name that has values: their median and range; and the same in words.
+pub(super) fn medians(title: &str, unit: &str, named: &[(&str, Vec<f64>)]) -> Option<(Chart, String)> {
+    let mut rows = Vec::new();
+    for (name, values) in named {
+        let Some(middle) = median(values) else { continue };
+        let (least, most) = values
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+        rows.push(Row {
+            name: (*name).to_owned(),
+            measured: Some(middle),
+            between: (least < most).then_some((least, most)),
+            published: None,
+            label: figure(middle, unit),
+        });
+    }
+    let all: Vec<f64> = rows.iter().filter_map(|row| row.measured).collect();
+    let said: Vec<String> = rows.iter().map(|row| format!("{} {}", row.name, row.label)).collect();
+    let chart = draw::rows(title.to_owned(), scale_of(&all), writer(unit), &rows)?;
+    Some((chart, said.join("; ")))
 }
 
 /// The first metric of each case: over x, or a row each where there is none. Of a search the loads that were offered: the

@@ -2,7 +2,7 @@
 //! repository or a wiki.
 //!
 //! Light and dark, on paper, and on a phone. `page.html` and `page.md` have the markup; whatever is put into it is
-//! escaped. Here is the order of both: the verdict, one picture, ten rows, and the rest folded by tier.
+//! escaped. A chart can be a file of its own, too. Here is the order of both: the verdict, one picture, ten rows, and the rest folded by tier.
 
 mod block;
 mod parts;
@@ -17,7 +17,9 @@ use super::model::{Report, ScenarioReport, Size};
 use super::verdict::{self, Standing};
 use super::words;
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(include_str!("../chart/chart.css"), include_str!("style.css"));
+/// Shapes that charts refer to.
+const MARKS: &str = include_str!("../chart/marks.svg");
 const TITLE: &str = "Doorbuster benchmark";
 /// More are folded.
 const ROWS_AT_FIRST: usize = 10;
@@ -36,16 +38,24 @@ const TIERS: [(&str, &str, &[&str]); 9] = [
 ];
 
 pub fn html(report: &Report) -> String {
-    rendered("page.html", include_str!("page.html"), escaped, report)
+    rendered("page.html", include_str!("page.html"), escaped, page(report))
 }
 
 /// Without the pictures and every single trial.
 pub fn markdown(report: &Report) -> String {
-    rendered("page.md", include_str!("page.md"), escaped_for_markdown, report)
+    rendered("page.md", include_str!("page.md"), escaped_for_markdown, page(report))
+}
+
+/// One chart as a file of its own, an SVG: a row for each name, the median of its values with their range. The note is under
+/// it. None if there is no value.
+pub fn picture(title: &str, unit: &str, rows: &[(&str, Vec<f64>)], note: &str) -> Option<String> {
+    let (chart, said) = chart::medians(title, unit, rows)?;
+    let values = context! { chart, said, note, marks => MARKS, style => include_str!("../chart/chart.css") };
+    Some(rendered("chart.svg", include_str!("../chart/chart.svg"), escaped, values))
 }
 
 /// Escaped by our own: the library's writes each / as six characters, and knows no Markdown.
-fn rendered(name: &str, template: &str, escaped: fn(&str) -> String, report: &Report) -> String {
+fn rendered(name: &str, template: &str, escaped: fn(&str) -> String, values: Value) -> String {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -53,7 +63,7 @@ fn rendered(name: &str, template: &str, escaped: fn(&str) -> String, report: &Re
         let text = value.to_string();
         Ok(out.write_str(&if value.is_safe() { text } else { escaped(&text) })?)
     });
-    let page = environment.render_named_str(name, template, page(report));
+    let page = environment.render_named_str(name, template, values);
     page.expect("the template is compiled in, and its tests fill it")
 }
 
@@ -125,7 +135,7 @@ fn page(report: &Report) -> Value {
     ));
     links.push(("environment", "Environment"));
     context! {
-        title => TITLE, style => STYLE, standing, verdict => verdict.sentence,
+        title => TITLE, style => STYLE, marks => MARKS, standing, verdict => verdict.sentence,
         made => format!("{}{revision}, {}", report.program, utc(report.started_unix_s)),
         facts => facts(report), links, blocks,
     }

@@ -23,7 +23,7 @@ const USER: &str = "root";
 
 pub const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
 pub const SYNC_BINLOG: &str = "sync_binlog";
-pub(super) const LOG_BIN: &str = "log_bin";
+pub const LOG_BIN: &str = "log_bin";
 
 /// When a commit is on the disk: in InnoDB's log, and in the binary log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +173,10 @@ impl Database {
         self.rows += added;
         self.last_seq = last_seq.unwrap_or(self.last_seq);
         Ok(self.rows)
+    }
+
+    pub fn rows<T: FromRow>(&mut self, query: &str) -> anyhow::Result<Vec<T>> {
+        self.connection.query(query)
     }
 
     /// Rows of a whole table, each counted again.

@@ -136,15 +136,20 @@ impl EngineSet {
         Ok(set)
     }
 
-    /// Starts only these members, the broker not flushing at once. Whoever calls it asks them whether the settings took
+    /// Starts only these members, with more settings for `dev/up`, the broker not flushing at once. Whoever calls it asks them whether the settings took
     /// effect.
     ///
     /// # Errors
     /// If one of them can't be started.
-    pub fn start_some(site: EngineSite, names: &[&str], stop: &AtomicBool) -> anyhow::Result<Self> {
+    pub fn start_some(
+        site: EngineSite,
+        names: &[&str],
+        environment: &[(&str, String)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
         let flushes = Flushes::with_broker(BrokerFlush::Asynchronous);
         let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
-        set.up(names, &[], stop)?;
+        set.up(names, environment, stop)?;
         Ok(set)
     }
 
@@ -355,16 +360,19 @@ impl EngineSet {
         self.flushes.check(&self.settings()?)
     }
 
-    /// Kills a member (SIGKILL) and waits until it is gone; its data stay.
+    /// Kills a member and the processes that it has started (SIGKILL), and waits until all are gone; its data stay.
     ///
     /// # Errors
     /// If there is no such member, or it survives.
     pub fn kill(&mut self, name: &str) -> anyhow::Result<()> {
         let pid = self.member(name)?.pid;
-        let status = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &pid.to_string()]).status()?;
-        ensure!(status.success(), "{name}, pid {pid}, can't be killed");
+        let mut pids = vec![pid];
+        pids.extend(procfs::children(pid)?);
+        let named = pids.iter().map(u32::to_string);
+        // It fails for a child that has just ended by itself.
+        Command::new("sh").args(["-c", "kill -KILL \"$@\"", "kill"]).args(named).status()?;
         let begun = Instant::now();
-        while !procfs::is_gone(pid) {
+        while !pids.iter().all(|pid| procfs::is_gone(*pid)) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
             std::thread::sleep(GONE_POLL);
         }
@@ -473,7 +481,7 @@ mod tests {
                 port_base: 23_000,
             };
             let stop = AtomicBool::new(false);
-            let error = EngineSet::start_some(site, &["mariadb"], &stop).unwrap_err().to_string();
+            let error = EngineSet::start_some(site, &["mariadb"], &[], &stop).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
             assert!(!folder.path().join("engines").exists());
         };
