@@ -65,6 +65,13 @@ impl Model {
         self.people.iter_mut().find(|person| person.buyer == buyer)
     }
 
+    pub(crate) fn called(&self) -> Option<BuyerId> {
+        self.people
+            .iter()
+            .find(|person| matches!(person.state, State::Called { .. }))
+            .map(|person| person.buyer)
+    }
+
     pub(crate) fn join(&mut self, now: u64, buyer: BuyerId) -> bool {
         if self.person(buyer).is_some() {
             return true;
