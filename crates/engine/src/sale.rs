@@ -11,6 +11,8 @@ pub mod limits {
     pub const IMAGE_NAME_BYTES_MAX: usize = 64;
     pub const IMAGE_ALT_BYTES_MAX: usize = 500;
     pub const ITEMS_MAX: usize = 10_000;
+    /// Before its start, where several servers sell: from then on its items stay as they are, and it is not deleted.
+    pub const ITEMS_FIXED_MS: u64 = 60_000;
     /// Minor units of the currency.
     pub const PRICE_MAX: u64 = 1_000_000_000_000;
     pub const TOTAL_MAX: u64 = 1_000_000_000_000;

@@ -21,6 +21,7 @@ mod cluster_balance;
 mod cluster_bounds;
 mod cluster_brokers;
 mod cluster_clocks;
+mod cluster_corrections;
 mod cluster_figures;
 mod cluster_gate;
 mod cluster_log;

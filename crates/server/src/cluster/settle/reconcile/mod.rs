@@ -270,8 +270,9 @@ impl<'a> Reconciling<'a> {
                 // Not ours to rebuild; every server reports it where its health is asked for.
                 Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
                 Ok(Some(state)) if state.closed.is_none() && Some(state.seen.epoch) == epoch => {
-                    if state.sale.version < slot.state.version {
-                        stale.push((slot.sku, slot.state));
+                    let (known, newest) = (state.sale.version, slot.state.version);
+                    if known < newest || (known == newest && state.limit != slot.limit) {
+                        stale.push((slot.sku, slot.state, slot.limit));
                     }
                 }
                 Ok(_) => {

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
-use engine::working_set::{Rejection, SkuState};
-use engine::{Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
+use engine::working_set::{Needs, Rejection, SkuState};
+use engine::{
+    Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock, UnixMs,
+};
 use mysql::from_row_opt;
 
 use super::attempt::Parts;
@@ -215,15 +217,23 @@ impl SharedLedger {
         self.select(events_after(after), sale_entry)
     }
 
+    /// Waits until whoever writes now has finished, so that a read after it shows what that came to.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn wait_for_writers(&mut self) -> Result<(), LedgerError> {
+        self.transact(UnixMs(0), |transaction| transaction.read(Needs::default()))
+    }
+
     /// The latest entry and its time: as far as the ledger goes.
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn end(&mut self) -> Result<(Seq, engine::UnixMs), LedgerError> {
+    pub fn end(&mut self) -> Result<(Seq, UnixMs), LedgerError> {
         let query = "SELECT next_seq, latest_at FROM writer WHERE id = 1".to_owned();
         let rows = self.select(query, |row| {
             let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
-            Ok((Seq(unsigned(next_seq) - 1), engine::UnixMs(unsigned(last_at))))
+            Ok((Seq(unsigned(next_seq) - 1), UnixMs(unsigned(last_at))))
         })?;
         let missing = || LedgerError::Damaged("the row of the writer is missing".to_owned());
         rows.into_iter().next().ok_or_else(missing)
