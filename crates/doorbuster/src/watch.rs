@@ -40,7 +40,8 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 On a terminal it is drawn again in place; elsewhere each look is a line, with --json the server's answer. Ctrl-C stops it. A
 server that goes away is waited for.
 
-Exit codes: 0 it was ready at the last look; 1 it ran and was not; 64 the token is not the operator's; 69 no server answers.
+Exit codes: 0 at the last look the server took orders, in a cluster every server; 1 it ran and took none, or in a cluster one server
+at least took none or was silent, which is named; 64 the token is not the operator's; 69 the server does not answer.
 
 Examples:
   doorbuster watch
@@ -284,11 +285,25 @@ impl Watching {
         match (self.gone, self.seen) {
             (Some((failure, _)), _) => Err(failure),
             (None, None) => Err(Failure::unavailable(format!("no answer from {} yet", self.base))),
-            (None, Some((figures, _))) if !figures.health.ready => {
-                Err(Failure::check("the server is not ready"))
-            }
-            (None, Some(_)) => Ok(()),
+            (None, Some((figures, _))) => match figures.out() {
+                Some(out) => Err(Failure::check(out)),
+                None => Ok(()),
+            },
         }
+    }
+}
+
+impl Figures {
+    /// Which servers take no orders, if any.
+    fn out(&self) -> Option<String> {
+        let all = self.servers.len();
+        if !self.health.ready {
+            let who = if all > 1 { "no server takes orders" } else { "the server takes no orders" };
+            return Some(format!("{who}: {}", plain(&self.health.reasons.join("; "))));
+        }
+        let is_out = |server: &&Server| !server.counted || !server.ready;
+        let out: Vec<_> = self.servers.iter().filter(is_out).map(Server::words).collect();
+        (!out.is_empty()).then(|| format!("{} of {all} servers are out: {}", out.len(), out.join(", ")))
     }
 }
 
@@ -335,8 +350,10 @@ fn screen(
     }
     say(&plain(&verdict.says));
     say(&format!("-> {}", plain(&verdict.action)));
+    // While other servers take orders, a reason begins with the name of the one that takes none.
+    let state = if health.ready { "out" } else { "not ready" };
     for reason in &health.reasons {
-        say(&format!("not ready: {}", plain(reason)));
+        say(&format!("{state}: {}", plain(reason)));
     }
     let per_s = |rates: &BTreeMap<String, f64>| {
         let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
@@ -491,6 +508,16 @@ mod tests {
         screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
         let says = "servers     2 of 3: a 1.5/s, b takes no orders, c\u{fffd} silent for 4 s\n";
         assert!(text.contains(says), "{text}");
+        assert_eq!(figures.out().unwrap(), "no server takes orders: it stops");
+        figures.health.ready = true;
+        figures.health.reasons = vec!["b: it stops".to_owned()];
+        let mut text = String::new();
+        screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
+        assert!(text.contains("\nout: b: it stops\n") && !text.contains("not ready"), "{text}");
+        let out = "2 of 3 servers are out: b takes no orders, c\u{fffd} silent for 4 s";
+        assert_eq!(figures.out().unwrap(), out);
+        figures.servers.truncate(1);
+        assert_eq!(figures.out(), None);
     }
 
     #[test]

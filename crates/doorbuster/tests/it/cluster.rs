@@ -75,10 +75,14 @@ pub(crate) fn wipe_gates(name: &str) {
 }
 
 pub(crate) fn serve(directory: &Path) -> Serving {
+    Serving::start(command(directory, "127.0.0.1:0"))
+}
+
+pub(crate) fn command(directory: &Path, listen: &str) -> Command {
     let mut command = crate::doorbuster(directory);
-    command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", listen]);
     command.args(["--data-dir", "secrets"]);
-    Serving::start(command)
+    command
 }
 
 pub(crate) fn ask_once(

@@ -52,6 +52,8 @@ mod sent;
 mod serve;
 mod serving;
 mod shop_calls;
+#[path = "../faults/small_mount.rs"]
+mod small_mount;
 mod stand_in;
 mod stripe;
 mod tls;

@@ -57,7 +57,7 @@ impl Receiver {
         Receiver { address, heard, status, refused }
     }
 
-    fn set(&self, status: u16) {
+    pub(crate) fn set(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
     }
 
@@ -132,7 +132,7 @@ fn check_signature(headers: &BTreeMap<String, String>, body: &[u8]) {
 }
 
 /// The section of the configuration of an endpoint that hears of orders, and of nothing else unless more is configured.
-fn endpoint(directory: &Path, receiver: &Receiver, more: &str) -> String {
+pub(crate) fn endpoint(directory: &Path, receiver: &Receiver, more: &str) -> String {
     std::fs::write(directory.join("hook-secret"), format!("whsec_{}\n", STANDARD.encode(SECRET))).unwrap();
     format!(
         "[[webhooks.endpoints]]\nname = \"shop\"\nurl = \"http://{}/hooks\"\nsecret_file = \"hook-secret\"\n\

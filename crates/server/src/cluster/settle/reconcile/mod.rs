@@ -249,7 +249,7 @@ impl<'a> Reconciling<'a> {
             differing.close.into_iter().for_each(|sku| self.looks.stay_close(sku));
             proven += differing.proven;
         }
-        self.core.counts.drift_units.set(i64::try_from(proven).unwrap_or(i64::MAX));
+        self.core.counts.drift_units.inc_by(proven);
         self.shun_if_silent(!answered)
     }
 
