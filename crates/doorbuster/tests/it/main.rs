@@ -53,6 +53,7 @@ mod serving;
 mod shop_calls;
 mod stand_in;
 mod stripe;
+mod support;
 mod tls;
 mod tokens;
 mod topic;
