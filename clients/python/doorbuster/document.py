@@ -129,6 +129,7 @@ class Order(TypedDict):
     placed_at_ms: Milliseconds
     pay_by_ms: int | None
     closed_at_ms: int | None
+    number: NotRequired[str]
     refund_due: bool
     refunded: NotRequired[int]
     pay_url: NotRequired[str]
@@ -187,10 +188,22 @@ class Payment(TypedDict):
     recorded_at_ms: Milliseconds
 
 
+class OrderStep(TypedDict):
+    entry: int
+    at_ms: Milliseconds
+    what: str
+    payment_id: NotRequired[str]
+    amount: NotRequired[int]
+    units: NotRequired[int]
+    by: NotRequired[str]
+    why: NotRequired[str]
+
+
 class RefundRequest(TypedDict, closed=True):
     refund_id: str
     amount: NotRequired[int]
     units: NotRequired[int]
+    made: NotRequired[bool]
 
 
 class RefundMadeRequest(TypedDict, closed=True):
@@ -508,6 +521,12 @@ class SaleChangeRequest(TypedDict, closed=True):
     ends_at_ms: NotRequired[Milliseconds]
     payment_s: NotRequired[int]
     items: NotRequired[list[ItemChangeRequest]]
+
+
+class OrderLife(TypedDict):
+    order: Order
+    life: list[OrderStep]
+    more: bool
 
 
 class Audit(TypedDict):

@@ -56,6 +56,7 @@ mod shop_calls;
 mod small_mount;
 mod stand_in;
 mod stripe;
+mod support;
 mod tls;
 mod tokens;
 mod topic;

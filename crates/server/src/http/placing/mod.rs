@@ -4,6 +4,7 @@
 //! Must not: know how any route's answer looks.
 
 pub(super) mod order_id;
+pub(super) mod order_number;
 
 use std::time::{Duration, Instant};
 

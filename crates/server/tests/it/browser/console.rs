@@ -174,3 +174,48 @@ fn when_the_server_is_gone_nothing_old_looks_new() {
     browser.wait_for_text("#age", "old");
     assert_accessible(&browser, "the console without a server");
 }
+
+#[test]
+fn support_finds_an_order_by_its_number_cancels_it_and_notes_a_refund() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "limit": null }));
+    let orders = ["7", "8"].map(|member| shop.order_as(member));
+    sign_in_by(&browser, &shop, &shop.add_operator("viewer"));
+    browser.wait_for_text("#who", "viewer");
+    assert_eq!(browser.run("return getComputedStyle(document.getElementById('orders')).display"), "none");
+    browser.click("#sign-out");
+    sign_in_by(&browser, &shop, &shop.add_operator("support"));
+    browser.wait_for_text("#who", "support");
+    let find = |typed: &str| {
+        browser.type_into("#order-number", typed);
+        browser.click("#find-order button");
+    };
+    find("K7QM");
+    browser.wait_for_text("#order-problem", "eight letters and digits");
+    find("0000-0000");
+    browser.wait_for_text("#order-problem", "was it misread");
+    // By its id, as by its number.
+    find(&orders[0]);
+    browser.wait_for_text("#found-order h3", "held");
+    let title = browser.text("#found-order h3");
+    find(title.split(' ').next().unwrap());
+    browser.wait_for_text("#found-order", "placed");
+    assert_accessible(&browser, "the console with an order");
+    browser.resize(360, 800);
+    assert_eq!(browser.run(WIDE), 0);
+    browser.click("#found-order button[data-order-call=cancel]");
+    browser.wait_for_text("#ask-says", "can't be undone");
+    browser.type_into("#field-why", "ordered twice – by mistake");
+    browser.click("#ask-do");
+    browser.wait_for_text("#found-order", "cancelled by support: ordered twice – by mistake");
+    assert_eq!(browser.run("return document.querySelectorAll('[data-order-call]').length"), 0);
+    shop.pay_as("8", &orders[1]);
+    find(&orders[1]);
+    browser.wait_for_text("#found-order h3", "paid");
+    browser.click("#found-order button[data-order-call=refund]");
+    browser.wait_for_text("#ask-says", "nothing is moved from here");
+    browser.type_into("#field-reference", "bank 7");
+    browser.click("#ask-do");
+    browser.wait_for_text("#found-order", "refund made bank 7");
+    browser.wait_for_text("#found-order h3", "refunded");
+}

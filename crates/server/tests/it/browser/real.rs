@@ -141,6 +141,12 @@ impl Shop {
         placed["id"].as_str().expect("an order has an id").to_owned()
     }
 
+    /// The order's buyer pays, as in a demo.
+    pub(crate) fn pay_as(&self, member: &str, order: &str) {
+        let paid = self.post(&format!("orders/{order}/pay"), &[("memberId", member)], &json!({}));
+        assert_eq!(paid["status"], "paid");
+    }
+
     pub(crate) fn now_ms(&self) -> u64 {
         self.get("time")["now_ms"].as_u64().expect("the time is a number")
     }
