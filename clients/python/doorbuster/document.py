@@ -358,22 +358,18 @@ class ServerFigures(TypedDict):
     memory_bytes: int | None
 
 
-class ServerHealth(TypedDict):
-    ready: bool
-    reasons: list[str]
-    in_flight: int
-    in_flight_max: int
-    orders_per_s_max: int
-    commit: Took | None
-    clock_difference_ms: int
-    clock_confirmed: bool
-    disk_free_bytes: int | None
-    disk_bytes: int | None
-    ledger_bytes: int | None
-    memory_bytes: int | None
-    connections: int
-    refunds_due: int | None
-    processors_busy: float | None
+class WebhookFigures(TypedDict):
+    waiting: int
+    waiting_since_ms: int | None
+    given_up: int
+
+
+class SaleRates(TypedDict):
+    accepted: float
+    replayed: float
+    refused: float
+    busy: float
+    unknown: float
 
 
 class Units(TypedDict):
@@ -390,6 +386,7 @@ class ItemFigures(TypedDict):
     available: int
     held: int
     sold: int
+    rates: SaleRates | None
     sold_out_at_ms: int | None
 
 
@@ -535,6 +532,27 @@ class PublishedOrder(TypedDict):
     data: PublishedOrderData
 
 
+class ServerHealth(TypedDict):
+    ready: bool
+    reasons: list[str]
+    in_flight: int
+    in_flight_max: int
+    orders_per_s_max: int
+    commit: Took | None
+    clock_difference_ms: int
+    clock_confirmed: bool
+    disk_free_bytes: int | None
+    disk_bytes: int | None
+    ledger_bytes: int | None
+    memory_bytes: int | None
+    connections: int
+    refunds_due: int | None
+    webhooks: WebhookFigures | None
+    dead_letters: int | None
+    backlog: int | None
+    processors_busy: float | None
+
+
 class SaleFigures(TypedDict):
     id: int
     title: str
@@ -542,6 +560,9 @@ class SaleFigures(TypedDict):
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
     units: Units
+    rates: SaleRates | None
+    refused_by_code: dict[str, float]
+    order_route: Took | None
     items_total: int
     items: list[ItemFigures]
 

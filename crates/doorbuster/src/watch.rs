@@ -3,6 +3,7 @@
 //! Must not: judge anything; the server does, and this shows it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -117,6 +118,17 @@ struct Health {
     memory_bytes: Option<u64>,
     connections: u64,
     processors_busy: Option<f64>,
+    refunds_due: Option<u64>,
+    /// One that is older does not know of these.
+    webhooks: Option<Webhooks>,
+    dead_letters: Option<u64>,
+    backlog: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Webhooks {
+    waiting: u64,
+    given_up: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,6 +139,8 @@ struct Sale {
     starts_at_ms: u64,
     ends_at_ms: u64,
     units: Units,
+    /// One that is older does not say.
+    rates: Option<BTreeMap<String, f64>>,
     items_total: usize,
     items: Vec<Item>,
 }
@@ -365,9 +379,38 @@ fn screen(
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
+    let behind = health.behind();
+    if !behind.is_empty() {
+        say(&format!("behind      {}\n", behind.join("  ")));
+    }
     out.push_str(&sales_table(sales));
+    for sale in sales {
+        let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
+        let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
+        if !rates.is_empty() {
+            writeln!(out, "sale {}  per second  {}", sale.id, per_s(&rates))
+                .expect("a String takes every write");
+        }
+    }
     if with_items {
         sales.iter().for_each(|sale| out.push_str(&items_table(sale)));
+    }
+}
+
+impl Health {
+    /// What waits for somebody or something; only what there is.
+    fn behind(&self) -> Vec<String> {
+        let webhooks = self.webhooks.as_ref();
+        let counts = [
+            ("refunds due", self.refunds_due),
+            ("webhooks waiting", webhooks.map(|webhooks| webhooks.waiting)),
+            ("webhooks given up", webhooks.map(|webhooks| webhooks.given_up)),
+            ("dead letters", self.dead_letters),
+            ("messages waiting", self.backlog),
+        ];
+        let there =
+            counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
+        there.map(|(name, count)| format!("{name} {count}")).collect()
     }
 }
 
@@ -433,9 +476,10 @@ mod tests {
         "rates":{"received":3.0,"accepted":2.5},"refused_by_code":{"sold_out":0.5},"totals":{},
         "order_route":{"count":3,"p50_ms":1.25,"p99_ms":8.0},
         "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
-            "memory_bytes":null,"connections":2,"processors_busy":0.456},
+            "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,
+            "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
-            "units":{"total":9,"available":4,"held":2,"sold":3},"items_total":30,
+            "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
             "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}]}"#;
 
     fn shown(with_items: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
@@ -456,6 +500,8 @@ mod tests {
             "orders      p50 1.25 ms  p99 8 ms",
             "commits     none",
             "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2",
+            "sale 3  per second  accepted 2.5  refused 0.5",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -5,36 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use engine::Refusal;
 use prometheus_client::metrics::counter::Counter;
 
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::part::{Part, Recent};
 use super::sales::SoldOut;
-use super::sample::{HealthFigures, Rates, Sample, Took, Totals, per_s};
+use super::sample::{HealthFigures, Rates, Sample, Took, Totals, WebhookFigures, per_s};
+use super::selling::Counted;
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
-use crate::intake::Heard;
 use crate::intake::catalog::Catalog;
+use crate::intake::{Heard, REFUSALS, Servers};
 use crate::metrics::{Counts, Metrics};
-
-/// What an order can be refused with.
-const REFUSALS: [Refusal; 12] = [
-    Refusal::UnknownSale,
-    Refusal::UnknownSku,
-    Refusal::NotStarted,
-    Refusal::Paused,
-    Refusal::Ended,
-    Refusal::SoldOut,
-    Refusal::NotEnoughLeft,
-    Refusal::OverLimit,
-    Refusal::TooManyHolds,
-    Refusal::CoolingDown { retry_after_ms: 0 },
-    Refusal::InvalidQuantity,
-    Refusal::KeyConflict,
-];
 
 /// Looks at a server that runs, and publishes what it has seen.
 #[derive(Debug)]
@@ -45,6 +29,7 @@ pub struct Looking {
     catalog: Arc<Catalog>,
     refused: Refused,
     sold_out: SoldOut,
+    counted: Counted,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
@@ -112,6 +97,7 @@ impl Looking {
             catalog: watched.core.shelf.current(),
             refused,
             sold_out: SoldOut::default(),
+            counted: Counted::none(now),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
             number: 0,
@@ -151,13 +137,14 @@ impl Looking {
             commit: last.commit,
             recent: Recent { order: window.order, commit: window.commit, unknown: window.unknown },
             totals: moment.totals,
+            sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             health: health(&self.watched, &self.catalog, &self.found),
         };
         self.moments.push_back(moment);
         if self.moments.len() > SECONDS {
             self.moments.pop_front();
         }
-        if let Some(servers) = &self.watched.servers {
+        if let Some(servers) = self.servers() {
             servers.say(self.ours.written());
         }
         self.publish(at, true)
@@ -165,12 +152,16 @@ impl Looking {
 
     /// Whether there may be other servers.
     pub(super) fn has_others(&self) -> bool {
-        self.watched.servers.is_some()
+        self.watched.cluster.is_some()
+    }
+
+    fn servers(&self) -> Option<&Servers> {
+        self.watched.cluster.as_ref().map(|cluster| &*cluster.servers)
     }
 
     /// Publishes the sum again if another server has said something since: it would be a second older otherwise.
     pub(super) fn hear(&mut self, at: Instant) {
-        let others = self.watched.servers.as_ref().map(|servers| servers.others());
+        let others = self.servers().map(Servers::others);
         if others.is_some_and(|others| !Arc::ptr_eq(&others, &self.others)) {
             self.publish(at, false);
         }
@@ -179,14 +170,14 @@ impl Looking {
     /// Publishes the sum of all servers. `next_second`: one has passed since the last.
     fn publish(&mut self, at: Instant, next_second: bool) -> Taken {
         let now = self.watched.core.clock.now();
-        if let Some(servers) = &self.watched.servers {
-            self.others = servers.others();
+        if let Some(others) = self.servers().map(Servers::others) {
+            self.others = others;
         }
         let (sum, servers) = self.ours.with(&self.others, at);
         if next_second {
             self.streaks.go_on(&sum);
         }
-        let sales = self.sold_out.look(&self.catalog, now);
+        let sales = self.sold_out.look(&self.catalog, now, sum.sales.as_ref());
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
@@ -296,7 +287,10 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         ledger_bytes: host.ledger_bytes,
         memory_bytes: host.memory_bytes,
         connections: watched.net.open(),
-        refunds_due: watched.servers.is_none().then(|| u64::try_from(due).unwrap_or(0)),
+        refunds_due: u64::try_from(due).ok(),
+        webhooks: WebhookFigures::of(&watched.webhooks),
+        dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
+        backlog: watched.cluster.as_ref().map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
     }
 }

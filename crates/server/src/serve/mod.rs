@@ -150,15 +150,24 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let servers = match &profile {
-        Profile::Cluster(stages) => Some(stages.servers()),
+    let cluster = match &profile {
+        Profile::Cluster(stages) => Some(stages.figures()),
         Profile::Embedded(_) => None,
     };
-    let seen =
-        watching::Seen { core: &core, net: &net_stats, health: &health, mailbox: &mailbox, stop, servers };
-    let looking = watching::look(config, secrets, address, &seen);
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
+    let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
+    let (net, webhooks_seen) = (&net_stats, webhooks.clone());
+    let seen = watching::Seen {
+        core: &core,
+        net,
+        health: &health,
+        mailbox: &mailbox,
+        stop,
+        cluster,
+        webhooks: webhooks_seen,
+    };
+    let looking = watching::look(config, secrets, address, &seen);
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
@@ -171,7 +180,7 @@ fn run_on(
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
         images: (config.ledger_source(secrets), secrets.image_origins.clone()),
         shop_key_source: secrets.shop_key_source.clone(),
-        webhooks: senders.iter().map(Sender::control).collect(),
+        webhooks,
         stripe: desk,
         figures: looking.figures(),
         stop: stop.clone(),
