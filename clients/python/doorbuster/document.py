@@ -308,6 +308,14 @@ class ClockCorrection(TypedDict):
     to_ms: Milliseconds
 
 
+class EventFigures(TypedDict):
+    at_ms: Milliseconds
+    kind: Literal['sale_added', 'sale_opened', 'sale_paused', 'sale_resumed', 'sale_ended', 'sale_edited', 'stock_changed', 'sold_out', 'on_sale_again', 'orders_taken', 'no_orders_taken', 'server_back', 'server_silent', 'verdict_changed']
+    says: str
+    sale: int | None
+    product: int | None
+
+
 class FiguresHistory(TypedDict):
     step_ms: int
     columns: list[str]
@@ -358,10 +366,24 @@ class ServerFigures(TypedDict):
     memory_bytes: int | None
 
 
+class MeasuredPeak(TypedDict):
+    orders_per_s: int
+    on: str
+
+
 class WebhookFigures(TypedDict):
     waiting: int
     waiting_since_ms: int | None
     given_up: int
+
+
+class HoldFigures(TypedDict):
+    paid: int
+    paid_late: int
+    cancelled: int
+    expired: int
+    paid_after_p50_s: float | None
+    paid_after_p90_s: float | None
 
 
 class SaleRates(TypedDict):
@@ -538,6 +560,7 @@ class ServerHealth(TypedDict):
     in_flight: int
     in_flight_max: int
     orders_per_s_max: int
+    measured_peak: MeasuredPeak | None
     commit: Took | None
     clock_difference_ms: int
     clock_confirmed: bool
@@ -563,6 +586,7 @@ class SaleFigures(TypedDict):
     rates: SaleRates | None
     refused_by_code: dict[str, float]
     order_route: Took | None
+    holds: HoldFigures | None
     items_total: int
     items: list[ItemFigures]
 
@@ -585,3 +609,4 @@ class Figures(TypedDict):
     totals: OrderTotals
     health: ServerHealth
     sales: list[SaleFigures]
+    events: list[EventFigures]

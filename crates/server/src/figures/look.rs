@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 
+use super::events::{Events, Look};
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::part::{Part, Recent};
 use super::sales::SoldOut;
-use super::sample::{HealthFigures, Rates, Sample, Took, Totals, WebhookFigures, per_s};
-use super::selling::Counted;
+use super::sample::{HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s};
+use super::selling::{Counted, holds};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
@@ -30,6 +31,7 @@ pub struct Looking {
     refused: Refused,
     sold_out: SoldOut,
     counted: Counted,
+    events: Events,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
@@ -98,6 +100,7 @@ impl Looking {
             refused,
             sold_out: SoldOut::default(),
             counted: Counted::none(now),
+            events: Events::default(),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
             number: 0,
@@ -138,6 +141,7 @@ impl Looking {
             recent: Recent { order: window.order, commit: window.commit, unknown: window.unknown },
             totals: moment.totals,
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
+            holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
             health: health(&self.watched, &self.catalog, &self.found),
         };
         self.moments.push_back(moment);
@@ -177,7 +181,7 @@ impl Looking {
         if next_second {
             self.streaks.go_on(&sum);
         }
-        let sales = self.sold_out.look(&self.catalog, now, sum.sales.as_ref());
+        let sales = self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), sum.holds.as_ref()));
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
@@ -200,6 +204,16 @@ impl Looking {
             servers: &servers,
             sales: &sales,
         });
+        let HealthFigures { ready, reasons, .. } = health;
+        let (sales_seen, servers_seen) = (&sales[..], &servers[..]);
+        self.events.look(&Look {
+            at_ms: now.0,
+            sales: sales_seen,
+            servers: servers_seen,
+            ready: *ready,
+            reasons,
+            verdict: &verdict,
+        });
         let sample = Sample {
             number: self.number,
             at_ms: now.0,
@@ -212,6 +226,7 @@ impl Looking {
             totals: sum.totals,
             health: sum.health,
             sales,
+            events: self.events.last(),
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
@@ -279,6 +294,10 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         in_flight: core.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
+        measured_peak: watched
+            .measured_peak
+            .clone()
+            .map(|(orders_per_s, on)| MeasuredPeak { orders_per_s, on }),
         commit: None,
         clock_difference_ms: core.clock.wall_difference_ms(),
         clock_confirmed: core.clock.is_confirmed(),

@@ -6,6 +6,7 @@
 //! machine. A reader copies the bytes of the last second, so a hundred of them cost the orders nothing. Must not: take a lock that
 //! an order waits for, read the ledger, or ask an engine.
 
+mod events;
 mod history;
 mod host;
 mod look;
@@ -60,6 +61,8 @@ pub struct Watched {
     pub ledger: Option<PathBuf>,
     /// `None`: this server has the book.
     pub cluster: Option<Cluster>,
+    /// What the installation was found to carry, in orders per second, and when.
+    pub measured_peak: Option<(u64, String)>,
     /// Whom the shop's events are sent to.
     pub webhooks: Vec<Arc<Control>>,
 }

@@ -8,7 +8,7 @@ use engine::{Phase, ProductId, SaleId, UnixMs};
 use serde::{Serialize, Serializer};
 
 use super::sample::Took;
-use super::selling::{SaleSecond, Selling, ShownRates};
+use super::selling::{Holds, HoldsEnded, SaleSecond, Selling, ShownHolds, ShownRates};
 use crate::intake::catalog::{Catalog, Counters, Sale};
 
 /// Bounds of a sample, whatever the catalog has.
@@ -32,6 +32,8 @@ pub(super) struct SaleFigures<'a> {
     /// Per second; only those that there were.
     pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order_route: Option<Took>,
+    /// Since the start; `None`: as with the rates.
+    pub(super) holds: Option<ShownHolds>,
     pub(super) items_total: usize,
     /// As many as there is room for.
     pub(super) items: Vec<ItemFigures<'a>>,
@@ -139,9 +141,9 @@ impl SoldOut {
         &mut self,
         catalog: &'c Catalog,
         now: UnixMs,
-        selling: Option<&Selling>,
+        (selling, holds): (Option<&Selling>, Option<&Holds>),
     ) -> Vec<SaleFigures<'c>> {
-        let quiet = SaleSecond::default();
+        let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
         let watched = watched(catalog, now);
@@ -177,6 +179,7 @@ impl SoldOut {
                 rates: second.map(SaleSecond::rates),
                 refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),
                 order_route: second.and_then(SaleSecond::order_route),
+                holds: holds.map(|holds| holds.get(&spec.id.0).unwrap_or(&none).shown()),
                 items_total: skus.len(),
                 items,
             });

@@ -1,12 +1,13 @@
 //! What is known of one second, as the API shows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::events::EventFigures;
 use super::history::{Left, Taken, signed};
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
@@ -30,6 +31,8 @@ pub(super) struct Sample<'a> {
     pub(super) totals: Totals,
     pub(super) health: HealthFigures,
     pub(super) sales: Vec<SaleFigures<'a>>,
+    /// The newest first.
+    pub(super) events: &'a VecDeque<EventFigures>,
 }
 
 impl Sample<'_> {
@@ -204,6 +207,8 @@ pub(super) struct HealthFigures {
     pub(super) in_flight_max: usize,
     /// 0: no bound.
     pub(super) orders_per_s_max: u64,
+    /// As it is configured; `None`: not known.
+    pub(super) measured_peak: Option<MeasuredPeak>,
     pub(super) commit: Option<Took>,
     pub(super) clock_difference_ms: i64,
     pub(super) clock_confirmed: bool,
@@ -221,6 +226,14 @@ pub(super) struct HealthFigures {
     /// What all queues have together.
     pub(super) backlog: Option<u64>,
     pub(super) processors_busy: Option<f64>,
+}
+
+/// What the installation was found to carry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MeasuredPeak {
+    pub(super) orders_per_s: u64,
+    /// In whichever words; may be empty.
+    pub(super) on: String,
 }
 
 /// What the shop was not told yet, of all endpoints.

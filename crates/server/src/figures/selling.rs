@@ -11,11 +11,72 @@ use serde::{Deserialize, Serialize};
 use super::sales::{room, watched};
 use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
-use crate::intake::{OUTCOMES, Outcome, REFUSALS};
+use crate::intake::{HoldCounts, OUTCOMES, Outcome, REFUSALS};
 use crate::metrics::Counts;
 
 /// By sale.
 pub(super) type Selling = BTreeMap<u64, SaleSecond>;
+
+/// How holds ended since the start, by sale; only of those of which some did.
+pub(super) type Holds = BTreeMap<u64, HoldsEnded>;
+
+/// As [`HoldCounts`], for other servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct HoldsEnded {
+    paid_late: u64,
+    cancelled: u64,
+    expired: u64,
+    paid_after: Counts,
+}
+
+/// As the API shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct ShownHolds {
+    /// In time or late.
+    paid: u64,
+    paid_late: u64,
+    cancelled: u64,
+    expired: u64,
+    paid_after_p50_s: Option<f64>,
+    paid_after_p90_s: Option<f64>,
+}
+
+impl HoldsEnded {
+    fn of(sale: &Sale) -> HoldsEnded {
+        let HoldCounts { paid_late, cancelled, expired, paid_after } = sale.outcomes.holds();
+        HoldsEnded { paid_late, cancelled, expired, paid_after }
+    }
+
+    /// Adds another server's.
+    pub(super) fn add(&mut self, other: HoldsEnded) {
+        self.paid_late = self.paid_late.saturating_add(other.paid_late);
+        self.cancelled = self.cancelled.saturating_add(other.cancelled);
+        self.expired = self.expired.saturating_add(other.expired);
+        self.paid_after = self.paid_after.and(&other.paid_after);
+    }
+
+    pub(super) fn shown(&self) -> ShownHolds {
+        let HoldsEnded { paid_late, cancelled, expired, .. } = *self;
+        let counts = HoldCounts { paid_late, cancelled, expired, paid_after: self.paid_after.clone() };
+        let within = |thousandths| counts.paid_within(thousandths).map(|within| tenths(within.as_secs_f64()));
+        ShownHolds {
+            paid: counts.paid_after.total(),
+            paid_late,
+            cancelled,
+            expired,
+            paid_after_p50_s: within(500),
+            paid_after_p90_s: within(900),
+        }
+    }
+}
+
+/// Of the sales that are shown.
+pub(super) fn holds(catalog: &Catalog, now: engine::UnixMs) -> Holds {
+    let sales = watched(catalog, now).into_iter();
+    let holds = sales.map(|(_, sale)| (sale.spec.id.0, HoldsEnded::of(sale)));
+    holds.filter(|(_, ended)| *ended != HoldsEnded::default()).collect()
+}
 
 /// By [`Outcome`].
 type Totals = [u64; OUTCOMES];

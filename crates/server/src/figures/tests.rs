@@ -52,6 +52,7 @@ impl Server {
             data_dir: None,
             ledger: None,
             cluster: None,
+            measured_peak: Some((18_000, "2026-11-20".to_owned())),
             webhooks: Vec::new(),
         };
         let begun = Instant::now();
@@ -150,6 +151,7 @@ fn a_second_is_the_difference_to_the_one_before() {
         ("backlog", Value::Null),
         ("in_flight_max", json!(77)),
         ("orders_per_s_max", json!(500)),
+        ("measured_peak", json!({ "orders_per_s": 18_000, "on": "2026-11-20" })),
         ("disk_free_bytes", Value::Null),
         ("ledger_bytes", Value::Null),
         ("clock_confirmed", json!(true)),

@@ -65,7 +65,7 @@ impl HttpService {
             let recipient = Recipient { ticket, origin, problems };
             match show.next() {
                 Next::Write(write) => self.write_later(recipient, delivery, write),
-                Next::Ask(request, waiting) => self.go_on(recipient, (request, waiting), delivery),
+                Next::Ask(request, waiting) => self.go_on(recipient, (*request, waiting), delivery),
             }
         }
         self.read = read;

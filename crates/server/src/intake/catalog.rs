@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
-use super::outcomes::{Outcomes, SaleOutcomes};
+use super::outcomes::{HoldEnded, Outcomes, SaleOutcomes};
 
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
 #[derive(Debug, Default)]
@@ -207,6 +207,14 @@ impl Catalog {
             let product = sale.spec.items[sku.item].product;
             if !sale.deleted && products.contains(&product) {
                 newest_by_product.insert(product, SkuId(number));
+            }
+        }
+    }
+
+    pub fn count_holds_ended(&self, ended: impl IntoIterator<Item = HoldEnded>) {
+        for ended in ended {
+            if let Some((sale, _)) = self.item(ended.sku) {
+                sale.outcomes.hold_ended(&ended);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
-use crate::figures::Sampling;
+use crate::figures::{self, Sampling};
 use crate::http::{
     AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
     Shared, TokenRules,
@@ -150,22 +150,17 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let cluster = match &profile {
-        Profile::Cluster(stages) => Some(stages.figures()),
-        Profile::Embedded(_) => None,
-    };
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
-    let (net, webhooks_seen) = (&net_stats, webhooks.clone());
     let seen = watching::Seen {
         core: &core,
-        net,
+        net: &net_stats,
         health: &health,
         mailbox: &mailbox,
         stop,
-        cluster,
-        webhooks: webhooks_seen,
+        cluster: profile.figures(),
+        webhooks: &webhooks,
     };
     let looking = watching::look(config, secrets, address, &seen);
     let parts = Parts {
@@ -273,6 +268,14 @@ enum Profile {
 }
 
 impl Profile {
+    /// What a server of a cluster shows besides.
+    fn figures(&self) -> Option<figures::Cluster> {
+        match self {
+            Profile::Embedded(_) => None,
+            Profile::Cluster(stages) => Some(stages.figures()),
+        }
+    }
+
     fn thread_name(&self) -> &'static str {
         match self {
             Profile::Embedded(_) => "book-writer",

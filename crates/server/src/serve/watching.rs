@@ -20,7 +20,7 @@ pub(super) struct Seen<'a> {
     pub(super) mailbox: &'a Arc<Mailbox>,
     pub(super) stop: &'a Stop,
     pub(super) cluster: Option<Cluster>,
-    pub(super) webhooks: Vec<Arc<Control>>,
+    pub(super) webhooks: &'a [Arc<Control>],
 }
 
 /// The name of this server among those of a cluster, and its address otherwise.
@@ -49,7 +49,8 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
         data_dir,
         cluster: seen.cluster.clone(),
-        webhooks: seen.webhooks.clone(),
+        measured_peak: config.admission.measured_peak().map(|(peak, on)| (peak, on.to_owned())),
+        webhooks: seen.webhooks.to_vec(),
     };
     Looking::new(watched, Instant::now())
 }

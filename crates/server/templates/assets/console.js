@@ -85,6 +85,8 @@ const showWho = async () => {
   const { operator, role } = await (await fetch("/api/v1/console/session", { cache: "no-store" })).json();
   set(byId("who"), operator ? `${operator}, ${role}` : "");
   document.body.dataset.role = role ?? "";
+  actions = [];
+  actionsAt = -ACTIONS_EVERY_MS;
 };
 
 // The figures.
@@ -141,7 +143,7 @@ const draw = () => {
     ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
     ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ["Orders in flight", `${count(health.in_flight)}${limit(health.in_flight_max)}`],
-    ["Admitted per second", health.orders_per_s_max > 0 ? `at most ${count(health.orders_per_s_max)}` : "all"],
+    ["Admitted per second", health.orders_per_s_max > 0 ? `at most ${count(health.orders_per_s_max)}` : "all", carried(health.measured_peak)],
     ["Commit, p50 and p99", health.commit ? `${milliseconds(health.commit.p50_ms)} and ${milliseconds(health.commit.p99_ms)} ms` : "none now"],
     ["Refunds due", known(health.refunds_due, count)],
     ...(health.webhooks ? [["Webhooks waiting", count(health.webhooks.waiting), toldLate(health.webhooks)]] : []),
@@ -155,9 +157,13 @@ const draw = () => {
     ["Requests per second", rate(rates.requests)],
     ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
   ]);
+  drawEvents(figures.events);
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
 };
+
+// What the installation was found to carry.
+const carried = (peak) => (peak ? `of a measured ${count(peak.orders_per_s)}${peak.on && `, bench peak of ${peak.on}`}` : "");
 
 // What the shop was not told yet.
 const toldLate = (webhooks) => {
@@ -165,6 +171,41 @@ const toldLate = (webhooks) => {
   if (webhooks.waiting_since_ms !== null) parts.push(`the oldest for ${duration(serverNow() - webhooks.waiting_since_ms)}`);
   if (webhooks.given_up > 0) parts.push(`${count(webhooks.given_up)} given up`);
   return parts.join(", ");
+};
+
+// What happened, and, for those who may read it, what operators did.
+const EVENTS_SHOWN = 50;
+const ACTIONS_EVERY_MS = 10000;
+let actions = [];
+let actionsAt = 0;
+let shownEvents = "";
+
+const readActions = async () => {
+  actionsAt = performance.now();
+  if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
+  try {
+    const answer = await fetch(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`, { cache: "no-store" });
+    if (!answer.ok) return;
+    const words = ({ who, what, sale, about, why }) => [`${who}: ${what.replaceAll("_", " ")}`, sale === null ? about : `no. ${sale} ${about}`, why && `(${why})`].filter((part) => part.trim()).join(" ");
+    actions = (await answer.json()).log.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
+  } catch {
+    // The age says that the server can't be reached.
+  }
+};
+
+const drawEvents = (events) => {
+  const newest = JSON.stringify(events[0] ?? null);
+  if (byId("events").dataset.newest !== newest || performance.now() - actionsAt > ACTIONS_EVERY_MS) {
+    byId("events").dataset.newest = newest;
+    readActions();
+  }
+  const all = [...events, ...actions].sort((a, b) => b.at_ms - a.at_ms).slice(0, EVENTS_SHOWN);
+  const wanted = JSON.stringify(all);
+  if (wanted === shownEvents) return;
+  shownEvents = wanted;
+  const line = ({ at_ms: at, says }) => element("li", {}, element("time", { datetime: new Date(at).toISOString() }, dayAndTime(at)), element("span", {}, says));
+  byId("events").replaceChildren(...all.map(line));
+  byId("no-events").hidden = all.length > 0;
 };
 
 // One of a cluster's: what it does, or for how long it has said nothing.
@@ -219,6 +260,21 @@ const when = (sale) => {
 const worded = (code, per) => `${code.replaceAll("_", " ")} ${rate(per)}`;
 const mostFirst = (byCode) => Object.entries(byCode).sort((a, b) => b[1] - a[1]);
 
+const within = (seconds) => `within ${duration(Math.max(1, seconds) * 1000)}`;
+
+// How holds ended since the start: how many were paid, and how soon.
+const holding = ({ holds }) => {
+  if (!holds) return "";
+  const ended = holds.paid - holds.paid_late + holds.cancelled + holds.expired;
+  if (ended === 0) return "";
+  const parts = [`of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
+  if (holds.paid > 0) parts.push(`half ${within(holds.paid_after_p50_s)}, nine of ten ${within(holds.paid_after_p90_s)}`);
+  if (holds.expired > 0) parts.push(`${count(holds.expired)} expired`);
+  if (holds.paid_late > 0) parts.push(`${count(holds.paid_late)} paid after that`);
+  if (holds.cancelled > 0) parts.push(`${count(holds.cancelled)} cancelled`);
+  return parts.join(" · ");
+};
+
 // What a sale did in the last second.
 const doing = ({ rates, refused_by_code: refused, order_route: route }) => {
   if (!rates) return "orders of this sale: not known here";
@@ -247,6 +303,7 @@ const drawSales = (sales) => {
     set(node.querySelector(".state"), STATES[sale.state]);
     set(byId(`when-${sale.id}`), when(sale));
     set(byId(`does-${sale.id}`), doing(sale));
+    set(byId(`holds-${sale.id}`), holding(sale));
     for (const button of node.querySelectorAll("button[data-call]")) {
       button.hidden = !ACTIONS[button.dataset.call].states.includes(sale.state);
     }
@@ -285,7 +342,7 @@ const newSale = (sale) => {
     element("tbody", { role: "rowgroup" }, ...sale.items.map(row)),
   );
   const title = element("h3", {}, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
-  const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }), element("span", { id: `does-${sale.id}`, class: "soft" }));
+  const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }), element("span", { id: `does-${sale.id}`, class: "soft" }), element("span", { id: `holds-${sale.id}`, class: "soft" }));
   const hidden = sale.items_total - sale.items.length;
   const more = hidden > 0 ? [element("p", { class: "soft" }, `${count(hidden)} of its ${count(sale.items_total)} items are not listed here.`)] : [];
   const rows = [...table.tBodies[0].rows].slice(ROWS_SHOWN);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
-use super::selling::Selling;
+use super::selling::{Holds, Selling};
 use crate::intake::{Heard, Servers};
 use crate::metrics::Counts;
 
@@ -35,6 +35,8 @@ pub(super) struct Part {
     pub(super) totals: Totals,
     /// `None`: it did not say, being older, or having too much to say.
     pub(super) sales: Option<Selling>,
+    /// As above.
+    pub(super) holds: Option<Holds>,
     pub(super) health: HealthFigures,
 }
 
@@ -59,7 +61,7 @@ impl Part {
             return written;
         }
         // A hundred items that sell at once: the rest of the figures is more than their share.
-        serde_json::to_vec(&Part { sales: None, ..part }).expect("all of it is plain")
+        serde_json::to_vec(&Part { sales: None, holds: None, ..part }).expect("all of it is plain")
     }
 
     /// Adds another server's.
@@ -130,6 +132,7 @@ impl Part {
             servers.push(part.shown(silent, counted));
             // What a server has done stays done when it goes.
             sum.totals = sum.totals.and(part.totals);
+            sum.holds = sum.holds.take().zip(part.holds.take()).map(added);
             sum.health.dead_letters =
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
             if counted {
@@ -145,6 +148,13 @@ impl Part {
 /// What only one knows is the sum.
 fn both<T>(one: Option<T>, other: Option<T>, sum: fn(T, T) -> T) -> Option<T> {
     one.into_iter().chain(other).reduce(sum)
+}
+
+fn added((mut sum, other): (Holds, Holds)) -> Holds {
+    for (sale, ended) in other {
+        sum.entry(sale).or_default().add(ended);
+    }
+    sum
 }
 
 impl HealthFigures {

@@ -83,8 +83,10 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
         "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] }
     }));
     assert_eq!(sum.sales, expected);
-    b.sales = None;
-    assert_eq!(a.with(&[heard(&b, now, true)], now).0.sales, None, "it is of another version");
+    (b.sales, b.holds) = (None, None);
+    a.holds = Some(Holds::new());
+    let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!((sum.sales, sum.holds), (None, None), "it is of another version");
     assert!(a.with(&[heard(&b, now, false)], now).0.sales.is_some(), "it is not counted");
 }
 
@@ -98,11 +100,19 @@ fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
     (a.health.dead_letters, b.health.dead_letters) = (Some(1), Some(2));
     (a.health.refunds_due, b.health.refunds_due) = (Some(5), Some(5));
     (a.health.backlog, b.health.backlog) = (Some(70), Some(71));
+    let holds = |holds: serde_json::Value| Some(serde_json::from_value::<Holds>(holds).unwrap());
+    a.holds = holds(json!({ "3": { "expired": 2, "paid_after": [[40, 1]] } }));
+    b.holds = holds(
+        json!({ "3": { "cancelled": 1, "paid_late": 1, "paid_after": [[40, 2], [90, 1]] }, "4": { "expired": 1 } }),
+    );
+    let both = json!({ "3": { "expired": 2, "cancelled": 1, "paid_late": 1, "paid_after": [[40, 3], [90, 1]] }, "4": { "expired": 1 } });
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
     assert_eq!(sum.health.webhooks, webhooks(4, Some(900), 3));
     assert_eq!(sum.health.dead_letters, Some(3));
     assert_eq!((sum.health.refunds_due, sum.health.backlog), (Some(5), Some(70)), "each knows all of them");
+    assert_eq!(sum.holds, holds(both.clone()));
     let (sum, _) = a.with(&[heard(&b, now, false)], now);
+    assert_eq!(sum.holds, holds(both), "what ended stays ended");
     assert_eq!((sum.health.webhooks, sum.health.dead_letters), (webhooks(0, None, 1), Some(3)));
 }
 

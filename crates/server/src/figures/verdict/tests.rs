@@ -12,6 +12,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
         rates: None,
         refused_by_code: BTreeMap::new(),
         order_route: None,
+        holds: None,
         id: 3,
         title: "Drop",
         phase,

@@ -492,6 +492,7 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
         data_dir: Some(data_dir.to_owned()),
         ledger: None,
         cluster: None,
+        measured_peak: None,
         webhooks: Vec::new(),
     };
     Looking::new(watched, Instant::now())

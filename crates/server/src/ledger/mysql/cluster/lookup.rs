@@ -158,8 +158,9 @@ impl SharedLedger {
     /// # Errors
     /// See [`LedgerError`].
     pub fn refunds_due_count(&mut self) -> Result<u64, LedgerError> {
-        let query =
-            format!("SELECT COUNT(*) FROM (SELECT 1 FROM refunds_due LIMIT {REFUNDS_COUNTED_MAX}) AS some");
+        let query = format!(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM refunds_due LIMIT {REFUNDS_COUNTED_MAX}) AS counted"
+        );
         let counts = self.select(query, |row| Ok(from_row_opt::<(u64,)>(row)?.0))?;
         Ok(counts.into_iter().sum())
     }
