@@ -29,6 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const OLD: Duration = Duration::from_secs(5);
 /// A screen's worth of items.
 const ROWS_MAX: usize = 20;
+const EVENTS_MAX: usize = 5;
 /// To the top left corner; what is left of a line, or of the screen, goes.
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K\n";
@@ -81,6 +82,15 @@ struct Figures {
     #[serde(default)]
     servers: Vec<Server>,
     sales: Vec<Sale>,
+    /// The newest first; one that is older does not know them.
+    #[serde(default)]
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Event {
+    at_ms: u64,
+    says: String,
 }
 
 /// One of a cluster's.
@@ -118,6 +128,25 @@ struct Health {
     memory_bytes: Option<u64>,
     connections: u64,
     processors_busy: Option<f64>,
+    refunds_due: Option<u64>,
+    /// One that is older does not know of these.
+    orders_per_s_max: Option<u64>,
+    measured_peak: Option<MeasuredPeak>,
+    webhooks: Option<Webhooks>,
+    dead_letters: Option<u64>,
+    backlog: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct MeasuredPeak {
+    orders_per_s: u64,
+    on: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Webhooks {
+    waiting: u64,
+    given_up: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,6 +157,8 @@ struct Sale {
     starts_at_ms: u64,
     ends_at_ms: u64,
     units: Units,
+    /// One that is older does not say.
+    rates: Option<BTreeMap<String, f64>>,
     items_total: usize,
     items: Vec<Item>,
 }
@@ -336,7 +367,9 @@ fn screen(
     age: Duration,
     gone: Option<(String, Duration)>,
 ) {
-    let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, .. } = figures;
+    let Figures {
+        at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, events, ..
+    } = figures;
     let mut say = |line: &str| {
         out.push_str(line);
         out.push('\n');
@@ -355,10 +388,6 @@ fn screen(
     for reason in &health.reasons {
         say(&format!("{state}: {}", plain(reason)));
     }
-    let per_s = |rates: &BTreeMap<String, f64>| {
-        let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
-        each.join("  ")
-    };
     if servers.len() > 1 {
         let counted = servers.iter().filter(|server| server.counted).count();
         let each: Vec<_> = servers.iter().map(Server::words).collect();
@@ -375,16 +404,74 @@ fn screen(
     say(&format!("orders      {}", took(order_route)));
     say(&format!("commits     {}", took(&health.commit)));
     say(&format!(
-        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}\n",
+        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}",
         health.in_flight,
         health.connections,
         health.processors_busy.map_or_else(|| "-".to_owned(), |busy| format!("{:.0}%", busy * 100.0)),
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
-    out.push_str(&sales_table(sales));
+    if let Some(admission) = health.admission() {
+        say(&format!("admission   {admission}"));
+    }
+    let behind = health.behind();
+    if !behind.is_empty() {
+        say(&format!("behind      {}", behind.join("  ")));
+    }
+    out.push_str(&happening(sales, events));
     if with_items {
         sales.iter().for_each(|sale| out.push_str(&items_table(sale)));
+    }
+}
+
+fn per_s(rates: &BTreeMap<String, f64>) -> String {
+    let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
+    each.join("  ")
+}
+
+/// The sales, what they do, and what happened last.
+fn happening(sales: &[Sale], events: &[Event]) -> String {
+    let mut out = format!("\n{}", sales_table(sales));
+    for sale in sales {
+        let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
+        let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
+        if !rates.is_empty() {
+            out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
+        }
+    }
+    if !events.is_empty() {
+        out.push('\n');
+    }
+    for event in events.iter().take(EVENTS_MAX) {
+        out += &format!("{}  {}\n", format_utc(event.at_ms), plain(&event.says));
+    }
+    out
+}
+
+impl Health {
+    /// The rate that is let through beside what was measured, where that is known.
+    fn admission(&self) -> Option<String> {
+        let peak = self.measured_peak.as_ref()?;
+        let max = match self.orders_per_s_max {
+            None | Some(0) => "all".to_owned(),
+            Some(max) => format!("{max}/s"),
+        };
+        Some(format!("{max} of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)))
+    }
+
+    /// What waits for somebody or something; only what there is.
+    fn behind(&self) -> Vec<String> {
+        let webhooks = self.webhooks.as_ref();
+        let counts = [
+            ("refunds due", self.refunds_due),
+            ("webhooks waiting", webhooks.map(|webhooks| webhooks.waiting)),
+            ("webhooks given up", webhooks.map(|webhooks| webhooks.given_up)),
+            ("dead letters", self.dead_letters),
+            ("messages waiting", self.backlog),
+        ];
+        let there =
+            counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
+        there.map(|(name, count)| format!("{name} {count}")).collect()
     }
 }
 
@@ -450,10 +537,13 @@ mod tests {
         "rates":{"received":3.0,"accepted":2.5},"refused_by_code":{"sold_out":0.5},"totals":{},
         "order_route":{"count":3,"p50_ms":1.25,"p99_ms":8.0},
         "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
-            "memory_bytes":null,"connections":2,"processors_busy":0.456},
+            "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,"orders_per_s_max":15000,
+            "measured_peak":{"orders_per_s":18000,"on":"2026-11-20"},
+            "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
-            "units":{"total":9,"available":4,"held":2,"sold":3},"items_total":30,
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}]}"#;
+            "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}],
+        "events":[{"at_ms":1796119201000,"kind":"sale_paused","says":"Drop is paused.\u001b","sale":3,"product":null}]}"#;
 
     fn shown(with_items: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
         let figures = serde_json::from_str(FIGURES).unwrap();
@@ -473,6 +563,10 @@ mod tests {
             "orders      p50 1.25 ms  p99 8 ms",
             "commits     none",
             "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
+            "2026-12-01T10:00:01Z  Drop is paused.\u{fffd}",
+            "admission   15000/s of a measured 18000/s  2026-11-20",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2",
+            "sale 3  per second  accepted 2.5  refused 0.5",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -76,6 +76,10 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
             others,
             "itself first"
         );
+        let health = &seen["health"];
+        let zero = ["refunds_due", "dead_letters"].map(|name| health[name].as_u64());
+        assert_eq!((zero, health["webhooks"].is_null()), ([Some(0); 2], true), "{health}");
+        assert!(health["backlog"].is_u64() && seen["sales"][0]["rates"]["accepted"].is_f64(), "{seen}");
         // A machine that is busy with other tests is amber, too.
         assert!(!seen["verdict"]["code"].as_str().unwrap().starts_with("servers_"), "{}", seen["verdict"]);
     }

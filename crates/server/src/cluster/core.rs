@@ -233,6 +233,14 @@ impl Core {
         self.counts.orders_lost.inc_by(rejected as u64);
     }
 
+    /// For the figures: how the holds ended whose end this stage has committed.
+    pub(super) fn count_holds_ended(&self, ledger: &mut SharedLedger) {
+        let ended = ledger.take_holds_ended();
+        if !ended.is_empty() {
+            self.shelf.current().count_holds_ended(ended);
+        }
+    }
+
     /// Waits so long, or until the server stops.
     pub(super) fn wait(&self, duration: Duration) {
         let (lock, stopped) = &self.stopped;

@@ -173,6 +173,7 @@ impl<'a> Commanding<'a> {
             }
             replies.push(self.finish(operation, executed));
         }
+        self.core.count_holds_ended(&mut self.ledger);
         let unheard = self.tell_gate(&replies, &created, committed);
         for reply in &mut replies {
             // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.

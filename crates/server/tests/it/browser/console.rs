@@ -50,8 +50,10 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
     }
     let row = format!("#sale-{SALE} tbody tr");
     browser.wait_for_text(&row, "1\t2\t0\t3");
-    shop.order_as("3");
+    let last = shop.order_as("3");
     browser.wait_for_text(&row, "0\t3\t0\t3");
+    browser.wait_for_text(&format!("#does-{SALE}"), "accepted/s");
+    browser.wait_for_text("#events", &format!("“{TITLE}” is sold out."));
     browser.wait_until("the moment of sell-out", |browser| browser.text(&row).contains(':'));
     browser.wait_for_text("#units-chart", "held");
     assert!(!browser.text("#says").is_empty() && !browser.text("#level").is_empty());
@@ -60,6 +62,10 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
         assert_eq!(browser.run(WIDE), 0, "{width} px");
     }
     assert_accessible(&browser, "the console of a sale that is sold out");
+    shop.cancel(&last);
+    browser.wait_for_text(&format!("#holds-{SALE}"), "of 1 holds that ended 0 were paid · 1 cancelled");
+    browser.wait_for_text("#events", &format!("“{TITLE}” is on sale again."));
+    browser.wait_for_text("#events", "root: ");
     // A session outlives the page, until one signs out.
     browser.reload();
     browser.wait_for_text("#age", "live");
@@ -103,13 +109,23 @@ fn a_sale_is_paused_resumed_and_ended_by_two_operators_at_once() {
         browser.wait_for_text("#ask-says", "Nobody can order");
     }
     assert_accessible(&one, "the console that asks");
+    std::thread::scope(|scope| {
+        for browser in [&one, &other] {
+            scope.spawn(|| browser.click("#ask-do"));
+        }
+    });
     for browser in [&one, &other] {
-        browser.click("#ask-do");
         wait_for_state(browser, "paused");
+        browser.wait_for_text("#events", "“Opening night” is paused.");
         browser.wait_until("it is done", |browser| {
             browser.run("return document.getElementById('ask').open") == false
         });
     }
+    assert_eq!(
+        shop.actions().iter().filter(|what| *what == "sale_paused").count(),
+        1,
+        "who was later did nothing"
+    );
     press(&one, "resume");
     one.click("#ask-no");
     press(&one, "resume");

@@ -168,6 +168,21 @@ impl Shop {
         value
     }
 
+    /// What operators have done, the latest first, by name.
+    pub(crate) fn actions(&self) -> Vec<String> {
+        let request = self.agent.get(format!("{}/api/v1/operators/log", self.base));
+        let mut answer = request.header("Authorization", format!("Bearer {OPERATOR}")).call().unwrap();
+        let log: Value = answer.body_mut().read_json().unwrap();
+        let actions = log["log"].as_array().unwrap_or_else(|| panic!("{log}")).iter();
+        actions.map(|action| action["what"].as_str().expect("it has a name").to_owned()).collect()
+    }
+
+    /// For its buyer, by the shop's support.
+    pub(crate) fn cancel(&self, order: &str) {
+        let authorization = format!("Bearer {OPERATOR}");
+        self.post(&format!("orders/{order}/cancel"), &[("Authorization", &authorization)], &json!({}));
+    }
+
     /// Every order in the ledger, in its status of now.
     pub(crate) fn orders(&self) -> Vec<OrderLine> {
         let mut orders = Vec::new();

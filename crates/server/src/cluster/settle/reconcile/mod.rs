@@ -197,6 +197,7 @@ impl<'a> Reconciling<'a> {
         if !self.core.expiry_stops() {
             let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
             self.core.metrics.holds_expired.inc_by(expired.len() as u64);
+            self.core.count_holds_ended(ledger);
         }
         pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;

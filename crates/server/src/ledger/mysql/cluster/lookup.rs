@@ -20,6 +20,9 @@ use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
 use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
 use crate::ledger::rows::kept_address;
 
+/// So many refunds that are due are as bad as more: counting them once a second must stay cheap.
+const REFUNDS_COUNTED_MAX: u32 = 100_000;
+
 /// What stands under an order's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -150,6 +153,18 @@ impl SharedLedger {
             after.0
         );
         self.select(query, payment_row)
+    }
+
+    /// How many there are, counted up to [`REFUNDS_COUNTED_MAX`].
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn refunds_due_count(&mut self) -> Result<u64, LedgerError> {
+        let query = format!(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM refunds_due LIMIT {REFUNDS_COUNTED_MAX}) AS counted"
+        );
+        let counts = self.select(query, |row| Ok(from_row_opt::<(u64,)>(row)?.0))?;
+        Ok(counts.into_iter().sum())
     }
 
     /// All SKUs in the order of their numbers.
