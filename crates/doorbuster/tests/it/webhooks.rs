@@ -318,6 +318,17 @@ fn an_operator_tests_disables_and_sends_again() {
         receiver.heard().into_iter().filter(|heard| heard.body["data"]["order"]["id"] == order).collect();
     assert_eq!((again.len(), &again[0].id), (2, &again[1].id), "under the id that it had");
 
+    let mut log = doorbuster(directory.path());
+    log.args(["operators", "log", "--server", &format!("http://{}", server.address)]);
+    let (_, log, _) = outcome(log.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+    let did: Vec<_> = log.lines().map(|line| line.split_once("Z  ").unwrap().1).collect();
+    let expected = [
+        "root  webhook_replayed shop, since entry 0",
+        "root  webhook_enabled shop",
+        "root  webhook_disabled shop",
+    ];
+    assert_eq!(did[..3], expected, "{log}");
+
     let (code, out, _) = ask(&["list"]);
     let line = out.lines().nth(1).unwrap();
     assert!(

@@ -60,6 +60,7 @@ impl Needs {
                 | Command::AddOperator(_)
                 | Command::RevokeOperator(_)
                 | Command::Notice(_)
+                | Command::Act(..)
                 | Command::Place(_) => {}
             }
         }

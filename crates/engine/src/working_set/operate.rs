@@ -106,7 +106,7 @@ impl WorkingSet<'_> {
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => {
                 if let Some(operated) = operated
-                    && self.effects.entries.len() > before
+                    && (self.effects.entries.len() > before || accepted == Accepted::Acted)
                 {
                     record(self, self.at, Event::Operated(Box::new(operated)));
                 }

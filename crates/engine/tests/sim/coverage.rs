@@ -93,7 +93,7 @@ impl Coverage {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
-            Ok(Accepted::Operators) => unreachable!("not of a sale: tests/rules has them"),
+            Ok(Accepted::Operators | Accepted::Acted) => unreachable!("not of a sale: tests/rules has them"),
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),

@@ -35,7 +35,7 @@ pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
     ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
-pub use report::{Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
+pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;
 
 /// What one transaction appends.

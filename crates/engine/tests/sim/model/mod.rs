@@ -94,7 +94,10 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
-            Command::CancelFor(_) | Command::AddOperator(_) | Command::RevokeOperator(_) => {
+            Command::CancelFor(_)
+            | Command::AddOperator(_)
+            | Command::RevokeOperator(_)
+            | Command::Act(..) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Command::Notice(notice) => {
