@@ -204,7 +204,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::NothingToSettle => "refused: nothing_to_settle",
         Refusal::SaleExists => "refused: sale_exists",
         Refusal::SaleStarted => "refused: sale_started",
-        Refusal::InvalidSale(_) => "refused: invalid_sale",
+        Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => "refused: invalid_sale",
         Refusal::InvalidChange(_) => "refused: invalid_change",
         Refusal::CorrectionTooLarge => "refused: correction_too_large",
     }

@@ -19,7 +19,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
-    Number, Object, Quantity, decimal, decode, not_null, number_in, parameter, push_number, push_order_id,
+    Number, Object, Ordered, decimal, decode, not_null, number_in, parameter, push_number, push_order_id,
     push_text,
 };
 use crate::intake::catalog::Catalog;
@@ -55,13 +55,13 @@ struct NewOrder<'a> {
     sale: Number,
     product: Number,
     #[serde(default = "one")]
-    quantity: Quantity,
+    quantity: Ordered,
     #[serde(borrow, default, deserialize_with = "not_null")]
     address: Option<WireAddress<'a>>,
 }
 
-fn one() -> Quantity {
-    Quantity(1)
+fn one() -> Ordered {
+    Ordered(1)
 }
 
 /// The name of an order, from a path. What can't be one is answered like one that does not exist.

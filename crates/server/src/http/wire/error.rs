@@ -321,7 +321,7 @@ impl From<Refusal> for Problem {
             Refusal::SaleStarted => (409, "The sale has started"),
             Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
             Refusal::InvalidQuantity => (422, "Invalid quantity"),
-            Refusal::InvalidSale(_) => (422, "Invalid sale"),
+            Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => (422, "Invalid sale"),
             Refusal::InvalidChange(_) => (422, "Invalid change"),
         };
         // Most texts are fixed, and sold out is the busiest answer of all: no formatting for it.
