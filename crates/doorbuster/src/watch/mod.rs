@@ -2,13 +2,14 @@
 //!
 //! Must not: judge anything; the server does, and this shows it.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 use server::config::Environment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::output::{self, numbers, plain, table, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc, parse_duration};
+use figures::{Event, Figures, Item, Sale, Server, Took, Units};
 
 /// The server takes the figures once a second; who looks once in an hour does not watch.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -66,117 +68,6 @@ fn every(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is not from 1s to 1h"));
     }
     Ok(every)
-}
-
-/// As the API gives them.
-#[derive(Debug, Deserialize)]
-struct Figures {
-    number: u64,
-    at_ms: u64,
-    verdict: Verdict,
-    rates: BTreeMap<String, f64>,
-    refused_by_code: BTreeMap<String, f64>,
-    order_route: Option<Took>,
-    health: Health,
-    /// One that is older does not name them.
-    #[serde(default)]
-    servers: Vec<Server>,
-    sales: Vec<Sale>,
-    /// The newest first; one that is older does not know them.
-    #[serde(default)]
-    events: Vec<Event>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Event {
-    at_ms: u64,
-    says: String,
-}
-
-/// One of a cluster's.
-#[derive(Debug, Deserialize)]
-struct Server {
-    server: String,
-    silent_ms: u64,
-    counted: bool,
-    ready: bool,
-    accepted_per_s: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Verdict {
-    level: String,
-    code: String,
-    says: String,
-    #[serde(rename = "do")]
-    action: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Took {
-    p50_ms: f64,
-    p99_ms: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Health {
-    ready: bool,
-    reasons: Vec<String>,
-    in_flight: u64,
-    commit: Option<Took>,
-    disk_free_bytes: Option<u64>,
-    memory_bytes: Option<u64>,
-    connections: u64,
-    processors_busy: Option<f64>,
-    refunds_due: Option<u64>,
-    /// One that is older does not know of these.
-    orders_per_s_max: Option<u64>,
-    measured_peak: Option<MeasuredPeak>,
-    webhooks: Option<Webhooks>,
-    dead_letters: Option<u64>,
-    backlog: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct MeasuredPeak {
-    orders_per_s: u64,
-    on: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Webhooks {
-    waiting: u64,
-    given_up: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Sale {
-    id: u64,
-    title: String,
-    state: String,
-    starts_at_ms: u64,
-    ends_at_ms: u64,
-    units: Units,
-    /// One that is older does not say.
-    rates: Option<BTreeMap<String, f64>>,
-    items_total: usize,
-    items: Vec<Item>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Units {
-    total: u64,
-    available: u64,
-    held: u64,
-    sold: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Item {
-    product: u64,
-    title: String,
-    #[serde(flatten)]
-    units: Units,
 }
 
 /// What the loop hears of.
@@ -324,20 +215,6 @@ impl Watching {
     }
 }
 
-impl Figures {
-    /// Which servers take no orders, if any.
-    fn out(&self) -> Option<String> {
-        let all = self.servers.len();
-        if !self.health.ready {
-            let who = if all > 1 { "no server takes orders" } else { "the server takes no orders" };
-            return Some(format!("{who}: {}", plain(&self.health.reasons.join("; "))));
-        }
-        let is_out = |server: &&Server| !server.counted || !server.ready;
-        let out: Vec<_> = self.servers.iter().filter(is_out).map(Server::words).collect();
-        (!out.is_empty()).then(|| format!("{} of {all} servers are out: {}", out.len(), out.join(", ")))
-    }
-}
-
 /// One look, for a log.
 fn line(figures: &Figures) -> String {
     let rate = |name: &str| figures.rates.get(name).copied().unwrap_or(0.0);
@@ -448,44 +325,6 @@ fn happening(sales: &[Sale], events: &[Event]) -> String {
     out
 }
 
-impl Health {
-    /// The rate that is let through beside what was measured, where that is known.
-    fn admission(&self) -> Option<String> {
-        let peak = self.measured_peak.as_ref()?;
-        let max = match self.orders_per_s_max {
-            None | Some(0) => "all".to_owned(),
-            Some(max) => format!("{max}/s"),
-        };
-        Some(format!("{max} of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)))
-    }
-
-    /// What waits for somebody or something; only what there is.
-    fn behind(&self) -> Vec<String> {
-        let webhooks = self.webhooks.as_ref();
-        let counts = [
-            ("refunds due", self.refunds_due),
-            ("webhooks waiting", webhooks.map(|webhooks| webhooks.waiting)),
-            ("webhooks given up", webhooks.map(|webhooks| webhooks.given_up)),
-            ("dead letters", self.dead_letters),
-            ("messages waiting", self.backlog),
-        ];
-        let there =
-            counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
-        there.map(|(name, count)| format!("{name} {count}")).collect()
-    }
-}
-
-impl Server {
-    fn words(&self) -> String {
-        let name = plain(&self.server);
-        match self {
-            Server { counted: false, silent_ms, .. } => format!("{name} silent for {} s", silent_ms / 1_000),
-            Server { ready: false, .. } => format!("{name} takes no orders"),
-            Server { accepted_per_s, .. } => format!("{name} {accepted_per_s}/s"),
-        }
-    }
-}
-
 fn sales_table(sales: &[Sale]) -> String {
     let row = |sale: &Sale| {
         let [total, available, held, sold] = sale.units.words();
@@ -516,12 +355,6 @@ fn items_table(sale: &Sale) -> String {
         more => format!("and {more} items more: `doorbuster sale show {}`\n", sale.id),
     };
     format!("\n{}{more}", table(columns, &shown))
-}
-
-impl Units {
-    fn words(&self) -> [String; 4] {
-        [self.total, self.available, self.held, self.sold].map(|units| units.to_string())
-    }
 }
 
 fn mib(bytes: Option<u64>) -> String {
